@@ -48,7 +48,7 @@ def test_an_empty_project_is_ready_for_the_next_session(claude: Path, run: Calla
     assert (0, "") == (answer.code, answer.err)
     assert OURS == list(tree(claude))
     group = {"hooks": [{"type": "command", "command": hook_command(), "timeout": 10}]}
-    assert {"hooks": {event: [group] for event in hook_entries.EVENTS}} == json.loads(
+    assert {"hooks": {event: [group] for event in hook_entries.INSTALLED_EVENTS}} == json.loads(
         (claude / "settings.json").read_bytes()
     )
     assert [] == commands.show(Project(claude.parent))["key_points"]
@@ -183,7 +183,9 @@ def test_what_a_person_made_ones_own_is_left(claude: Path, run: Callable[..., An
 
 def test_a_hook_behind_somebody_elses_command_is_left(claude: Path, run: Callable[..., Answer]) -> None:
     """Which command line it is, is said."""
-    mixed = {"hooks": {event: [hook_entries.group("mine && tallybook hook")] for event in hook_entries.EVENTS}}
+    mixed = {
+        "hooks": {event: [hook_entries.group("mine && tallybook hook")] for event in hook_entries.INSTALLED_EVENTS}
+    }
     (claude / "settings.json").write_text(json.dumps(mixed))
     assert "has the hooks already" in run("init").out
     assert "`mine && tallybook hook` does more than call Tallybook; remove it yourself" in run("uninstall").out

@@ -48,7 +48,7 @@ def test_an_installation_adds_what_is_missing_and_nothing_else(data: bytes) -> N
     """One group of ours for each event that does not call us yet, and this line for an older; then nothing more."""
     expected = copy.deepcopy(parsed(data))
     hooks = expected.setdefault("hooks", {})
-    for event in hook_entries.EVENTS:
+    for event in hook_entries.INSTALLED_EVENTS:
         for one in commands_in(hooks.get(event, [])):
             if one["command"] in PLAIN:
                 one["command"] = COMMAND
@@ -86,7 +86,7 @@ def test_nothing_of_ours_is_left(data: bytes) -> None:
     assert done == remove(done)
 
 
-@given(others, st.sampled_from([None, 2, "\t"]), st.sampled_from(hook_entries.EVENTS), st.booleans())
+@given(others, st.sampled_from([None, 2, "\t"]), st.sampled_from(hook_entries.INSTALLED_EVENTS), st.booleans())
 def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, event: str, shared: bool) -> None:
     """A program that writes the whole file anew, a key of its own, a hook beside ours: our hooks alone go."""
     entry = {"type": "command", "command": "theirs"}
@@ -110,7 +110,9 @@ def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, 
 )
 def test_a_command_line_that_does_more_is_not_taken_out(line: str) -> None:
     """It counts as installed, and taking it out would take somebody else's command."""
-    data = json.dumps({"hooks": {event: [hook_entries.group(line)] for event in hook_entries.EVENTS}}).encode()
+    data = json.dumps(
+        {"hooks": {event: [hook_entries.group(line)] for event in hook_entries.INSTALLED_EVENTS}}
+    ).encode()
     assert data == install(data)
     assert data == remove(data)
 

@@ -26,7 +26,7 @@ PLAIN = (
 """What earlier versions and other installations wrote."""
 
 
-EVENTS = (*hook_entries.EVENTS, "PreToolUse", "Notification")
+EVENTS = (*hook_entries.INSTALLED_EVENTS, "PreToolUse", "Notification")
 
 
 KEPT = (COMMAND, "PYTHONUTF8=1 nice tallybook hook", f"nice {COMMAND}")

@@ -19,7 +19,7 @@ from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, S
 from tallybook.projections.surfaces.hooks import handler, ledger_access
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.install.hook_command import call_of, is_there
-from tallybook.projections.surfaces.install.hook_entries import EVENTS, TIMEOUT_S
+from tallybook.projections.surfaces.install.hook_entries import INSTALLED_EVENTS, TIMEOUT_S
 from tallybook.projections.surfaces.workspace.project import repository_folders
 from tallybook.projections.surfaces.writing import secrets
 
@@ -40,7 +40,7 @@ DESCRIPTIONS: Final[dict[type[Any], Callable[[Any], str]]] = {
     PointCited: lambda event: "an entry was cited" + ("" if event.where == "message" else " in a tool's input"),
     # A request that a person made has another trigger and is not a hook's.
     ReflectionRequested: lambda event: (
-        f"{event.trigger} asked for a reflection" if event.trigger in handler.EVENTS else ""
+        f"{event.trigger} asked for a reflection" if event.trigger in handler.ACTIONS else ""
     ),
 }
 """Class of an event that hooks record → the words that name it; empty where no hook recorded it."""
@@ -107,7 +107,7 @@ def _installation(setup: Setup) -> Iterator[Finding]:
     where = " and ".join(str(file.path) for file in setup.installed)
     calls = [call for file in setup.installed for call in file.calls]
     events = {event for event, _ in calls}
-    if missing := [event for event in EVENTS if event not in events]:
+    if missing := [event for event in INSTALLED_EVENTS if event not in events]:
         fix = f"run `tallybook init{_scope(setup)}` to add them"
         yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", fix)
     else:
@@ -193,9 +193,9 @@ def _share_of(number: int, whole: int, message: str) -> str:
 
 def _by_event(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return runs by their event, in the order in which events happen in a session."""
-    by_event: dict[str, list[Run]] = {event: [] for event in (*handler.EVENTS, _OTHER_EVENT)}
+    by_event: dict[str, list[Run]] = {event: [] for event in (*handler.ACTIONS, _OTHER_EVENT)}
     for run in runs:
-        by_event[run.event if run.event in handler.EVENTS else _OTHER_EVENT].append(run)
+        by_event[run.event if run.event in handler.ACTIONS else _OTHER_EVENT].append(run)
     return {event: event_runs for event, event_runs in by_event.items() if event_runs}
 
 
@@ -210,7 +210,7 @@ def _cancellations(setup: Setup, runs: Sequence[Run], context: Context) -> Itera
     for is_ours in (True, False):
         cancelled = [run for run in runs if run.outcome == CANCELLED and run.is_ours == is_ours]
         for event, event_runs in _by_event(cancelled).items():
-            if not is_ours and event not in EVENTS:
+            if not is_ours and event not in INSTALLED_EVENTS:
                 continue  # Tallybook installs no hook for this event.
             timeouts = _share_of(sum(run.timed_out for run in event_runs), len(event_runs), "for taking too long")
             whose = "" if is_ours else "; the agent does not say whose hook"

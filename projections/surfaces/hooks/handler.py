@@ -195,7 +195,7 @@ def _give_up(*_: object) -> None:
     """
     with suppress(Exception):
         project, payload = _current[-1]
-        if injection.inject_playbook in EVENTS[payload.event]:
+        if injection.inject_playbook in ACTIONS[payload.event]:
             injection.mark_injected(project, payload.session)
         hint = "`tallybook verify` reads all of it, `tallybook replay` writes playbook.json anew"
         _report(project, BadInputError("hook", f"gave up after {MAX_CPU_S} s: the ledger takes longer to read", hint))
@@ -211,7 +211,7 @@ def _report(project: ProjectPaths, error: BadInputError) -> None:
 
 def handle(payload: Payload, folder: str | None = None) -> str:
     """Run the actions of an event in its project, or in that of a folder; return the answer, empty without one."""
-    actions = EVENTS.get(payload.event, ())
+    actions = ACTIONS.get(payload.event, ())
     project = find_paths(payload.folder or None, folder)
     _current[:] = [(project, payload)]
     if not actions or not _is_in_use(project):
@@ -349,7 +349,7 @@ def start_worker(project: ProjectPaths) -> None:
     subprocess.Popen(words, stdin=null, stdout=null, stderr=null, creationflags=flags)  # noqa: S603 - our own command
 
 
-EVENTS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
+ACTIONS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
     "SessionStart": (injection.inject_playbook, start_pending_work),
     "UserPromptSubmit": (injection.inject_playbook,),
     "PreToolUse": (injection.inject_playbook,),

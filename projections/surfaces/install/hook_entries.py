@@ -13,7 +13,15 @@ from tallybook.projections.surfaces.install.hook_command import call_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStop", "PreCompact", "SessionEnd")
+INSTALLED_EVENTS: Final = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "Stop",
+    "SubagentStop",
+    "PreCompact",
+    "SessionEnd",
+)
 """Events at which the agent calls us, in the order in which `init` writes them."""
 
 TIMEOUT_S: Final = 10
@@ -29,7 +37,7 @@ def group(command: str) -> dict[str, Any]:
 
 
 def install(data: bytes | None, command: str, source: str) -> bytes:
-    """Return settings in which every event of EVENTS calls us.
+    """Return settings in which every event of INSTALLED_EVENTS calls us.
 
     A hook that calls us already stays, except that this command line replaces one that an earlier version or another
     installation wrote.
@@ -43,7 +51,7 @@ def install(data: bytes | None, command: str, source: str) -> bytes:
         BadInputError: The file is not JSON, or not settings that can hold hooks.
     """
     mark, text, document = _read(_EMPTY if data is None else data, source)
-    for event in EVENTS:
+    for event in INSTALLED_EVENTS:
         for (_, index, number), _, one in _commands({event: document.get("hooks", {}).get(event)}):
             call = call_of(one)
             if call is not None and call.is_plain and one != command:
@@ -77,12 +85,12 @@ def remove(data: bytes, source: str) -> bytes:
 
 
 def calls_everywhere(data: bytes, source: str) -> bool:
-    """Return whether every event of EVENTS calls us already.
+    """Return whether every event of INSTALLED_EVENTS calls us already.
 
     Raises:
         BadInputError: The file is not JSON, or not settings.
     """
-    return {event for event, _ in own_calls(_read(data, source)[2])}.issuperset(EVENTS)
+    return {event for event, _ in own_calls(_read(data, source)[2])}.issuperset(INSTALLED_EVENTS)
 
 
 def own_commands(data: bytes, source: str) -> list[str]:
@@ -114,7 +122,7 @@ def _read(data: bytes, source: str) -> tuple[str, str, dict[str, Any]]:
     hooks = document.get("hooks", {})
     if not isinstance(hooks, dict):
         raise BadInputError(source, '"hooks" is not a JSON object', UNCHANGED)
-    for event in EVENTS:
+    for event in INSTALLED_EVENTS:
         if not isinstance(hooks.get(event, []), list):
             raise BadInputError(source, f'"{event}" in "hooks" is not a list', UNCHANGED)
     return mark, data.decode().removeprefix(mark), document
