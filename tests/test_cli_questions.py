@@ -12,7 +12,7 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.as_of import WITH_EDIT
-from tallybook.projections.surfaces.history.entry_story import SeveralEntriesError
+from tallybook.projections.surfaces.history.entry_story import AmbiguousEntryError
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 
@@ -53,7 +53,7 @@ def test_an_entry_is_found_by_words_of_its_text(here: Project) -> None:
 
 def test_words_that_fit_several_find_none_of_them(here: Project) -> None:
     """All that fit are kept for the answer; at a moment when one stood alone, that one is meant."""
-    with pytest.raises(SeveralEntriesError) as several:
+    with pytest.raises(AmbiguousEntryError) as several:
         commands.why(here, "type hints")
     assert ["kpt_001", "kpt_003"] == [one["name"] for one in several.value.matches]
     assert "kpt_001" == commands.why(here, "type hints", "8")[0]["name"]

@@ -154,7 +154,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     moment = notices.find_moment(project, when)
     try:
         story, standing, tell = entry_story.story_of(project, name, moment)
-    except entry_story.SeveralEntriesError as error:
+    except entry_story.AmbiguousEntryError as error:
         _print_matches(error.matches, as_json=as_json)
         raise
     explained, extras = explain(story, standing, tell)

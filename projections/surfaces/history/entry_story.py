@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-class SeveralEntriesError(TallybookError):
+class AmbiguousEntryError(TallybookError):
     """Several entries have the words that were given."""
 
     exit_code = EXIT_NO
@@ -55,7 +55,7 @@ def story_of(
         that returns the story as of an earlier event number.
 
     Raises:
-        SeveralEntriesError: The words fit several.
+        AmbiguousEntryError: The words fit several.
     """
     log = open_log(project)
     if isinstance(when, str):
@@ -75,7 +75,7 @@ def story_of(
         matching_name = find_name(words, state.book.used)
         names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
         if len(names) > 1:
-            raise SeveralEntriesError(words, entry_rows(state, names))
+            raise AmbiguousEntryError(words, entry_rows(state, names))
         if names:
             story_as_of = _teller(history, names[0], index)
             story = story_as_of(state.seq)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.redacted_digests import RedactedTextError as RedactedTextError
     from tallybook.projections.fold import State as State
     from tallybook.projections.fold import View as View
-    from tallybook.projections.surfaces.history.entry_story import SeveralEntriesError as SeveralEntriesError
+    from tallybook.projections.surfaces.history.entry_story import AmbiguousEntryError as AmbiguousEntryError
     from tallybook.projections.surfaces.writing.curation import UndoResult as UndoResult
     from tallybook.projections.surfaces.writing.record import Outcome as Outcome
 
@@ -43,7 +43,7 @@ _MODULES = {
     "tallybook.ledger.records": ("Author", "Batch", "EventRecord"),
     "tallybook.ledger.storage.redacted_digests": ("RedactedTextError",),
     "tallybook.projections.fold": ("State", "View"),
-    "tallybook.projections.surfaces.history.entry_story": ("SeveralEntriesError",),
+    "tallybook.projections.surfaces.history.entry_story": ("AmbiguousEntryError",),
     "tallybook.projections.surfaces.writing.curation": ("UndoResult",),
     "tallybook.projections.surfaces.writing.record": ("Outcome",),
 }

@@ -166,7 +166,7 @@ class Ledger:
 
         Raises:
             UnknownEntryError: No entry ever had the name or the words.
-            SeveralEntriesError: The words fit several entries; ``matches`` lists them.
+            AmbiguousEntryError: The words fit several entries; ``matches`` lists them.
         """
         story, more = commands.why(self.project, words, None if at is None else str(at))
         if story["status"] == "unknown":
