@@ -194,7 +194,7 @@ def test_a_redacted_text_that_is_put_back_is_bad(here: Project) -> None:
     """A log whose old bytes come back from a backup shows a text again that had to go."""
     path = here.ledger / "events.jsonl"
     before = path.read_bytes()
-    redacting.redact(here, redacting.Target(event="2"), "wrong", HUMAN)
+    redacting.redact(here, redacting.RedactionTarget(event="2"), "wrong", HUMAN)
     path.write_bytes(before + path.read_bytes()[len(before) :])
     ((level, message),) = findings_of(here, "redaction")
     assert ("bad", True) == (level, message.endswith(" was redacted and is in the log again"))
@@ -210,7 +210,7 @@ def test_secrets_are_told_and_never_shown(here: Project) -> None:
     assert 1 == sum(line.startswith(told) for line in lines_of(answer, 0))
     assert TOKEN not in answer.out + run(here, "doctor", "--json").out
     assert TOKEN in here.playbook.read_text(encoding="utf-8")
-    redacting.redact(here, redacting.Target(event="6"), "a token", HUMAN)
+    redacting.redact(here, redacting.RedactionTarget(event="6"), "a token", HUMAN)
     assert [("ok", "no text looks like one")] == findings_of(here, "secrets")
 
 

@@ -20,7 +20,7 @@ from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
-from tallybook.projections.surfaces.writing.redact import Target, redact
+from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -327,8 +327,8 @@ def test_a_second_redaction_joins_one_that_is_not_finished(tmp_path: Path) -> No
     project = told(tmp_path)
     stuck = project.ledger / "odd.json"
     stuck.write_text('["\\u0068unter2-of-the-customer"]')
-    assert 1 == len(redact(project, Target(text=PRIVATE), "first", HUMAN).erased.remaining)
-    done = redact(project, Target(text="Use type"), "second", HUMAN)
+    assert 1 == len(redact(project, RedactionTarget(text=PRIVATE), "first", HUMAN).erased.remaining)
+    done = redact(project, RedactionTarget(text="Use type"), "second", HUMAN)
     assert any(str(stuck) in line for line in done.erased.remaining)
     stuck.unlink()
     commands.rate(project, "kpt_001", "neutral", HUMAN)

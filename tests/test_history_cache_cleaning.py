@@ -127,7 +127,7 @@ def test_a_redaction_clears_every_cache_of_the_ledger_and_its_copies(here: Proje
     (copied / "file").write_text("Use type hints")
     other = begin(project / "other", "Write tests")
     own = caches_of(here.ledger) / "file"
-    redact.redact(here, redact.Target(text="type hints"), "private", HUMAN)
+    redact.redact(here, redact.RedactionTarget(text="type hints"), "private", HUMAN)
     assert [False, False, True] == [path.exists() for path in (own, copied, caches_of(other.ledger) / "file")]
 
 
@@ -136,5 +136,5 @@ def test_a_redaction_clears_a_cache_that_is_no_longer_used(here: Project) -> Non
     """A folder that was opened to others since holds the text all the same."""
     own = caches_of(here.ledger)
     own.parent.parent.chmod(0o755)
-    redact.redact(here, redact.Target(text="type hints"), "private", HUMAN)
+    redact.redact(here, redact.RedactionTarget(text="type hints"), "private", HUMAN)
     assert not own.exists()

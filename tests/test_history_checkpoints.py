@@ -274,7 +274,7 @@ def test_a_text_that_was_redacted_stands_in_no_checkpoint_and_comes_back_from_no
     """Not from those that were there, and not from those that a backup brings back."""
     cold(log)
     shutil.copytree(caches_of(log.folder), tmp_path / "older")
-    redact.redact(project_of(log), redact.Target(None, "text 4"), "private", HUMAN)
+    redact.redact(project_of(log), redact.RedactionTarget(None, "text 4"), "private", HUMAN)
     assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]
     check(log)
     shutil.rmtree(caches_of(log.folder))
@@ -300,7 +300,7 @@ def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: J
     view = attrs.evolve(PLAYBOOK, start=checkpointer.begin)
     fold_history(view, lambda: checkpointer.watch(list(decode(log.read()))))
     shutil.rmtree(caches_of(log.folder), ignore_errors=True)
-    redact.redact(project_of(log), redact.Target(None, "text 4"), "private", HUMAN)
+    redact.redact(project_of(log), redact.RedactionTarget(None, "text 4"), "private", HUMAN)
     checkpointer.store(reading.LATEST)
     assert checkpointer.stopped
     assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]

@@ -234,7 +234,7 @@ def test_an_index_that_cannot_be_written_costs_only_time(log: JsonlLog) -> None:
 def test_a_redacted_text_is_shown_as_redacted(log: JsonlLog) -> None:
     """The index keeps its position, and the story reads the redacted line."""
     check(log)
-    redact.redact(project_of(log), redact.Target("2", None), "private", HUMAN)
+    redact.redact(project_of(log), redact.RedactionTarget("2", None), "private", HUMAN)
     check(log)
     assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
 

@@ -207,7 +207,7 @@ def test_what_was_redacted_since_is_gone_from_a_commits_ledger(tracked: Project)
     commands.add(tracked, "two", HUMAN)
     commit(tracked)
     put_back()
-    redact.redact(tracked, redact.Target("2", None), "private", HUMAN)
+    redact.redact(tracked, redact.RedactionTarget("2", None), "private", HUMAN)
     assert [REDACTED, "two"] == texts(commands.playbook(tracked, "git:HEAD"))
 
 

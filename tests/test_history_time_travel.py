@@ -171,7 +171,7 @@ def here(project: Path) -> Project:
 
 def test_what_was_redacted_since_is_in_no_moment(here: Project, run: Run) -> None:
     """The entry stands where it stood, with its counts, and its text is nowhere."""
-    redact.redact(here, redact.Target("2", None), "private", HUMAN)
+    redact.redact(here, redact.RedactionTarget("2", None), "private", HUMAN)
     for seq in (3, 6):
         (point,) = json.loads(run("show", "--at", str(seq), "--json").out)["key_points"]
         assert (REDACTED, 0) == (point["text"], point["harmful"])

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from helpers.score_histories import config_of
-from tallybook.projections.scores.configuration.model import Display, Grade, Level, Metric, Sensitivity
+from tallybook.projections.scores.configuration.model import AlertLevel, Display, Grade, Metric, Sensitivity
 from tallybook.projections.scores.configuration.parser import DocumentError, overlaid
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def test_the_default_is_what_the_specification_says() -> None:
     ]
     assert grades == list(config.grades)
     levels = [
-        Level("warning", 70, ("log", "dashboard")),
-        Level("alert", 60, ("user",)),
-        Level("critical", 50, ("block evolution",)),
+        AlertLevel("warning", 70, ("log", "dashboard")),
+        AlertLevel("alert", 60, ("user",)),
+        AlertLevel("critical", 50, ("block evolution",)),
     ]
     assert levels == list(config.levels)
     assert (7, 30, 70, 365) == (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.score_examples import config
-from tallybook.projections.scores.configuration.model import Grade, Level
+from tallybook.projections.scores.configuration.model import AlertLevel, Grade
 from tallybook.projections.scores.grades import BLOCK, Alert, alert_of, alerts, grade_of, number
 from tallybook.projections.scores.trends.regressions import (
     History,
@@ -32,9 +32,9 @@ GRADES = (
 )
 """The table "Grade Scale" of the document."""
 LEVELS = (
-    Level("warning", 70, ("log", "dashboard")),
-    Level("alert", 60, ("user",)),
-    Level("critical", 50, (BLOCK,)),
+    AlertLevel("warning", 70, ("log", "dashboard")),
+    AlertLevel("alert", 60, ("user",)),
+    AlertLevel("critical", 50, (BLOCK,)),
 )
 """Its table "Alert Thresholds"."""
 CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 0}, trends={"short_term_days": 2})
@@ -90,7 +90,7 @@ def test_an_alert(values: tuple[float, ...], level: str, below: float, notify: t
 
 
 @pytest.mark.parametrize(("value", "rows"), [(70, LEVELS), (100, LEVELS), (None, LEVELS), (0, ())])
-def test_no_alert(value: float | None, rows: tuple[Level, ...]) -> None:
+def test_no_alert(value: float | None, rows: tuple[AlertLevel, ...]) -> None:
     """A score at the threshold, no data, and an empty table alert nobody."""
     assert alert_of("ac06", value, rows) is None
 

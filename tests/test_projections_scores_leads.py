@@ -32,7 +32,7 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.configuration.parser import read_config
 from tallybook.projections.scores.reports.drop_causes import (
     Drop,
-    Level,
+    PeriodScore,
     find_drop,
     find_interval,
     lead_json,
@@ -82,9 +82,9 @@ def scored(*rows: tuple[str, str, Any]) -> Scores:
 # Where it dropped
 
 
-def found(*scores: int) -> list[Level]:
+def found(*scores: int) -> list[PeriodScore]:
     """Return levels of days that follow on each other."""
-    return [Level(f"2026-01-{day:02}", score) for day, score in enumerate(scores, 1)]
+    return [PeriodScore(f"2026-01-{day:02}", score) for day, score in enumerate(scores, 1)]
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,14 @@ SESSIONS = (
 def test_levels_are_the_averages_of_the_periods_that_have_the_score() -> None:
     """Worked by hand: 258 / 3 = 86, 261 / 4 = 65.25, and 70; weeks of 86 (one Monday) and of 65 and 70."""
     days = scored(*SESSIONS).days
-    assert [Level("2026-01-05", 86), Level("2026-01-07", 65), Level("2026-01-20", 70)] == score_levels(
-        days, "ac03", "daily"
-    )
+    assert [
+        PeriodScore("2026-01-05", 86),
+        PeriodScore("2026-01-07", 65),
+        PeriodScore("2026-01-20", 70),
+    ] == score_levels(days, "ac03", "daily")
     # 519 / 7 = 74.14
-    assert [Level("2026-W02", 74), Level("2026-W04", 70)] == score_levels(days, "ac03", "weekly")
-    assert [Level("2026-01", 74)] == score_levels(days, "ac03", "monthly")
+    assert [PeriodScore("2026-W02", 74), PeriodScore("2026-W04", 70)] == score_levels(days, "ac03", "weekly")
+    assert [PeriodScore("2026-01", 74)] == score_levels(days, "ac03", "monthly")
     assert [] == score_levels(days, "ac01", "daily")
 
 
@@ -171,7 +173,7 @@ def test_sessions_behind_the_drop_do_not_count() -> None:
         ("05 15", "x", MetricsRecorded("ac04", Numbers({"efficiency": 5}), "")),
     ]
     state = scored(*rows)
-    drop = Drop(Level("2026-01-05", 86), Level("2026-01-07", 65))
+    drop = Drop(PeriodScore("2026-01-05", 86), PeriodScore("2026-01-07", 65))
     assert ("d", "e") == tuple(one.session for one in find_interval(state, "ac03", "daily", drop))
 
 

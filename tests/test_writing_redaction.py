@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import erasure
-from tallybook.projections.surfaces.writing.redact import Target, redact
+from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +41,8 @@ def here(project: Path) -> Project:
     return begun(project)
 
 
-@pytest.mark.parametrize("target", [Target(text=PRIVATE), Target(event="4")], ids=["text", "event"])
-def test_a_text_is_nowhere_and_all_else_is_as_it_was(here: Project, target: Target) -> None:
+@pytest.mark.parametrize("target", [RedactionTarget(text=PRIVATE), RedactionTarget(event="4")], ids=["text", "event"])
+def test_a_text_is_nowhere_and_all_else_is_as_it_was(here: Project, target: RedactionTarget) -> None:
     """The answer names its event; counts, other texts and the chain stand; the head noted before is found again."""
     before, head = counts(here), commands.verify(here).head
     done = redact(here, target, "it was private", HUMAN)
@@ -218,12 +218,12 @@ def test_a_note_forged_beside_the_ledger_stops_no_writer_for_ever(here: Project)
 def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> None:
     """A torn end that holds it is blotted out of log and quarantine; by its event it goes without a text given."""
     log = here.ledger / "events.jsonl"
-    for target in (Target(text="hunter2"), None):
+    for target in (RedactionTarget(text="hunter2"), None):
         with log.open("ab") as file:
             file.write(TORN)
         commands.rate(here, "kpt_001", "helpful", HUMAN)
         (seq, *_) = [row["seq"] for row in commands.log(here) if row["kind"] == "log.recovered"][::-1]
-        done = redact(here, target or Target(str(seq)), "it was private", HUMAN)
+        done = redact(here, target or RedactionTarget(str(seq)), "it was private", HUMAN)
         assert seq in [one.seq for one in done.events]
         assert ([], ()) == (holding(here, "hunter2"), done.erased.remaining)
         assert () == commands.verify(here).problems

@@ -20,7 +20,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import erasure
-from tallybook.projections.surfaces.writing.redact import Target, find_text
+from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ def test_every_file_of_ours_loses_the_text(here: Project) -> None:
     upper = here.ledger / "upper.json"
     upper.write_text(f'{{"a": "{UPPER}"}}')
     sizes = {path: path.stat().st_size for path in [*expected, upper]}
-    assert {*expected, upper, here.playbook} == {*find_text(here, Target(text=PRIVATE)).erased.files}
+    assert {*expected, upper, here.playbook} == {*find_text(here, RedactionTarget(text=PRIVATE)).erased.files}
     done = strike(here)
     assert sorted([*expected, upper]) == sorted(done.erased.files)
     assert ((), (), ()) == (done.erased.remaining, done.erased.foreign, done.erased.unsearched)
@@ -264,7 +264,7 @@ def test_a_legacy_file_that_nobody_took_in_yet_is_found(
     here = Project(project)
     items = [{"text": TOLD, "score": 3, "note": TOLD}, f"plain {PRIVATE}", "other", 5, {"odd": [TOLD]}]
     write_playbook({"key_points": items, "title": TOLD, "last_updated": "2026-01-01T00:00:00Z"})
-    assert [here.playbook] == list(find_text(here, Target(text=PRIVATE)).erased.files)
+    assert [here.playbook] == list(find_text(here, RedactionTarget(text=PRIVATE)).erased.files)
     done = strike(here)
     assert ((), ()) == (done.erased.remaining, done.bodies)
     assert ([], []) == (holding(here), holding(here, "hunter2"))

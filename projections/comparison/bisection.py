@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Turn:
+class TurningPoint:
     """A moment at which a condition became true.
 
     Attributes:
@@ -61,7 +61,7 @@ class Search(State):
     held: bool = False
     applied: int = 0
     turning_index: int = 0
-    turn: Turn | None = None
+    turn: TurningPoint | None = None
     began: bool = False
 
     def begin(self, book: Playbook) -> None:
@@ -87,7 +87,7 @@ class Search(State):
     def end_batch(self, moment: int, deciding: Callable[[], EventRecord]) -> None:
         """Record the turn if the condition became true within a batch."""
         if self.holds and not self.held:
-            self.turn = Turn(moment, deciding(), self.previous_values, self.values)
+            self.turn = TurningPoint(moment, deciding(), self.previous_values, self.values)
         self.previous_values, self.held = self.values, self.holds
 
 

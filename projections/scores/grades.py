@@ -14,7 +14,7 @@ from tallybook.projections.scores.configuration.model import OVERALL, SESSION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tallybook.projections.scores.configuration.model import Grade, Level
+    from tallybook.projections.scores.configuration.model import AlertLevel, Grade
 
 LOG: Final = "log"
 """Channel: `score` and `gate` print the alert to standard error."""
@@ -67,7 +67,7 @@ class Alert:
     notify: tuple[str, ...]
 
 
-def alert_of(score_id: str, value: float | None, levels: Iterable[Level]) -> Alert | None:
+def alert_of(score_id: str, value: float | None, levels: Iterable[AlertLevel]) -> Alert | None:
     """Return the alert of a score; None for no data and for a score above all levels.
 
     Args:
@@ -83,7 +83,7 @@ def alert_of(score_id: str, value: float | None, levels: Iterable[Level]) -> Ale
     return Alert(score_id, reached[-1].name, value, reached[-1].below, tuple(channels))
 
 
-def alerts(scores: Mapping[str, float | None], levels: Sequence[Level], channel: str) -> tuple[Alert, ...]:
+def alerts(scores: Mapping[str, float | None], levels: Sequence[AlertLevel], channel: str) -> tuple[Alert, ...]:
     """Return the alerts of all scores for one channel, in the order of the scores.
 
     Args:

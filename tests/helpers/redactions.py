@@ -14,7 +14,7 @@ from helpers.authors import HUMAN
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing.redact import NothingToRedactError, RedactionResult, Target, redact
+from tallybook.projections.surfaces.writing.redact import NothingToRedactError, RedactionResult, RedactionTarget, redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def content(here: Project) -> dict[Path, bytes]:
 
 def strike(here: Project, text: str | None = PRIVATE, event: str | None = None) -> RedactionResult:
     """Redact a text or an event."""
-    return redact(here, Target(event, text), "it was private", HUMAN)
+    return redact(here, RedactionTarget(event, text), "it was private", HUMAN)
 
 
 def texts(here: Project) -> list[str]:

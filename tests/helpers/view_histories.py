@@ -46,7 +46,7 @@ from tallybook.ledger.events import (
     UnknownEvent,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.comparison.bisection import Turn
+from tallybook.projections.comparison.bisection import TurningPoint
 from tallybook.projections.entry_history.status import EventPlace
 from tallybook.projections.fold import State, View
 
@@ -176,7 +176,7 @@ def told(state: State) -> list[Any]:
 
 def _placeless(value: Any) -> Any:
     """Return a value without the last line of a batch in it, which may be of a kind that is not known."""
-    return attrs.evolve(value, moment=0) if isinstance(value, Turn) else value
+    return attrs.evolve(value, moment=0) if isinstance(value, TurningPoint) else value
 
 
 def ticking() -> Callable[[], Now]:

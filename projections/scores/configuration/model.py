@@ -125,7 +125,7 @@ class Grade:
 
 
 @attrs.frozen
-class Level:
+class AlertLevel:
     """One row of "Alert Thresholds".
 
     Attributes:
@@ -240,9 +240,9 @@ class Display:
     min_coverage: Share
 
 
-def _make_levels(config: Config) -> tuple[Level, ...]:
+def _make_levels(config: Config) -> tuple[AlertLevel, ...]:
     channels = attrs.asdict(config.notifications)
-    return tuple(Level(name, below, channels[name]) for name, below in attrs.asdict(config.thresholds).items())
+    return tuple(AlertLevel(name, below, channels[name]) for name, below in attrs.asdict(config.thresholds).items())
 
 
 @attrs.frozen
@@ -285,7 +285,7 @@ class Config:
     storage: Storage
     display: Display
     components: Mapping[str, Component]
-    levels: tuple[Level, ...] = attrs.field(init=False, default=attrs.Factory(_make_levels, takes_self=True))
+    levels: tuple[AlertLevel, ...] = attrs.field(init=False, default=attrs.Factory(_make_levels, takes_self=True))
 
     @property
     def score_ids(self) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ NAMED: Final = 5
 # The drop
 
 
-class Level(NamedTuple):
+class PeriodScore(NamedTuple):
     """A score over a period.
 
     Attributes:
@@ -69,8 +69,8 @@ class Drop(NamedTuple):
         after: The later one, whose score is less.
     """
 
-    before: Level
-    after: Level
+    before: PeriodScore
+    after: PeriodScore
 
     @property
     def points(self) -> int:
@@ -78,7 +78,7 @@ class Drop(NamedTuple):
         return self.before.score - self.after.score
 
 
-class Moment(NamedTuple):
+class ScoredSession(NamedTuple):
     """A session that has a score; the later of two is the greater.
 
     Attributes:
@@ -102,11 +102,11 @@ class DropInterval(NamedTuple):
         bad: The one with the least score of the later period, the first of several.
     """
 
-    good: Moment
-    bad: Moment
+    good: ScoredSession
+    bad: ScoredSession
 
 
-def score_levels(days: Mapping[str, Tally], score: str, period: str) -> list[Level]:
+def score_levels(days: Mapping[str, Tally], score: str, period: str) -> list[PeriodScore]:
     """Return a score over each period that has it, in order.
 
     Args:
@@ -115,10 +115,10 @@ def score_levels(days: Mapping[str, Tally], score: str, period: str) -> list[Lev
         period: One of ``PERIODS``: daily, weekly or monthly.
     """
     ranges = [(name, tally.range(score)) for name, tally in grouped(days, PERIODS[period][1]).items()]
-    return [Level(name, one.avg) for name, one in ranges if one is not None]
+    return [PeriodScore(name, one.avg) for name, one in ranges if one is not None]
 
 
-def find_drop(levels: Sequence[Level], name: str | None = None) -> Drop | None:
+def find_drop(levels: Sequence[PeriodScore], name: str | None = None) -> Drop | None:
     """Return the greatest drop between two periods that follow on each other, the last of several; None without one.
 
     Args:
@@ -131,19 +131,19 @@ def find_drop(levels: Sequence[Level], name: str | None = None) -> Drop | None:
 
 def find_interval(state: Scores, score: str, period: str, drop: Drop) -> DropInterval:
     """Return between which sessions a score dropped; the state is counted, and the drop is one of its periods."""
-    seen = list(takewhile(lambda one: one.period >= drop.before.period, _moments(state, score, period)))
+    seen = list(takewhile(lambda one: one.period >= drop.before.period, _scored_sessions(state, score, period)))
     bad = min((one for one in seen if one.period == drop.after.period), key=lambda one: (one.score, one))
     # A time zone can move a session to another day, so there may be none before the drop.
     good = max((one for one in seen if one.score >= drop.before.score and one < bad), default=bad)
     return DropInterval(good, bad)
 
 
-def _moments(state: Scores, score: str, period: str) -> Iterator[Moment]:
+def _scored_sessions(state: Scores, score: str, period: str) -> Iterator[ScoredSession]:
     """Yield the sessions that have a score, the latest first."""
     name_of = PERIODS[period][1]
     for session in state.sessions.latest():
         if session.contribution and score in session.scores:
-            yield Moment(session.at, session.id, session.scores[score], name_of(session.contribution.day))
+            yield ScoredSession(session.at, session.id, session.scores[score], name_of(session.contribution.day))
 
 
 # What changed

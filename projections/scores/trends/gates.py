@@ -16,7 +16,7 @@ from tallybook.projections.scores.trends.regressions import History, regressions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tallybook.projections.scores.configuration.model import Config, Level
+    from tallybook.projections.scores.configuration.model import AlertLevel, Config
     from tallybook.projections.scores.trends.regressions import Scored
 
 CRITICAL: Final = "critical"
@@ -82,7 +82,7 @@ def _scored(histories: Iterable[History]) -> Iterator[tuple[History, Scored]]:
     return ((history, history.latest) for history in histories if history.latest is not None)
 
 
-def _critical(histories: Iterable[History], levels: Sequence[Level]) -> Iterator[Reason]:
+def _critical(histories: Iterable[History], levels: Sequence[AlertLevel]) -> Iterator[Reason]:
     """Yield the reasons that close every gate."""
     values = {history.score_id: float(latest.value) for history, latest in _scored(histories)}
     for alert in alerts(values, levels, BLOCK):

@@ -13,7 +13,7 @@ from tallybook.projections.event_rows import kind_of, summary
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, read_text
 from tallybook.projections.surfaces.console.output import answer, format_count, say
 from tallybook.projections.surfaces.writing import redact as redaction
-from tallybook.projections.surfaces.writing.redact import NOTHING, Target
+from tallybook.projections.surfaces.writing.redact import NOTHING, RedactionTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     The proof of the ledger stays intact. ID is an event's id or number, as `log` shows them: its whole text is erased
     wherever it occurs.
     """
-    target = Target(event, None if options["text"] is None else read_text(options["text"]))
+    target = RedactionTarget(event, None if options["text"] is None else read_text(options["text"]))
     if (target.event is None) is (target.text is None):
         raise BadInputError("redact", "takes either the ID of an event or --text", f"give one of them; {NOTHING}")
     if options["dry_run"]:

@@ -14,7 +14,7 @@ from tallybook.projections.surfaces.install import places, plan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.projections.surfaces.install.places import Target
+    from tallybook.projections.surfaces.install.places import InstallTarget
     from tallybook.projections.surfaces.install.plan import Step
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -90,7 +90,7 @@ def _changes(steps: Sequence[Step]) -> list[Step]:
     return [step for step in steps if step.result != plan.LEFT]
 
 
-def _next_steps(place: Target) -> str:
+def _next_steps(place: InstallTarget) -> str:
     """Return what a person should do next."""
     check = "`tallybook doctor` checks the installation."
     if place.folder is None:

@@ -18,7 +18,7 @@ FOLDER: Final = "CLAUDE_PROJECT_DIR"
 
 
 @attrs.frozen
-class Target:
+class InstallTarget:
     """The place of an installation.
 
     Attributes:
@@ -32,7 +32,7 @@ class Target:
     project: Project | None = None
 
 
-def find_target(given: str | None, *, user: bool) -> Target:
+def find_target(given: str | None, *, user: bool) -> InstallTarget:
     """Return the place of an installation.
 
     Args:
@@ -46,14 +46,14 @@ def find_target(given: str | None, *, user: bool) -> Target:
     if user:
         if given:
             raise BadInputError("--user", "excludes --project", UNCHANGED)
-        return Target(Path(os.path.realpath(users_folder())))
+        return InstallTarget(Path(os.path.realpath(users_folder())))
     folder = working_folder(given)
     claude = Project(folder).claude
     if os.path.lexists(claude) and not claude.is_dir():
         raise CannotWriteError(claude, "is not a folder", "move it away")
     # Without --project, the ledger is the one that a hook of an agent in that folder finds.
     root = folder if given else Path(project_around(str(folder)) or folder)
-    return Target(claude, folder, Project(root, folder))
+    return InstallTarget(claude, folder, Project(root, folder))
 
 
 def working_folder(given: str | None) -> Path:
@@ -104,7 +104,7 @@ def _is_home(folder: Path) -> bool:
     return os.path.realpath(folder) == os.path.realpath(home())
 
 
-def settings_file(place: Target) -> Path:
+def settings_file(place: InstallTarget) -> Path:
     """Return the settings file, or the file that a link in its place leads to.
 
     Raises:

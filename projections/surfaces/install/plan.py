@@ -22,7 +22,7 @@ from tallybook.projections.surfaces.writing.record import write
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tallybook.projections.surfaces.install.places import Target
+    from tallybook.projections.surfaces.install.places import InstallTarget
     from tallybook.projections.surfaces.workspace.project import Project
 
 PACKAGED: Final = Path(prompts.__file__).parent
@@ -62,7 +62,7 @@ class Step:
         return f"{self.result} {self.path}" + (f": {self.why}" if self.why else "")
 
 
-def install(place: Target, line: str, verbs: Collection[str]) -> tuple[Step, ...]:
+def install(place: InstallTarget, line: str, verbs: Collection[str]) -> tuple[Step, ...]:
     """Return the steps of an installation; the settings come last, because they make the agent use the other files.
 
     Args:
@@ -87,7 +87,7 @@ def remarks(planned: Sequence[Step]) -> tuple[str, ...]:
     return tuple(filter(None, map(hook_command.remark, dict.fromkeys(hook_entries.own_commands(after, str(path))))))
 
 
-def _back_up(place: Target, before: bytes | None) -> Step:
+def _back_up(place: InstallTarget, before: bytes | None) -> Step:
     path = place.claude / BACKUP
     if not _is_plain(path):
         raise CannotWriteError(path, "is not a regular file", f"move it away; {UNCHANGED}")
@@ -116,7 +116,7 @@ def _verbs_of(data: bytes) -> set[str]:
     return {verb.decode() for verb in _VERB.findall(data)}
 
 
-def uninstall(place: Target) -> Iterator[Step]:
+def uninstall(place: InstallTarget) -> Iterator[Step]:
     """Return the steps that remove an installation; none where there is none."""
     path = places.settings_file(place)
     before = _read(path)
@@ -129,7 +129,7 @@ def uninstall(place: Target) -> Iterator[Step]:
             yield Step(file, "deleted", before=current) if current == data else Step(file, LEFT, _CHANGED)
 
 
-def _uninstall_hooks(place: Target, path: Path, before: bytes) -> Iterator[Step]:
+def _uninstall_hooks(place: InstallTarget, path: Path, before: bytes) -> Iterator[Step]:
     """Yield the steps for the settings: back to the backup if nothing else changed, or else only without our hooks."""
     backup = place.claude / BACKUP
     saved = _read(backup) if _is_plain(backup) else None

@@ -28,9 +28,9 @@ from tallybook.projections.surfaces.scores.configuration import score_named
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.projections.scores.reports.drop_causes import Leads, Level, Moment
+    from tallybook.projections.scores.reports.drop_causes import Leads, PeriodScore, ScoredSession
     from tallybook.projections.scores.view import Scores
-    from tallybook.projections.surfaces.history.moments import Moment as When
+    from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
 LAST: Final = "last"
@@ -59,7 +59,7 @@ class DropQuery:
     name: str | None = None
 
 
-def blame(project: Project, state: Scores, query: DropQuery, when: When | None = None) -> dict[str, Any]:
+def blame(project: Project, state: Scores, query: DropQuery, when: Moment | None = None) -> dict[str, Any]:
     """Return where a score dropped, and what changed in the playbook before that.
 
     Args:
@@ -101,7 +101,7 @@ def blame(project: Project, state: Scores, query: DropQuery, when: When | None =
     }
 
 
-def leads_between(project: Project, times: tuple[str, str], when: When | None = None) -> Leads:
+def leads_between(project: Project, times: tuple[str, str], when: Moment | None = None) -> Leads:
     """Return what changed in the playbook after one time and up to another, as of then."""
     since, until = times
     read = open_log(project).read if when is None else when.read
@@ -111,7 +111,7 @@ def leads_between(project: Project, times: tuple[str, str], when: When | None = 
     return fold_history(leads_view(since, until), lambda: decode(read()), seq)
 
 
-def _name(query: DropQuery, score: str, levels: Sequence[Level]) -> str | None:
+def _name(query: DropQuery, score: str, levels: Sequence[PeriodScore]) -> str | None:
     """Return the period that is asked for."""
     if query.name is None or not levels:
         return None
@@ -122,8 +122,8 @@ def _name(query: DropQuery, score: str, levels: Sequence[Level]) -> str | None:
     return name
 
 
-def _session(moment: Moment) -> dict[str, Any]:
-    return {"session": moment.session, "at": moment.at, "score": moment.score}
+def _session(session: ScoredSession) -> dict[str, Any]:
+    return {"session": session.session, "at": session.at, "score": session.score}
 
 
 def lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:

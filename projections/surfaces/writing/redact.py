@@ -51,7 +51,7 @@ class NothingToRedactError(TallybookError):
 
 
 @attrs.frozen
-class Target:
+class RedactionTarget:
     """What to redact: the text of one event, or a text wherever it occurs.
 
     Attributes:
@@ -78,7 +78,7 @@ class RedactionResult:
     bodies: tuple[int, ...]
 
 
-def find_text(project: Project, target: Target) -> RedactionResult:
+def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
     """Return what would be redacted; nothing is written."""
     log = reading.open_log(project)
     texts = _texts(log.read(), target)
@@ -90,7 +90,7 @@ def find_text(project: Project, target: Target) -> RedactionResult:
     return _require_match(RedactionResult(events, erased, bodies), target)
 
 
-def redact(project: Project, target: Target, reason: str, by: Mapping[str, str]) -> RedactionResult:
+def redact(project: Project, target: RedactionTarget, reason: str, by: Mapping[str, str]) -> RedactionResult:
     """Erase a text from the ledger and from every file of the project.
 
     Raises:
@@ -127,7 +127,7 @@ def redact(project: Project, target: Target, reason: str, by: Mapping[str, str])
     return _require_match(RedactionResult(events, _add_playbook_check(project, erased, texts, error), bodies), target)
 
 
-def _remember(log: JsonlLog, target: Target, events: Collection[EventRecord]) -> None:
+def _remember(log: JsonlLog, target: RedactionTarget, events: Collection[EventRecord]) -> None:
     """Remember what is redacted, so that it is refused later; call it under the ledger's lock."""
     texts = {one.id: codec.texts_of(one.event).values() for one in events}
     redacted_digests.remember(log.folder, target.text, texts, log.now().at, log.head().seq + 1)
@@ -150,7 +150,7 @@ def _finish(project: Project, log: JsonlLog) -> Erasure:
         return Erasure(remaining=(f"{log.path}: not finished, the next command that writes continues: {error}",))
 
 
-def _require_match(done: RedactionResult, target: Target) -> RedactionResult:
+def _require_match(done: RedactionResult, target: RedactionTarget) -> RedactionResult:
     """Return the result, or raise if nothing holds the text."""
     if not (done.events or done.bodies or done.erased.files or done.erased.remaining or done.erased.foreign):
         raise NothingToRedactError("--text" if target.event is None else target.event)
@@ -177,7 +177,7 @@ def _describe_match(path: Path, texts: Collection[str]) -> str | None:
         return f"could not be searched: {error}"
 
 
-def _texts(batches: Iterable[RawBatch], target: Target) -> tuple[str, ...]:
+def _texts(batches: Iterable[RawBatch], target: RedactionTarget) -> tuple[str, ...]:
     """Return the texts to redact."""
     if target.text is not None:
         if len(target.text.strip()) < MIN_TEXT_CHARS:
