@@ -133,11 +133,11 @@ def test_check_says_how_the_file_differs(here: Project, spoil: Any, says: str) -
 
 def test_log_of_a_name_is_its_own(here: Project) -> None:
     """With a name, `log` gives what concerns that entry, with who said it."""
-    rows = list(commands.log(here, "kpt_001"))
+    rows = list(commands.list_events(here, "kpt_001"))
     assert ["point.added", *["point.rated"] * 3] == [row["kind"] for row in rows]
     assert all(HUMAN == row["by"] for row in rows)
     with pytest.raises(UnknownEntryError):
-        list(commands.log(here, "kpt_404"))
+        list(commands.list_events(here, "kpt_404"))
 
 
 def test_verify_tells_how_far_it_is(here: Project) -> None:

@@ -312,4 +312,4 @@ def test_a_stream_that_is_closed_is_an_empty_one(here: Project, closed: str, cod
     assert (code, out) == (done.returncode, done.stdout.decode())
     assert err in done.stderr.decode()
     assert done.stderr.count(b"\n") == bool(err)
-    assert (1 if code else 4) == len(list(commands.log(here, "kpt_001")))
+    assert (1 if code else 4) == len(list(commands.list_events(here, "kpt_001")))

@@ -193,7 +193,7 @@ def test_without_a_cache_folder_every_command_and_hook_works(closed: Project, tm
     assert "" == start_hook("Stop", "[kpt_003]")
     for words in (*READING, *WRITING):
         assert (words, 0) == (words, here(closed, *words).code)
-    kinds = [row["kind"] for row in commands.log(closed)]
+    kinds = [row["kind"] for row in commands.list_events(closed)]
     assert (1, 1) == (kinds.count("playbook.injected"), kinds.count("point.cited"))
     assert [] == list((tmp_path / "open").iterdir())
     assert not (closed.ledger / FORMER).exists()

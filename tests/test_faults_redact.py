@@ -122,7 +122,7 @@ def assert_recovers(project: Project, what: object, before: list[tuple[str, int]
     assert () == verdict.problems, what
     assert before == shown(project), what
     noted = (project.ledger / "erasing").exists()
-    said = any(row["kind"] == "event.redacted" for row in commands.log(project))
+    said = any(row["kind"] == "event.redacted" for row in commands.list_events(project))
     assert noted == any("not finished" in note for note in verdict.notes), what
     assert not noted or PRIVATE not in json.dumps(commands.show(project)), what
     commands.rate(project, "kpt_001", "neutral", HUMAN)
@@ -235,10 +235,10 @@ def test_a_log_that_may_only_grow_is_listed(tmp_path: Path, capsys: pytest.Captu
         # One of the texts has two lines, and one is a sealed range.
         assert 4 == len(commands.verify(project).redacted)
         assert () == commands.verify(project).problems
-        assert PRIVATE not in json.dumps([*commands.log(project), commands.show(project)])
+        assert PRIVATE not in json.dumps([*commands.list_events(project), commands.show(project)])
         commands.check(project)
     assert_recovers(project, "append-only", before, done=True)
-    assert 3 == sum(row["kind"] == "event.redacted" for row in commands.log(project))
+    assert 3 == sum(row["kind"] == "event.redacted" for row in commands.list_events(project))
 
 
 @needs_chattr
@@ -333,5 +333,5 @@ def test_a_second_redaction_joins_one_that_is_not_finished(tmp_path: Path) -> No
     stuck.unlink()
     commands.rate(project, "kpt_001", "neutral", HUMAN)
     assert ([], ()) == (holding(project), redactions(project))
-    reasons = [row["free"]["reason"] for row in commands.log(project) if row["kind"] == "event.redacted"]
+    reasons = [row["free"]["reason"] for row in commands.list_events(project) if row["kind"] == "event.redacted"]
     assert ["first", "first", "first", "second"] == reasons

@@ -165,7 +165,7 @@ def test_a_commit_that_has_the_ledger_is_its_end(tracked: Project) -> None:
 def since(here: Project, moment: str) -> list[dict[str, Any]]:
     """Return the events behind a moment of the project's own ledger."""
     seq = moments.find_here(here, moment, "--since").seq
-    return [row for row in commands.log(here) if row["seq"] > seq]
+    return [row for row in commands.list_events(here) if row["seq"] > seq]
 
 
 def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> None:

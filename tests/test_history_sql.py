@@ -51,7 +51,7 @@ def ask(project: Project, query: str, when: str | None = None) -> list[tuple[Any
 
 def test_every_event_is_a_row(here: Project) -> None:
     """In order, as `log` has it: who, what, free text whole, JSON as JSON; what was undone is marked."""
-    logged = list(commands.log(here))
+    logged = list(commands.list_events(here))
     rows = ask(here, "SELECT seq, id, kind, v, rater, session, body, free FROM events ORDER BY seq")
     assert [
         (
@@ -88,7 +88,7 @@ def test_ratings_and_sessions_are_tables(here: Project) -> None:
 def test_a_moment_of_the_past_can_be_asked(here: Project) -> None:
     """With a WHEN the tables are those of that moment, what was undone later included."""
     heads = [ask(here, "SELECT max(seq) FROM events WHERE NOT void", when)[0][0] for when in ("8", None)]
-    logged = list(commands.log(here))
+    logged = list(commands.list_events(here))
     assert [8, logged[-1]["seq"]] == heads
     assert [("kpt_001",)] == ask(here, "SELECT name FROM points WHERE text ILIKE '%hints'", "8")
 
@@ -325,7 +325,7 @@ def worn(here: Project) -> Project:
     with (here.ledger / "events.jsonl").open("ab") as file:
         file.write(b'{"crc":"0000' + b"\x00" * 5000 + b"\n" + b"\xff" * 10)
     commands.add(here, "learned later", HUMAN)
-    assert "log.recovered" in [row["kind"] for row in commands.log(here)]
+    assert "log.recovered" in [row["kind"] for row in commands.list_events(here)]
     return here
 
 

@@ -138,7 +138,7 @@ def test_a_citation_is_recorded_and_is_no_rating(here: Project) -> None:
     cited = [PointCited("kpt_001", "message"), PointCited("kpt_002", "Bash"), PointCited("kpt_001", "message")]
     assert cited == events(here, PointCited)
     assert [] == events(here, PointRated)
-    assert ["s1"] * 3 == [row["by"]["session"] for row in commands.log(here) if row["kind"] == "point.cited"]
+    assert ["s1"] * 3 == [row["by"]["session"] for row in commands.list_events(here) if row["kind"] == "point.cited"]
 
 
 def test_a_tools_answer_is_not_a_citation(here: Project) -> None:

@@ -52,7 +52,7 @@ def test_a_playbook_too_large_for_a_hook_is_not_read(here: Project, event: str) 
     says = f"{here.playbook}: has {len(data):,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
     assert called(event).startswith(f"tallybook: {says}")
     assert says in (here.ledger / ERROR_FILE).read_text()
-    assert (data, 3) == (here.playbook.read_bytes(), len(list(commands.log(here))))
+    assert (data, 3) == (here.playbook.read_bytes(), len(list(commands.list_events(here))))
 
 
 def test_a_hook_gives_up_once_its_time_is_used_up(here: Project) -> None:

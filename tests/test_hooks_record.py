@@ -36,7 +36,7 @@ def cite(project: Project, number: int) -> bool:
 def test_a_fact_is_recorded_once_under_its_key(here: Project) -> None:
     """The second delivery is told as such, and adds nothing."""
     assert [True, False, True] == [cite(here, 1), cite(here, 1), cite(here, 2)]
-    assert 2 == sum(row["kind"] == "point.cited" for row in commands.log(here))
+    assert 2 == sum(row["kind"] == "point.cited" for row in commands.list_events(here))
     assert [] == spooled(here)
 
 
@@ -50,7 +50,7 @@ def test_what_a_damaged_ledger_cannot_take_waits(here: Project) -> None:
     log.write_bytes(whole)
     commands.replay(here)
     assert [] == spooled(here)
-    assert 1 == sum(row["kind"] == "point.cited" for row in commands.log(here))
+    assert 1 == sum(row["kind"] == "point.cited" for row in commands.list_events(here))
 
 
 @pytest.mark.parametrize("window", [64, 300, 64 * 1024])

@@ -87,7 +87,7 @@ def test_an_upgrade_counts_at_once(here: Project, installed: Path) -> None:
     source.write_text(source.read_text().replace(":: {", ":: new {"))
     assert ":: new Use type hints" in answered(installed)
     assert ":: new Use type hints" in answered(installed)
-    assert 3 == len([row for row in commands.log(here) if row["kind"] == "playbook.injected"])
+    assert 3 == len([row for row in commands.list_events(here) if row["kind"] == "playbook.injected"])
 
 
 SPOILT = ["ledger/__init__", "ledger/fast_stdlib", "ledger/line", "projections/surfaces/hooks/handler"]

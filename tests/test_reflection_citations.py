@@ -31,7 +31,7 @@ def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: Client
     for _ in range(2):
         assert 0 == run_here(["reflect", "--rater", rater])
     assert [PointCited("kpt_001", "message")] * 2 == events(place, PointCited)
-    _, found = (row for row in commands.log(place) if row["kind"] == "point.cited")
+    _, found = (row for row in commands.list_events(place) if row["kind"] == "point.cited")
     assert ("tallybook", "s1") == (found["by"]["rater"], found["by"]["session"])
     assert "2026-11-21T10:00:02.250000Z" == found["when"]
 
@@ -43,5 +43,5 @@ def test_a_citation_of_a_subagent_is_recorded_as_its_own(project: Path) -> None:
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
     call({"hook_event_name": "SubagentStop", "agent_id": "a1", "last_assistant_message": LAST.strip()})
     assert 0 == run_here(["reflect"])
-    agents = [row["by"].get("agent") for row in commands.log(place) if row["kind"] == "point.cited"]
+    agents = [row["by"].get("agent") for row in commands.list_events(place) if row["kind"] == "point.cited"]
     assert ["a1", "a1"] == agents

@@ -145,7 +145,7 @@ def test_an_undo_is_undone_by_its_number_or_its_id(here: Project) -> None:
     assert (0, 0) == counts(here)["kpt_002"]
     curation.undo(here, str(undone.outcome.seq_from), None, "", HUMAN)
     assert before == read(here)["key_points"]
-    rows = {row["seq"]: row["id"] for row in commands.log(here)}
+    rows = {row["seq"]: row["id"] for row in commands.list_events(here)}
     curation.undo(here, rows[11], None, "", HUMAN)
     assert (0, 0) == counts(here)["kpt_002"]
 
@@ -154,7 +154,7 @@ def test_a_session_is_undone_by_a_prefix_of_its_id(here: Project, run: Run) -> N
     """Every verb accepts a prefix; the event has the whole id."""
     commands.record(here, extraction(("kpt_001", "harmful")), {"rater": "reflector", "session": "5f1c2f0e-7a3b"})
     assert "kpt_001 rated harmful" in run("undo", "--of", "5f1c").out
-    assert "5f1c2f0e-7a3b" == list(commands.log(here))[-1]["body"]["session"]
+    assert "5f1c2f0e-7a3b" == list(commands.list_events(here))[-1]["body"]["session"]
 
 
 def test_undo_takes_an_unrecorded_manual_edit_first(here: Project) -> None:
@@ -224,7 +224,7 @@ def test_an_old_file_restores_no_redacted_text_whatever_was_undone(here: Project
     for target in ("11", "10"):
         curation.undo(here, target, None, "", HUMAN)
     old = read(here)
-    undoings = tuple(row["id"] for row in commands.log(here) if row["kind"] == "events.voided")
+    undoings = tuple(row["id"] for row in commands.list_events(here) if row["kind"] == "events.voided")
     with reading.open_log(here).transaction() as tx:
         tx.append([encode(EventsVoided(undoings, None, ""))], HUMAN)
     assert 0 == entry.run(["redact", "4", "--reason", "a name"])

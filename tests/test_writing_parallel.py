@@ -100,7 +100,7 @@ def run_together(project: Project, jobs: Iterable[tuple[int, int]]) -> list[tupl
 
 def rows_of(project: Project, kind: str) -> list[dict[str, Any]]:
     """Return the events of a kind."""
-    return [row for row in commands.log(project) if row["kind"] == kind]
+    return [row for row in commands.list_events(project) if row["kind"] == kind]
 
 
 def rated_sessions(project: Project) -> Counter[str]:

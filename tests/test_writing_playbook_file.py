@@ -76,7 +76,7 @@ def count(project: Project) -> int:
 
 def kinds(project: Project, after: int) -> list[str]:
     """Return the kinds of the events behind a moment."""
-    return [row["kind"] for row in commands.log(project) if row["seq"] > after]
+    return [row["kind"] for row in commands.list_events(project) if row["seq"] > after]
 
 
 def entry(project: Project, name: str) -> Doc:
@@ -260,7 +260,7 @@ def test_an_item_that_is_no_entry_is_kept_in_the_ledger(here: Project) -> None:
     write(here, doc)
     commands.replay(here)
     assert ["one", "two", "three", "five"] == [kp["text"] for kp in read(here)["key_points"]]
-    assert any("a slip of the pen" in json.dumps(row.get("free")) for row in commands.log(here))
+    assert any("a slip of the pen" in json.dumps(row.get("free")) for row in commands.list_events(here))
 
 
 def test_a_key_that_entries_do_not_have_is_kept_in_the_ledger(here: Project) -> None:
@@ -269,7 +269,7 @@ def test_a_key_that_entries_do_not_have_is_kept_in_the_ledger(here: Project) -> 
     doc["key_points"][0] |= {"text": "one, better", "note": "from the review of May"}
     write(here, doc)
     commands.replay(here)
-    assert any("from the review of May" in json.dumps(row.get("free")) for row in commands.log(here))
+    assert any("from the review of May" in json.dumps(row.get("free")) for row in commands.list_events(here))
 
 
 def test_a_file_put_back_a_second_time_counts_again(here: Project) -> None:
@@ -334,7 +334,7 @@ def test_a_crash_before_the_rendering_takes_an_edit_in_once(here: Project, monke
         patch.setattr(record, "_render", lambda *_: None)
         commands.rate(here, "kpt_001", "helpful", HUMAN)
     commands.replay(here)
-    edits = [row for row in commands.log(here) if row["kind"] == "point.edited"]
+    edits = [row for row in commands.list_events(here) if row["kind"] == "point.edited"]
     assert [("kpt_001", 10)] == [(row["body"]["name"], row["body"]["helpful"]) for row in edits]
     assert 11 == entry(here, "kpt_001")["helpful"]
 

@@ -43,7 +43,7 @@ def read(project: Project) -> Any:
 
 def kinds(project: Project) -> list[str]:
     """Return the kinds of all events."""
-    return [row["kind"] for row in commands.log(project)]
+    return [row["kind"] for row in commands.list_events(project)]
 
 
 def outcome(project: Project, what: Update | Import) -> Outcome:

@@ -68,7 +68,7 @@ def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFi
     told = capsys.readouterr().out + compat.format_playbook(loaded) + json.dumps(loaded)
     assert "hunter2" not in told
     assert REDACTED in told
-    (row,) = [row for row in commands.log(here) if row["seq"] == 4]
+    (row,) = [row for row in commands.list_events(here) if row["seq"] == 4]
     assert None is row["free"]
     assert "event.redacted" in [row["kind"] for row in commands.why(here, "kpt_002")[0]["trail"]]
 
@@ -200,7 +200,7 @@ def test_one_who_finishes_late_pays_no_other_redaction(here: Project, monkeypatc
 
 def commands_id(here: Project, seq: int) -> str:
     """Return the id of an event."""
-    found: str = next(row["id"] for row in commands.log(here) if row["seq"] == seq)
+    found: str = next(row["id"] for row in commands.list_events(here) if row["seq"] == seq)
     return found
 
 
@@ -222,7 +222,7 @@ def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> 
         with log.open("ab") as file:
             file.write(TORN)
         commands.rate(here, "kpt_001", "helpful", HUMAN)
-        (seq, *_) = [row["seq"] for row in commands.log(here) if row["kind"] == "log.recovered"][::-1]
+        (seq, *_) = [row["seq"] for row in commands.list_events(here) if row["kind"] == "log.recovered"][::-1]
         done = redact(here, target or RedactionTarget(str(seq)), "it was private", HUMAN)
         assert seq in [one.seq for one in done.events]
         assert ([], ()) == (holding(here, "hunter2"), done.erased.remaining)
@@ -245,7 +245,7 @@ def test_what_is_damaged_by_hand_stops_every_command(here: Project) -> None:
         lambda: commands.show(here),
         lambda: commands.replay(here),
         lambda: commands.why(here, "kpt_002"),
-        lambda: list(commands.log(here)),
+        lambda: list(commands.list_events(here)),
         lambda: commands.rate(here, "kpt_001", "helpful", HUMAN),
         lambda: strike(here, "Use type"),
         compat.load_playbook,

@@ -97,7 +97,7 @@ def test_redaction_reaches_the_score_files(here: Project) -> None:
 @pytest.mark.parametrize("name", ["erasing", ".erased"])
 def test_a_planted_note_of_a_redaction_makes_nothing_happen(here: Project, tmp_path: Path, name: str) -> None:
     """A note that came with an archive hides no text and erases none, and `verify` says that it is ignored."""
-    (event,) = (row for row in commands.log(here) if row["seq"] == 4)
+    (event,) = (row for row in commands.list_events(here) if row["seq"] == 4)
     redaction.write_pending(here.ledger, redaction.PendingRedaction((event["id"],), (PRIVATE,), "planted", HUMAN))
     note = json.loads((here.ledger / "erasing").read_bytes())
     redaction.remove_pending(here.ledger)
@@ -161,7 +161,7 @@ def test_a_long_text_goes_from_its_diagnostic_whole(here: Project, diagnostic_mo
     compat.update_playbook_data(playbook, {"new_key_points": [long], "evaluations": []})
     compat.update_playbook_data(playbook, {"evaluations": [{"name": "kpt_004", "rating": "harmful"}] * 3})
     compat.save_playbook(playbook)
-    (seq,) = [row["seq"] for row in commands.log(here) if long in str(row.get("free"))]
+    (seq,) = [row["seq"] for row in commands.list_events(here) if long in str(row.get("free"))]
     strike(here, None, str(seq))
     assert [] == holding(here, long[:20])
 

@@ -108,7 +108,7 @@ def test_requests_that_waited_are_recorded_together_and_in_order(here: Project) 
     assert not waiting.exists()
     assert [Entry("kpt_001", "use types", 3), Entry("kpt_002", "waited")] == list(state.points.values())
     assert "me" == state.top["owner"]
-    assert {AT} == {row["when"] for row in commands.log(here) if row["seq"] > 3}
+    assert {AT} == {row["when"] for row in commands.list_events(here) if row["seq"] > 3}
 
 
 # Junk in the spool
@@ -238,7 +238,7 @@ def test_what_comes_from_outside_is_an_extraction_result_alone(
         commands.replay(here)
     else:
         commands.record(here, payload, HUMAN)
-    kinds = [row["kind"] for row in commands.log(here)][3:]
+    kinds = [row["kind"] for row in commands.list_events(here)][3:]
     assert ["point.added", "point.rated", "playbook.updated"] == kinds
     state = commands.playbook(here).state
     assert [Entry("kpt_001", "use types", 0, 1), Entry("kpt_002", "mine")] == list(state.points.values())

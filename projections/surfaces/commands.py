@@ -275,7 +275,7 @@ def statuses(project: Project, when: str | None = None) -> AsOf[EntryStatuses]:
     return history.as_of(project, STATUS_FORM, when)
 
 
-def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
+def list_events(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield the events of the ledger, newest last; with a name, those that concern it.
 
     Raises:

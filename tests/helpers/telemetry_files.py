@@ -38,7 +38,7 @@ def written(path: Path, objects: Sequence[object]) -> Path:
 
 def rows(project: Project) -> list[dict[str, Any]]:
     """Return what was recorded, without the line that opens the ledger."""
-    return list(commands.log(project))[1:] if project.ledger.exists() else []
+    return list(commands.list_events(project))[1:] if project.ledger.exists() else []
 
 
 def bodies(project: Project) -> list[str]:
