@@ -31,16 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from tallybook.ledger.decisions import curation as curate
-    from tallybook.ledger.decisions import update as decide
+    from tallybook.ledger.decisions import curation, update
     from tallybook.ledger.records import Batch
-    from tallybook.ledger.storage import redacted_digests as redactions
-    from tallybook.ledger.storage import spool
+    from tallybook.ledger.storage import redacted_digests, spool
     from tallybook.ledger.verification import Verdict
     from tallybook.projections.entry_history.status import EntryStatuses
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.history import as_of as history
-    from tallybook.projections.surfaces.history import playbook_file
+    from tallybook.projections.surfaces.history import as_of, playbook_file
     from tallybook.projections.surfaces.history.as_of import AsOf
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
-    curate, decide, redactions, spool, recording, requests, history, playbook_file = import_lazily(
+    curation, update, redacted_digests, spool, recording, requests, as_of, playbook_file = import_lazily(
         "tallybook.ledger.decisions.curation",
         "tallybook.ledger.decisions.update",
         "tallybook.ledger.storage.redacted_digests",
@@ -119,16 +116,16 @@ def add(project: Project, text: str, by: Mapping[str, str], key: str | None = No
         BadInputError: The text cannot be recorded, or another rater than a person accepts what was redacted.
         RedactedTextError: The text was redacted, and is not accepted.
     """
-    fault = decide.text_fault(text)
+    fault = update.text_fault(text)
     if fault is not None:
         raise BadInputError("TEXT", fault, "nothing was recorded")
     if again and by.get("rater") != "human":
         raise BadInputError("--again", "needs the rater human", "nothing was recorded")
-    if (why := redactions.load(project.ledger).refusal(text)) is not None:
+    if (why := redacted_digests.load(project.ledger).refusal(text)) is not None:
         if not again:
-            raise redactions.RedactedTextError("TEXT", why)
+            raise redacted_digests.RedactedTextError("TEXT", why)
         with closing(reading.open_log(project)) as log, log.transaction():
-            redactions.accept(log.folder, text)
+            redacted_digests.accept(log.folder, text)
     return recorded(project, requests.Request(requests.Update({"new_key_points": [text]}), by, key))
 
 
@@ -146,11 +143,11 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
     """
     rating = given.rating.lower() if given.rating.lower() in RATINGS else given.rating
     for name in given.names:
-        if (fault := decide.rating_fault({"name": name, "rating": rating})) is not None:
+        if (fault := update.rating_fault({"name": name, "rating": rating})) is not None:
             raise BadInputError("NAME RATING", fault, "nothing was recorded")
     if rating not in RATINGS:
         raise BadInputError("RATING", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
-    if given.reason and (fault := curate.reason_fault(given.reason)) is not None:
+    if given.reason and (fault := curation.reason_fault(given.reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
     return recorded(project, requests.Request(attrs.evolve(given, rating=rating), by, key))
 
@@ -173,12 +170,12 @@ def recorded(project: Project, request: Request) -> Outcome:
 
 def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one."""
-    return history.as_of(project, PLAYBOOK_FORM, when)
+    return as_of.as_of(project, PLAYBOOK_FORM, when)
 
 
 def unverified_playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     """Return the recorded playbook, now or as of a moment, without comparing any chain value."""
-    return history.unverified(project, when)
+    return as_of.unverified(project, when)
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
@@ -272,7 +269,7 @@ def statuses(project: Project, when: str | None = None) -> AsOf[EntryStatuses]:
     """Return the status of every name as of a moment; now, with a manual edit not recorded yet, without one."""
     from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 
-    return history.as_of(project, STATUS_FORM, when)
+    return as_of.as_of(project, STATUS_FORM, when)
 
 
 def list_events(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:

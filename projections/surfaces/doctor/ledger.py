@@ -14,8 +14,7 @@ from tallybook.ledger.events import LogRecovered
 from tallybook.ledger.line import START, head_field
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Scan
-from tallybook.ledger.storage import disk, spool
-from tallybook.ledger.storage import redaction as redact
+from tallybook.ledger.storage import disk, redaction, spool
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.verification import read_verified, verify
 from tallybook.projections.event_rows import kind_of
@@ -103,7 +102,7 @@ def _events_after_head(fd: int, log: JsonlLog, recorded_head: Head | None) -> It
         yield Finding(NOTE, message, "the next recorded event writes it again")
     if length < head_mark.offset or not has_position(fd, head_mark):
         return  # The check of the ledger reports this as damage.
-    scan = Scan(fd, head_mark, length, log.path.name, redact.pending_ids(log.folder))
+    scan = Scan(fd, head_mark, length, log.path.name, redaction.pending_ids(log.folder))
     for _ in scan:
         pass
     unacknowledged, torn_bytes = scan.position.seq - head_mark.seq, length - scan.position.offset
@@ -142,7 +141,7 @@ def check_quarantine(context: Context) -> Iterator[Finding]:
     log = context.log
     if not log.exists():
         return
-    sealing = [raw for raw in log.read() if redact.SEALS in raw.data and not raw.erased]
+    sealing = [raw for raw in log.read() if redaction.SEALS in raw.data and not raw.erased]
     ranges = [event for batch in decode(sealing) for event in batch.events if isinstance(event, LogRecovered)]
     folder = log.folder / "quarantine"
     # Only the begin is compared: a copy ends before the line feed that was written after the range.
@@ -159,7 +158,7 @@ def check_quarantine(context: Context) -> Iterator[Finding]:
 def check_redaction(context: Context) -> Iterator[Finding]:
     """Look for redacted texts that may still be on disk."""
     log = context.log
-    pending = redact.read_pending(log.folder)
+    pending = redaction.read_pending(log.folder)
     if pending is not None:
         text = f"the text of {format_count(len(pending.ids), 'event')}" if pending.ids else "a text"
         message = f"{text} is redacted and may still be on disk"
@@ -168,8 +167,8 @@ def check_redaction(context: Context) -> Iterator[Finding]:
     redacted: set[str] = set()
     erased: set[str] = set()
     for raw in log.read():
-        redacted.update(redact.redacted_ids(raw))
-        erased.update(id_ for _, id_ in redact.find_erased(raw))
+        redacted.update(redaction.redacted_ids(raw))
+        erased.update(id_ for _, id_ in redaction.find_erased(raw))
     for id_ in sorted(redacted - erased):
         message = f"the text of event {id_} was redacted and is in the log again"
         yield Finding(BAD, message, f"run: tallybook redact {id_} --reason …")

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tallybook.ledger.decisions import legacy_import as seeds
-    from tallybook.ledger.decisions import update as decide
+    from tallybook.ledger.decisions import legacy_import, update
     from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import Batch
-    from tallybook.ledger.storage import redacted_digests as redactions
+    from tallybook.ledger.storage import redacted_digests
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.fold import State
     from tallybook.projections.surfaces.workspace.project import Project
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     Read = Callable[[], Iterator[RawBatch]]
 else:
     # Needed only if the file is not the ledger's own rendering, which is rare.
-    decide, seeds, redactions = import_lazily(
+    update, legacy_import, redacted_digests = import_lazily(
         "tallybook.ledger.decisions.update",
         "tallybook.ledger.decisions.legacy_import",
         "tallybook.ledger.storage.redacted_digests",
@@ -144,15 +143,15 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
         return ExaminedFile(sha256=digest)
     try:
         # An entry without a name gets one that was never used.
-        legacy = seeds.read_legacy(data, project.playbook.name, state.used)
+        legacy = legacy_import.read_legacy(data, project.playbook.name, state.used)
     except BadInputError:
         problem = Problem(project.playbook.name, "is not a playbook, and is set aside")
         return ExaminedFile(sha256=digest, unreadable=True, problems=(problem,))
-    redacted = redactions.load(project.ledger)
+    redacted = redacted_digests.load(project.ledger)
     if state.stamp == (0, ""):
         legacy, refused = redacted.filter_legacy(legacy)
         problems = (*legacy.problems, *_problems(project, refused))
-        return ExaminedFile(seeds.seed_events(legacy), digest, adoption_key(data), problems, legacy)
+        return ExaminedFile(legacy_import.seed_events(legacy), digest, adoption_key(data), problems, legacy)
     base = _base(project, legacy, state, rendered)
     events, refused = _edit_events(legacy, state, base, read, redacted)
     # The same bytes may be put back after another rendering; the last one makes that another change.
@@ -161,7 +160,7 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
     return ExaminedFile(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", problems, legacy)
 
 
-def _problems(project: Project, refused: Sequence[decide.RefusedText]) -> tuple[Problem, ...]:
+def _problems(project: Project, refused: Sequence[update.RefusedText]) -> tuple[Problem, ...]:
     """Return a problem for each redacted text in the file."""
     return tuple(Problem(f"{project.playbook.name}: {one.name or one.item}", one.reason) for one in refused)
 
@@ -179,7 +178,7 @@ def _base(project: Project, legacy: LegacyFile, state: Playbook, rendered: Rende
 
 def _edit_events(
     legacy: LegacyFile, state: Playbook, base: Playbook, read: Read, redacted: Redactions
-) -> tuple[tuple[Event, ...], tuple[decide.RefusedText, ...]]:
+) -> tuple[tuple[Event, ...], tuple[update.RefusedText, ...]]:
     """Return the manual edit in a file as events, none where nothing was changed; and the refused texts."""
     entries = _named_entries(legacy, base)
     if base.rewrites < state.rewrites:
@@ -191,7 +190,7 @@ def _edit_events(
         for item, entry in zip(legacy.items, entries, strict=True)
         if item.point.name != entry.name
     }
-    changed = decide.rename_in_top(legacy.top, renamed) if rename_in_sections(_top(legacy), renamed) != before else ""
+    changed = update.rename_in_top(legacy.top, renamed) if rename_in_sections(_top(legacy), renamed) != before else ""
     if redacted.refusal_in_json(changed) is not None:
         changed = ""
     odd = tuple(item for item in _evidence(legacy) if redacted.refusal_in_json(item.original or "") is None)
@@ -200,10 +199,10 @@ def _edit_events(
         return (), ()
     moment = base.stamp[0]
     drift = _ratings_since(base, read) if base is not state else {}
-    edit = decide.Edit(points, entries, changed, moment, legacy.sha256)
-    known = decide.KnownPlaybook(state.points, state.high_water, state.used, refusal=redacted.refusal)
-    decision = decide.decide_edit(edit, known, drift)
-    refused = tuple(one for one in decision.ignored if isinstance(one, decide.RefusedText))
+    edit = update.Edit(points, entries, changed, moment, legacy.sha256)
+    known = update.KnownPlaybook(state.points, state.high_water, state.used, refusal=redacted.refusal)
+    decision = update.decide_edit(edit, known, drift)
+    refused = tuple(one for one in decision.ignored if isinstance(one, update.RefusedText))
     is_empty = bool(refused) and len(decision.events) == 1 and not changed and not odd
     return () if is_empty else (*odd, *decision.events), refused
 

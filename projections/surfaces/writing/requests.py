@@ -33,13 +33,13 @@ from tallybook.projections.playbook.render import entry
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tallybook.ledger.decisions import legacy_import as seeds
+    from tallybook.ledger.decisions import legacy_import
     from tallybook.ledger.decisions.legacy_import import LegacyItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
 else:
-    [seeds] = import_lazily("tallybook.ledger.decisions.legacy_import")
+    [legacy_import] = import_lazily("tallybook.ledger.decisions.legacy_import")
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
@@ -221,7 +221,7 @@ def decide(
         return decide_curation(action, known)
     if isinstance(action, Import):
         legacy, refused = redactions.filter_legacy(_fresh(action, state))
-        return Decision(seeds.seed_events(legacy), refused)
+        return Decision(legacy_import.seed_events(legacy), refused)
     if isinstance(action, Update):
         decision = decide_extraction(read_extraction(action.payload), known, action.names, renamed)
         return attrs.evolve(decision, events=(*redactions.filter_notes(action.plain_events), *decision.events))
@@ -254,7 +254,7 @@ def update_of(rating: Rating, state: Playbook) -> Update:
 
 def _fresh(action: Import, state: Playbook) -> Any:
     """Return a legacy file without entries whose text is in the playbook, and with names never used in this ledger."""
-    legacy = seeds.read_legacy(action.data, action.source, state.used)
+    legacy = legacy_import.read_legacy(action.data, action.source, state.used)
     by_text = {point.text: name for name, point in state.points.items()}
     new = tuple(item for item in legacy.items if item.point.text not in by_text)
     items = _renamed(new, state)
