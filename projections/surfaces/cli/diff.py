@@ -28,6 +28,17 @@ def _playbook_at(project: Project, when: str | None) -> AsOf[EntryStatuses]:
     return as_of(project, STATUS_FORM, when, "diff")
 
 
+def compare(project: Project, first: str, second: str | None) -> tuple[AsOf[EntryStatuses], AsOf[EntryStatuses], Diff]:
+    """Return the playbook as of two moments, the second now where it is None, and what changed between them."""
+    before, after = _playbook_at(project, first), _playbook_at(project, second)
+    return before, after, differing(before.state, after.state, after.end)
+
+
+def difference_json(before: AsOf[EntryStatuses], after: AsOf[EntryStatuses], difference: Diff) -> dict[str, Any]:
+    """Return two moments and what changed between them as ``diff --json`` prints it."""
+    return {"from": _side_json(before), "to": _side_json(after)} | _diff_json(difference)
+
+
 def _diff_json(difference: Diff) -> dict[str, Any]:
     """Return a difference as JSON-ready values.
 
@@ -113,11 +124,10 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
 
     A and B are each a WHEN, as for `show --at`. Without B, A is compared with now. B may be the earlier moment.
     """
-    before, after = _playbook_at(project, first), _playbook_at(project, second)
-    difference = differing(before.state, after.state, after.end)
+    before, after, difference = compare(project, first, second)
     note(*before.notes, *after.notes)
     if as_json:
-        answer({"from": _side_json(before), "to": _side_json(after)} | _diff_json(difference))
+        answer(difference_json(before, after, difference))
         return
     from tallybook.projections.surfaces.console import terminal
 

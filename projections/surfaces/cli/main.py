@@ -81,6 +81,7 @@ GROUPS: Final = {
         Row("init", "install.cli", "Install the hooks, commands and settings of an agent"),
         Row("uninstall", "install.cli", "Remove what init installed; the ledger stays"),
         Row("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),
+        Row("mcp", "mcp.cli", "Serve the playbook to a model over MCP"),
         Row("hook", "install.cli", "Handle one hook payload of an agent"),
     ),
 }

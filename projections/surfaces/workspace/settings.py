@@ -44,6 +44,7 @@ class Settings(NamedTuple):
         model: The model that does; empty for the rater's own choice.
         on_stop: Whether a session awaits reflection after every stop as well.
         tokens_per_day: Tokens that reflections may use in a day, 0 to 1,000,000,000.
+        write: Whether a model may rate and add by `tallybook mcp`.
     """
 
     budget_chars: int = 8_000
@@ -51,6 +52,7 @@ class Settings(NamedTuple):
     model: str = ""
     on_stop: bool = False
     tokens_per_day: int = 500_000
+    write: bool = True
 
 
 class Rule(NamedTuple):
@@ -101,6 +103,7 @@ SETTINGS: dict[tuple[str, str], Rule] = {
     ("reflection", "tokens_per_day"): _whole("tokens_per_day", MAX_TOKENS_PER_DAY)._replace(
         narrows=lambda new, old: new <= old
     ),
+    ("mcp", "write"): _flag("write")._replace(narrows=lambda new, old: new <= old),
 }
 """Section and key → the rule."""
 

@@ -1,0 +1,161 @@
+"""The Model Context Protocol over two streams: JSON-RPC 2.0, one message a line, in both eras of the protocol.
+
+Up to version 2025-11-25 a client begins with `initialize`. Since 2026-07-28 there is no handshake: each request names
+its version and its client in `_meta`, and each result says that it is complete and how long it may be kept.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tallybook.ledger.errors import TallybookError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import BinaryIO
+
+    from tallybook.projections.surfaces.mcp.server import Server
+
+HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN_VERSIONS: Final = ("2026-07-28",)
+MAX_LINE_BYTES: Final = 1024 * 1024
+"""A longer message is answered with an error and not read."""
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+UNSUPPORTED_VERSION: Final = -32022
+
+_META: Final = "io.modelcontextprotocol"
+_CACHEABLE: Final = frozenset({
+    "server/discover",
+    "tools/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+})  # fmt: skip
+"""Methods whose results say how long a client may keep them."""
+
+
+class ProtocolError(Exception):
+    """A request that cannot be answered, as JSON-RPC reports it."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        """Take the code of JSON-RPC, one line for people, and what a program needs to go on."""
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+def serve(source: BinaryIO, sink: BinaryIO, server: Server) -> None:
+    """Answer each message of a client until its stream ends."""
+    while data := source.readline(MAX_LINE_BYTES + 1):
+        if len(data) > MAX_LINE_BYTES:
+            _skip_line(source, data)
+            answer: Any = _error(None, ProtocolError(INVALID_REQUEST, f"over {MAX_LINE_BYTES:,} bytes; send less"))
+        elif not data.strip():
+            continue
+        else:
+            answer = _answer_line(data, server)
+        if answer is not None:
+            sink.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+            sink.flush()
+
+
+def _skip_line(source: BinaryIO, data: bytes) -> None:
+    while data and not data.endswith(b"\n"):
+        data = source.readline(MAX_LINE_BYTES)
+
+
+def _answer_line(data: bytes, server: Server) -> Any:
+    """Return the answer to one line, None where none is wanted."""
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError):
+        return _error(None, ProtocolError(PARSE_ERROR, "not JSON; send one JSON-RPC message a line"))
+    if isinstance(message, list) and message:
+        # Version 2025-03-26 lets clients send several messages at once.
+        return [answer for one in message if (answer := _answer(one, server)) is not None] or None
+    return _answer(message, server)
+
+
+def _answer(message: Any, server: Server) -> dict[str, Any] | None:
+    """Return the answer to a message, None to a notification or to an answer of the client's."""
+    if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+        is_answer = isinstance(message, dict) and ("result" in message or "error" in message)
+        return None if is_answer else _error(None, ProtocolError(INVALID_REQUEST, "not a JSON-RPC request"))
+    if "id" not in message:
+        return None
+    try:
+        result = _result(message["method"], message.get("params") or {}, server)
+    except ProtocolError as error:
+        return _error(message["id"], error)
+    except TallybookError as error:
+        return _error(message["id"], ProtocolError(INVALID_PARAMS, str(error)))
+    except Exception as error:  # noqa: BLE001 - one bad request must not end a client's session
+        return _error(message["id"], ProtocolError(INTERNAL_ERROR, f"{type(error).__name__}: {error}"))
+    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+
+def _error(request_id: Any, error: ProtocolError) -> dict[str, Any]:
+    fault: dict[str, Any] = {"code": error.code, "message": str(error)}
+    if error.data is not None:
+        fault["data"] = error.data
+    return {"jsonrpc": "2.0", "id": request_id, "error": fault}
+
+
+def _result(method: str, params: Any, server: Server) -> dict[str, Any]:
+    """Return the result of a request.
+
+    Raises:
+        ProtocolError: There is no such method, or the version that the request names is not spoken.
+    """
+    if not isinstance(params, dict):
+        raise ProtocolError(INVALID_PARAMS, "params: not an object")
+    meta = params.get("_meta")
+    envelope = meta if isinstance(meta, dict) else {}
+    asked = envelope.get(f"{_META}/protocolVersion")
+    if asked is not None and asked not in MODERN_VERSIONS:
+        data = {"supported": [*MODERN_VERSIONS], "requested": asked}
+        raise ProtocolError(UNSUPPORTED_VERSION, f"version {asked!r} is not spoken here", data)
+    if method == "initialize":
+        server.client = _client_name(params.get("clientInfo"))
+        return _greeting(server) | {"protocolVersion": _handshake_version(params), "serverInfo": _server_info()}
+    handler = server.methods.get(method)
+    if method == "server/discover":
+        result = _greeting(server) | {"supportedVersions": [*MODERN_VERSIONS]}
+    elif handler is not None:
+        server.client = _client_name(envelope.get(f"{_META}/clientInfo")) or server.client
+        result = handler(params)
+    else:
+        raise ProtocolError(METHOD_NOT_FOUND, f"{method!r}: no such method")
+    if asked is None:
+        return result
+    # The ledger may change at any moment, so that no answer may be kept.
+    kept = {"ttlMs": 0, "cacheScope": "private"} if method in _CACHEABLE else {}
+    return result | kept | {"resultType": "complete", "_meta": {f"{_META}/serverInfo": _server_info()}}
+
+
+def _greeting(server: Server) -> dict[str, Any]:
+    capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
+    return {"capabilities": capabilities, "instructions": server.instructions}
+
+
+def _server_info() -> dict[str, str]:
+    return {"name": "tallybook", "version": version("tallybook")}
+
+
+def _handshake_version(params: Mapping[str, Any]) -> str:
+    """Return the version that the client asks for, or the newest one of the handshake where that is not spoken."""
+    asked = params.get("protocolVersion")
+    return asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+
+
+def _client_name(info: Any) -> str:
+    name = info.get("name") if isinstance(info, dict) else None
+    return name if isinstance(name, str) else ""

@@ -1,0 +1,204 @@
+"""The tools that a model can call: three that read, and two that record. A new tool is one row of TOOLS."""
+
+from __future__ import annotations
+
+from collections import deque
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections.event_rows import brief
+from tallybook.projections.playbook.confidence import lower_bound
+from tallybook.projections.surfaces.history import moments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tallybook.api import Ledger
+    from tallybook.ledger.events import Entry
+    from tallybook.projections.surfaces.writing.record import Outcome
+
+DEFAULT_BUDGET_CHARS: Final = 4_000
+MAX_BUDGET_CHARS: Final = 40_000
+DEFAULT_EVENTS: Final = 20
+MAX_EVENTS: Final = 200
+_WORD: Final = re.compile(r"[^\W_]{3,}")
+
+
+class Tool(NamedTuple):
+    """A tool, as the protocol lists it and as the server runs it.
+
+    Attributes:
+        name: What the model calls it.
+        description: What it does, for the model.
+        properties: Its arguments: name → JSON schema of a string or an integer.
+        required: The names of the arguments that a call must have.
+        hints: The hints of the protocol on what a call may do.
+        run: Returns the answer to a call, ready for JSON.
+    """
+
+    name: str
+    description: str
+    properties: Mapping[str, Mapping[str, Any]]
+    required: Sequence[str]
+    hints: Mapping[str, bool]
+    run: Callable[[Ledger, Mapping[str, Any]], Any]
+
+    @property
+    def reads_only(self) -> bool:
+        """Return whether a call records nothing."""
+        return self.hints["readOnlyHint"]
+
+    def listed(self) -> dict[str, Any]:
+        """Return the tool as `tools/list` shows it."""
+        schema = {
+            "type": "object",
+            "properties": dict(self.properties),
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+        hints = dict(self.hints)
+        return {"name": self.name, "description": self.description, "inputSchema": schema, "annotations": hints}
+
+
+def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries that fit a task, as many as the budget lets in.
+
+    Entries that share more words with the task come first; of equals the one that is better proven, then the newer.
+    """
+    entries = ledger.entries(at=given.get("at"))
+    words = set(_WORD.findall(given.get("task", "").lower()))
+    room = given.get("budget", DEFAULT_BUDGET_CHARS)
+    chosen = []
+    for _, entry in sorted(enumerate(entries), key=lambda pair: (*_rank(pair[1], words), -pair[0])):
+        size = len(entry.name) + len(entry.text)
+        if size <= room:
+            room -= size
+            chosen.append({
+                "name": entry.name,
+                "text": entry.text,
+                "helpful": entry.helpful,
+                "harmful": entry.harmful,
+            })  # fmt: skip
+    return {"entries": chosen, "left_out": len(entries) - len(chosen)}
+
+
+def _rank(entry: Entry, words: set[str]) -> tuple[int, float]:
+    """Return what entries are sorted by, the best first."""
+    shared = len(words.intersection(_WORD.findall(entry.text.lower())))
+    return -shared, -lower_bound(entry.helpful, entry.harmful)
+
+
+def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the story of an entry."""
+    return ledger.why(given["name"])
+
+
+def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Rate an entry; in a session the first rating of an entry counts, and no other."""
+    name = given["name"]
+    done = ledger.rate(name, given["rating"], reason=given.get("reason", ""), key=f"mcp:{ledger.by.session}:{name}")
+    if done.repeated:
+        raise BadInputError(f"rate {name}", "this session rated it before", "nothing was recorded")
+    return _recorded(done)
+
+
+def _add(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Add an entry."""
+    return _recorded(ledger.add(given["text"]))
+
+
+def _recorded(done: Outcome) -> dict[str, Any]:
+    """Return what was recorded, and what was not and why."""
+    return {
+        "events": [done.seq_from, done.seq_to],
+        "added": list(done.added),
+        "pruned": list(done.pruned),
+        "ignored": [{"name": one.name, "reason": one.reason} for one in done.ignored],
+        "waiting": done.spooled,
+    }
+
+
+def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the last events, or the difference between two moments."""
+    if "since" in given:
+        from tallybook.projections.surfaces.cli import diff
+
+        return diff.difference_json(*diff.compare(ledger.project, given["since"], given.get("at")))
+    until = moments.find(ledger.project, given["at"], "at").seq if "at" in given else None
+    events = ledger.events(name=given.get("name"), until=until)
+    return {"events": [brief(one) for one in deque(events, given.get("limit", DEFAULT_EVENTS))]}
+
+
+def _schema(description: str, **more: Any) -> dict[str, Any]:
+    return {"type": "string", "description": description} | more
+
+
+_READS: Final = {"readOnlyHint": True, "openWorldHint": False}
+_WHEN: Final = "Event number, date, age (2d) or session:ID"
+
+TOOLS: Final[Iterable[Tool]] = (
+    Tool(
+        "playbook",
+        "Entries of the project's playbook that fit a task: lessons of earlier sessions, with their ratings.",
+        {
+            "task": _schema("A few words about the task; without them the best proven entries come first"),
+            "budget": _schema(
+                f"Characters of text at most, 0 to {MAX_BUDGET_CHARS:,}; {DEFAULT_BUDGET_CHARS:,} if left out",
+                type="integer",
+                minimum=0,
+                maximum=MAX_BUDGET_CHARS,
+            ),
+            "at": _schema(f"As of this moment: {_WHEN}"),
+        },
+        (),
+        _READS,
+        _playbook,
+    ),
+    Tool(
+        "why",
+        "The story of an entry: where it came from, who rated it, and why it is in the playbook or no longer.",
+        {"name": _schema("Its name, such as kpt_001, or words of its text")},
+        ("name",),
+        _READS,
+        _why,
+    ),
+    Tool(
+        "history",
+        "The last events of the ledger; with `since`, what changed in the playbook since then.",
+        {
+            "name": _schema("Only events about this entry"),
+            "since": _schema(f"Compare with this moment: {_WHEN}"),
+            "at": _schema(f"Up to this moment: {_WHEN}"),
+            "limit": _schema(
+                f"Events at most, 1 to {MAX_EVENTS}; {DEFAULT_EVENTS} if left out",
+                type="integer",
+                minimum=1,
+                maximum=MAX_EVENTS,
+            ),
+        },
+        (),
+        _READS,
+        _history,
+    ),
+    Tool(
+        "rate",
+        "Rate an entry that you followed. Counts once an entry and session; harmful ratings can remove an entry.",
+        {
+            "name": _schema("The entry, such as kpt_001"),
+            "rating": _schema("The rating", enum=["helpful", "harmful", "neutral"]),
+            "reason": _schema("Why, in a few words"),
+        },
+        ("name", "rating"),
+        {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
+        _rate,
+    ),
+    Tool(
+        "add",
+        "Add a lesson to the playbook for later sessions: one short, general sentence.",
+        {"text": _schema("The lesson")},
+        ("text",),
+        {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False},
+        _add,
+    ),
+)

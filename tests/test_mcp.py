@@ -1,0 +1,240 @@
+"""``tallybook mcp``: the official SDK's client drives the server in both eras of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+import pytest
+
+from helpers.authors import HUMAN
+from tallybook.projections.surfaces import commands, entry
+from tallybook.projections.surfaces.mcp import protocol
+from tallybook.projections.surfaces.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+
+COMMAND = ["-m", "tallybook", "mcp", "--session", "s1"]
+
+
+@pytest.fixture
+def playbook(project: Path) -> Project:
+    """Return a project with three entries."""
+    made = Project(project)
+    for text in ("Quote ids as strings.", "Run the linters first.", "Name the units of numbers."):
+        commands.add(made, text, HUMAN)
+    return made
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def ask(request: pytest.FixtureRequest, playbook: Project) -> Callable[[Callable[[Client], Awaitable[Any]]], Any]:
+    """Return what lets the SDK's client ask a server of its own, once in each era of the protocol."""
+
+    def run(asked: Callable[[Client], Awaitable[Any]]) -> Any:
+        env = os.environ | {"CLAUDE_PROJECT_DIR": str(playbook.root)}
+        server = StdioServerParameters(command=sys.executable, args=COMMAND, env=env)
+
+        async def session() -> Any:
+            async with Client(stdio_client(server), mode=request.param) as client:
+                return await asked(client)
+
+        return asyncio.run(session())
+
+    return run
+
+
+def parse(result: Any) -> Any:
+    """Return what a tool answered."""
+    assert not result.is_error, result.content
+    return json.loads(result.content[0].text)
+
+
+def talk(project: Project, *messages: object, settings: str = "") -> list[dict[str, Any]]:
+    """Send lines to a server and return its answers, each parsed."""
+    if settings:
+        (project.claude / "config").mkdir()
+        (project.claude / "config" / "tallybook.toml").write_text(settings, encoding="utf-8")
+    lines = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in messages]
+    done = subprocess.run(
+        [sys.executable, *COMMAND],
+        input=b"\n".join(lines) + b"\n",
+        capture_output=True,
+        check=True,
+        env=os.environ | {"CLAUDE_PROJECT_DIR": str(project.root)},
+    )
+    assert b"" == done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def call(tool: str, **arguments: object) -> dict[str, Any]:
+    """Return the request that calls a tool."""
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+def test_a_client_lists_and_calls_every_tool(ask: Callable[..., Any], playbook: Project) -> None:
+    """The playbook for a task begins with the entry that fits it; a rating and an entry are in the ledger."""
+
+    async def asked(client: Client) -> list[Any]:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        return [
+            names,
+            parse(await client.call_tool("playbook", {"task": "which units do numbers have?"})),
+            parse(await client.call_tool("rate", {"name": "kpt_003", "rating": "helpful", "reason": "it fitted"})),
+            parse(await client.call_tool("add", {"text": "Close every file."})),
+            parse(await client.call_tool("why", {"name": "kpt_003"})),
+            parse(await client.call_tool("history", {"limit": 2})),
+        ]
+
+    names, fitting, rated, added, story, history = ask(asked)
+    assert ["playbook", "why", "history", "rate", "add"] == names
+    assert ("kpt_003", 0) == (fitting["entries"][0]["name"], fitting["left_out"])
+    assert [] == rated["ignored"]
+    assert ["kpt_004"] == added["added"]
+    assert ("kept", 1) == (story["status"], story["helpful"])
+    assert 2 == len(history["events"])
+    (rating,) = [one for one in commands.log(playbook) if one["kind"] == "point.rated"]
+    assert {"rater": "agent", "session": "s1", "agent": "mcp"} == rating["by"]
+
+
+def test_a_client_reads_every_resource_and_the_prompt(ask: Callable[..., Any]) -> None:
+    """Playbook, scores and the story of an entry are JSON; the prompt holds the entries as quoted data."""
+
+    async def asked(client: Client) -> list[Any]:
+        listed = [str(one.uri) for one in (await client.list_resources()).resources]
+        texts = []
+        for uri in ("tallybook://playbook", "tallybook://scores", "tallybook://entry/kpt_001"):
+            content: Any = (await client.read_resource(uri)).contents[0]
+            texts.append(content.text)
+        prompts = [one.name for one in (await client.list_prompts()).prompts]
+        message: Any = (await client.get_prompt("review")).messages[0].content
+        return [listed, texts, prompts, message.text]
+
+    listed, texts, prompts, review = ask(asked)
+    assert ["tallybook://playbook", "tallybook://scores"] == listed
+    playbook, scores, story = map(json.loads, texts)
+    assert 3 == len(playbook["key_points"])
+    assert isinstance(scores, dict)
+    assert "kpt_001" == story["name"]
+    assert ["review"] == prompts
+    assert '"text": "Quote ids as strings."' in review
+
+
+@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
+def test_every_version_of_the_handshake_is_spoken(playbook: Project, version: str) -> None:
+    """The server answers in the version that the client asks for, and in its newest one where it does not know it."""
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    unknown = hello | {"id": 2, "params": params | {"protocolVersion": "1999-01-01"}}
+    first, second = talk(playbook, hello, unknown)
+    assert version == first["result"]["protocolVersion"]
+    assert HANDSHAKE_VERSIONS[-1] == second["result"]["protocolVersion"]
+
+
+def test_a_request_in_a_version_that_is_not_spoken_names_those_that_are(playbook: Project) -> None:
+    """The error has the code of the protocol and the versions to choose from."""
+    meta = {"io.modelcontextprotocol/protocolVersion": "2031-01-01"}
+    (answer,) = talk(playbook, {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}})
+    assert (-32022, [*MODERN_VERSIONS]) == (answer["error"]["code"], answer["error"]["data"]["supported"])
+
+
+def test_a_list_of_tools_is_short_and_says_what_each_may_do(playbook: Project) -> None:
+    """The list has under 4 KB, every argument a type and a description, and rate is marked as destructive."""
+    (answer,) = talk(playbook, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert len(json.dumps(answer)) < 4096
+    tools = {tool["name"]: tool for tool in answer["result"]["tools"]}
+    for tool in tools.values():
+        assert tool["inputSchema"]["properties"]
+        assert all(one["type"] and one["description"] for one in tool["inputSchema"]["properties"].values())
+    assert ["rate"] == [name for name, tool in tools.items() if tool["annotations"].get("destructiveHint")]
+    assert ["rate", "add"] == [name for name, tool in tools.items() if not tool["annotations"]["readOnlyHint"]]
+
+
+def test_one_rating_counts_per_entry_and_session(playbook: Project) -> None:
+    """The second rating of an entry is refused in the same session."""
+    rating = {"name": "kpt_001", "rating": "harmful"}
+    first, second = talk(playbook, call("rate", **rating), call("rate", **rating))
+    assert not first["result"]["isError"]
+    assert second["result"]["isError"]
+    assert "this session rated it before" in second["result"]["content"][0]["text"]
+    assert 1 == commands.playbook(playbook).state.points["kpt_001"].harmful
+
+
+def test_a_session_of_a_model_is_undone_as_a_whole(playbook: Project) -> None:
+    """`undo --of` takes back what the model rated and added."""
+    talk(playbook, call("rate", name="kpt_001", rating="harmful"), call("add", text="Delete all tests."))
+    assert 0 == entry.run(["--project", str(playbook.root), "undo", "--of", "s1"])
+    state = commands.playbook(playbook).state
+    assert (0, 3) == (state.points["kpt_001"].harmful, len(state.points))
+
+
+def test_without_the_right_to_write_a_model_only_reads(playbook: Project) -> None:
+    """With `[mcp] write = false` both tools are neither listed nor run."""
+    listing, calling = talk(
+        playbook,
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+        call("add", text="Close every file."),
+        settings="[mcp]\nwrite = false\n",
+    )
+    assert ["playbook", "why", "history"] == [tool["name"] for tool in listing["result"]["tools"]]
+    assert calling["result"]["isError"]
+    assert 3 == len(commands.playbook(playbook).state.points)
+
+
+def test_what_a_model_adds_is_screened(playbook: Project) -> None:
+    """A token in a new entry is masked before it is written."""
+    token = "ghp_" + "a1B2" * 9
+    talk(playbook, call("add", text=f"Log in with {token}."))
+    assert token not in playbook.playbook.read_text(encoding="utf-8")
+    assert "[masked: GitHub Token]" in commands.playbook(playbook).state.points["kpt_004"].text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"name": "kpt_001"}, "rate: rating: missing"),
+        ({"name": 1, "rating": "helpful"}, "rate: name: not of type string"),
+        ({"name": "kpt_001", "rating": "helpful", "force": True}, "rate: force: no such argument"),
+        ({"name": "kpt_001", "rating": "good"}, "not a rating"),
+        ({"name": "kpt_999", "rating": "helpful"}, "kpt_999"),
+    ],
+)
+def test_a_wrong_call_is_answered_in_words(playbook: Project, arguments: dict[str, object], why: str) -> None:
+    """The model reads what was wrong, and nothing is recorded."""
+    before = commands.playbook(playbook).state.stamp
+    (answer,) = talk(playbook, call("rate", **arguments))
+    assert answer["result"]["isError"]
+    assert why in answer["result"]["content"][0]["text"]
+    assert before == commands.playbook(playbook).state.stamp
+
+
+def test_odd_messages_end_in_an_error_and_not_the_server(playbook: Project) -> None:
+    """No JSON, no request, no method, a line that is too long: each is one error, and the next request is answered."""
+    answers = talk(
+        playbook,
+        b"{",
+        [],
+        7,
+        {"jsonrpc": "2.0", "id": 1},
+        {"jsonrpc": "2.0", "id": 2, "method": "nope"},
+        {"jsonrpc": "2.0", "id": 3, "method": "ping", "params": 5},
+        b" " * 10 + b"x" * protocol.MAX_LINE_BYTES,
+        b"[" * 100_000,
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 4, "result": {}},
+        [{"jsonrpc": "2.0", "id": 5, "method": "ping"}, {"jsonrpc": "2.0", "method": "notifications/cancelled"}],
+        {"jsonrpc": "2.0", "id": 6, "method": "ping"},
+    )
+    codes = [one["error"]["code"] for one in answers if "error" in one]
+    assert [-32700, -32600, -32600, -32600, -32601, -32602, -32600, -32700] == codes
+    assert [[{"jsonrpc": "2.0", "id": 5, "result": {}}], {"jsonrpc": "2.0", "id": 6, "result": {}}] == answers[-2:]
