@@ -25,12 +25,12 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.entry_history.status import STATUS_VIEW, blame, graveyard
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import cache_files, reading
 from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
+from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.ledger.events import Event
-    from tallybook.projections.playbook.checkpoint import Form
+    from tallybook.projections.surfaces.history.reading import Form
 
 BATCHES = 45
 

@@ -103,7 +103,7 @@ def test_a_client_lists_and_calls_every_tool(ask: Callable[..., Any], playbook: 
     assert ["kpt_004"] == added["added"]
     assert ("kept", 1) == (story["status"], story["helpful"])
     assert 2 == len(history["events"])
-    (rating,) = [one for one in commands.log(playbook) if one["kind"] == "point.rated"]
+    (rating,) = [one for one in commands.list_events(playbook) if one["kind"] == "point.rated"]
     assert {"rater": "agent", "session": "s1", "agent": "mcp"} == rating["by"]
 
 

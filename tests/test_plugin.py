@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tallybook.projections.surfaces.install.hook_entries import EVENTS
+from tallybook.projections.surfaces.install.hook_entries import INSTALLED_EVENTS
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "prompts" / "plugin"
@@ -52,12 +52,12 @@ def test_every_event_that_init_installs_calls_the_command_on_the_path(tmp_path: 
     command = tmp_path / "tallybook"
     command.write_text('#!/bin/sh\necho "$@"; cat\n', encoding="utf-8")
     command.chmod(0o755)
-    assert [*EVENTS] == [*lines()]
+    assert [*INSTALLED_EVENTS] == [*lines()]
     for line in lines().values():
         assert (0, "hook\n" + PAYLOAD.decode(), "") == run(line, tmp_path)
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", INSTALLED_EVENTS)
 def test_without_the_command_one_line_says_so_and_nothing_fails(tmp_path: Path, event: str) -> None:
     """A session's start says that Tallybook is missing, as the client shows it; later hooks are silent."""
     code, out, errors = run(lines()[event], tmp_path)

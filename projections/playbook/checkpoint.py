@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.events import Entry
-from tallybook.projections.fold import State, View
 from tallybook.projections.playbook.entry_state import MutableEntry
-from tallybook.projections.playbook.view import PLAYBOOK, Past, Playbook
+from tallybook.projections.playbook.view import Past, Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-S = TypeVar("S", bound=State)
+    from collections.abc import Iterable, Mapping
 
 PLAIN_FIELDS: Final = (
     "seq",
@@ -29,30 +24,6 @@ PLAIN_FIELDS: Final = (
     "has_begun",
 )
 """Fields that JSON can hold unchanged."""
-
-
-@attrs.frozen
-class Form(Generic[S]):
-    """How the state of a view is stored in checkpoints.
-
-    Attributes:
-        name: Name of the folder of its checkpoints.
-        view: The view.
-        pack: Returns a state after a batch as JSON values.
-        unpack: Returns the state of such values, without the batch folded last; raises ValueError, TypeError or
-            KeyError for other values.
-        book: Returns the playbook in a state.
-        sources: Modules, besides the playbook's, whose code decides the state; a change of it makes checkpoints stale.
-        spacing: Factor on the usual distance between the checkpoints along the log, which serve time travel.
-    """
-
-    name: str
-    view: View[S]
-    pack: Callable[[S], dict[str, Any]]
-    unpack: Callable[[Mapping[str, Any]], S]
-    book: Callable[[S], Playbook]
-    sources: tuple[str, ...] = ()
-    spacing: int = 1
 
 
 # No checkpoint holds four fields: the policy is always the specification's, the last batch is read from the log again,
@@ -99,6 +70,3 @@ def unpack(values: Mapping[str, Any]) -> Playbook:
 
 def _rows(points: Iterable[Entry | MutableEntry]) -> list[tuple[str, str, int, int]]:
     return [(point.name, point.text, point.helpful, point.harmful) for point in points]
-
-
-PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, lambda state: state)

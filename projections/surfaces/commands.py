@@ -22,10 +22,10 @@ from tallybook.ledger.events import RATINGS
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

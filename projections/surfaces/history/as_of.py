@@ -15,9 +15,9 @@ from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.reading import fold_view, open_log
 
 if TYPE_CHECKING:
-    from tallybook.projections.playbook.checkpoint import Form
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.history.reading import Form
     from tallybook.projections.surfaces.workspace.project import Project
 
 S = TypeVar("S", bound=State)

@@ -19,9 +19,9 @@ from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses, Uses, entry_rows, find_by_words
 from tallybook.projections.fold import UndoneEvent, fold_history
-from tallybook.projections.playbook.checkpoint import Form, pack, unpack
+from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.surfaces.history.index import index_of
-from tallybook.projections.surfaces.history.reading import fold_view, open_log
+from tallybook.projections.surfaces.history.reading import Form, fold_view, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,7 +9,7 @@ read again before the state is used.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import attrs
 
@@ -19,21 +19,20 @@ from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START, Position
 from tallybook.projections.fold import State, fold, fold_history
-from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
+from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.cache_files import FAULTS, CacheFiles, Reading, last_redaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.fold import View
-    from tallybook.projections.playbook.checkpoint import Form
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -50,6 +49,33 @@ _MODULES: Final = (
     "tallybook.projections.fold",
 )
 """What decides the state of a playbook, with the modules that these import."""
+
+
+@attrs.frozen
+class Form(Generic[S]):
+    """How the state of a view is stored in checkpoints.
+
+    Attributes:
+        name: Name of the folder of its checkpoints.
+        view: The view.
+        pack: Returns a state after a batch as JSON values.
+        unpack: Returns the state of such values, without the batch folded last; raises ValueError, TypeError or
+            KeyError for other values.
+        book: Returns the playbook in a state.
+        sources: Modules, besides the playbook's, whose code decides the state; a change of it makes checkpoints stale.
+        spacing: Factor on the usual distance between the checkpoints along the log, which serve time travel.
+    """
+
+    name: str
+    view: View[S]
+    pack: Callable[[S], dict[str, Any]]
+    unpack: Callable[[Mapping[str, Any]], S]
+    book: Callable[[S], Playbook]
+    sources: tuple[str, ...] = ()
+    spacing: int = 1
+
+
+PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, lambda state: state)
 
 
 def open_log(project: Project) -> JsonlLog:
