@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 FORMAT = 1
+LOG_NAME = "events.jsonl"
+"""The file of the lines, in the ledger's folder."""
 MAX_LINE_BYTES = 64 * 1024
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 CHAIN_CHARS = 32

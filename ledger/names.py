@@ -78,38 +78,6 @@ def find_name(text: str, names: Collection[str]) -> str | None:
     return like[0] if len(like) == 1 else None
 
 
-class NameAssigner:
-    """Assigns a name to each entry of a file.
-
-    Attributes:
-        reserved: Names that must not be generated: those of the file and of the caller.
-        used: Names of the entries so far.
-        highest: Highest number among the names so far; generated names continue from there, as the specification says.
-    """
-
-    __slots__ = ("highest", "reserved", "used")
-
-    def __init__(self, reserved: Iterable[str]) -> None:
-        """Start without entries."""
-        self.reserved = set(reserved)
-        self.used: set[str] = set()
-        self.highest = 0
-
-    def note_number(self, name: str | None) -> None:
-        """Make later generated names continue after this one."""
-        self.highest = max(self.highest, parse_number(name or "") or 0)
-
-    def assign(self, own: str | None) -> str:
-        """Return the name of the next entry: its own if it has one that no other entry has, else a generated one."""
-        self.note_number(own)
-        name = own
-        if name is None or name in self.used:
-            self.highest = next_free_number(self.highest, self.reserved)
-            name = format_name(self.highest)
-        self.used.add(name)
-        return name
-
-
 def read_sections(top: Mapping[str, Any]) -> dict[str, list[str]] | None:
     """Return the sections among a playbook's top-level keys: heading → names; None without valid ones."""
     sections = top.get(SECTION_NAMES)

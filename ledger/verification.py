@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LogRecovered, UnknownEvent
-from tallybook.ledger.line import START, line_fault, split_line, split_lines
+from tallybook.ledger.line import LOG_NAME, START, line_fault, split_line, split_lines
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.storage import disk, redaction

@@ -11,7 +11,7 @@ import os
 
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import import_lazily
-from tallybook.ledger.line import first_seq
+from tallybook.ledger.line import LOG_NAME, first_seq
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 else:
     [recovery] = import_lazily("tallybook.ledger.reading.recovery")
 
-LOG_NAME = "events.jsonl"
 # Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
 # not be noted would be forgotten, so that is tried for longer.
 HEAD_TRIES = 1_000

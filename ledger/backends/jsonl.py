@@ -10,10 +10,9 @@ from contextlib import suppress
 import os
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.files import LOG_NAME, REPORT_TRIES, Files
 from tallybook.ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import import_lazily
-from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame, normalize_key
+from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Position, RawBatch, Stamp, frame, normalize_key
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tallybook.ledger import batches
+    from tallybook.ledger.backends.files import Files
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.reading import recovery, scan
@@ -198,6 +198,8 @@ class Transaction:
 
     def _open(self) -> tuple[Files, int]:
         """Return the ledger's files with the lock held, and the log's size; opened anew if the log was replaced."""
+        from tallybook.ledger.backends.files import Files  # noqa: PLC0415 - readers open no files for writing
+
         log = self._log
         if log.files is not None and log.files.busy:
             raise RuntimeError("a transaction of this log is open; a log is for one thread, and one at a time")
@@ -246,6 +248,8 @@ class Transaction:
 
     def _rewrite_suspect(self, files: Files, head: Head, size: int) -> Head:
         """Write the bytes again that a failed flush may have lost, and return the head without ``suspect``."""
+        from tallybook.ledger.backends.files import REPORT_TRIES  # noqa: PLC0415 - as in `_open`
+
         while True:
             recovery.rewrite(self._log.log_file, head.suspect, size)
             files.lock_head(REPORT_TRIES)

@@ -29,7 +29,7 @@ from tallybook.ledger.encoding.strict_json import describe_error
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.names import SECTION_NAMES, NameAssigner, is_usable_name
+from tallybook.ledger.names import SECTION_NAMES, format_name, is_usable_name, next_free_number, parse_number
 from tallybook.ledger.playbook_facts import STAMP
 
 if TYPE_CHECKING:
@@ -136,6 +136,38 @@ class _Counts:
     migrated: str
     score: int | str | None = None
     notes: tuple[str, ...] = ()
+
+
+class NameAssigner:
+    """Assigns a name to each entry of a file.
+
+    Attributes:
+        reserved: Names that must not be generated: those of the file and of the caller.
+        used: Names of the entries so far.
+        highest: Highest number among the names so far; generated names continue from there, as the specification says.
+    """
+
+    __slots__ = ("highest", "reserved", "used")
+
+    def __init__(self, reserved: Iterable[str]) -> None:
+        """Start without entries."""
+        self.reserved = set(reserved)
+        self.used: set[str] = set()
+        self.highest = 0
+
+    def note_number(self, name: str | None) -> None:
+        """Make later generated names continue after this one."""
+        self.highest = max(self.highest, parse_number(name or "") or 0)
+
+    def assign(self, own: str | None) -> str:
+        """Return the name of the next entry: its own if it has one that no other entry has, else a generated one."""
+        self.note_number(own)
+        name = own
+        if name is None or name in self.used:
+            self.highest = next_free_number(self.highest, self.reserved)
+            name = format_name(self.highest)
+        self.used.add(name)
+        return name
 
 
 def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection[str] = ()) -> LegacyFile:

@@ -17,6 +17,7 @@ import sys
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.fast_stdlib import sha256
+from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import ledger_id
 
@@ -45,7 +46,7 @@ def find_folder(ledger: StrPath) -> str | None:
     base, real = user_folder(), os.path.realpath(ledger)
     if not base or find_fault(base, real):
         return None
-    id_ = ledger_id(os.path.join(ledger, "events.jsonl"))
+    id_ = ledger_id(os.path.join(ledger, LOG_NAME))
     if not id_:
         return None
     folder = os.path.join(base, id_, path_digest(real))

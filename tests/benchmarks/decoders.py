@@ -15,10 +15,9 @@ import attrs
 
 from benchmarks import replay, worker
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, figure, medians
-from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.line import MAX_LINE_BYTES
+from tallybook.ledger.line import LOG_NAME, MAX_LINE_BYTES
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.prune import Policy
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook

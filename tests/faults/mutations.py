@@ -14,7 +14,6 @@ from uuid import UUID
 from benchmarks import data as drafts
 from faults import Setting, Tally, rivals
 from tallybook.ledger import clock
-from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError
@@ -24,6 +23,7 @@ from tallybook.ledger.line import (
     CRC_BYTES,
     FORMAT,
     FREE_MARK,
+    LOG_NAME,
     SECTION,
     START,
     Position,

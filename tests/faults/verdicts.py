@@ -9,13 +9,12 @@ import traceback
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, encode, parse_head
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import PointRated
-from tallybook.ledger.line import CHAIN_CHARS, CHAIN_END, GENESIS, START, Position, split_line, split_lines
+from tallybook.ledger.line import CHAIN_CHARS, CHAIN_END, GENESIS, LOG_NAME, START, Position, split_line, split_lines
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import find_last_batch_end
 from tallybook.ledger.storage import head, idempotency

@@ -37,7 +37,7 @@ class Change:
     """What a mutant changed: its number says nothing, because it moves with every edit of the function.
 
     Attributes:
-        place: Dotted name of the function, ``tallybook.ledger.names.NameAssigner.note_number``.
+        place: Dotted name of the function, ``tallybook.ledger.decisions.legacy_import.NameAssigner.note_number``.
         was: The changed lines, without blanks around them, one space between two.
         becomes: What they are in the mutant, likewise.
     """

@@ -11,9 +11,8 @@ from typing import IO, TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.clock import MICROSECONDS
-from tallybook.ledger.line import START
+from tallybook.ledger.line import LOG_NAME, START
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import redaction

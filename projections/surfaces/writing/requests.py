@@ -25,7 +25,7 @@ from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointNoted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
-from tallybook.ledger.names import NameAssigner, find_name
+from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
 from tallybook.projections.playbook.render import entry
@@ -265,7 +265,7 @@ def _fresh(action: Import, state: Playbook) -> Any:
 
 def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
     """Give new names to entries whose names this ledger has used: a name means one entry for ever."""
-    naming = NameAssigner({*state.used, *(item.point.name for item in items)})
+    naming = legacy_import.NameAssigner({*state.used, *(item.point.name for item in items)})
     naming.highest = state.high_water
     naming.used = set(state.used)
     points = [attrs.evolve(item.point, name=naming.assign(item.point.name)) for item in items]
