@@ -8,7 +8,6 @@ from tallybook.ledger.events import PointAdded, PointEdited, PointRemoved, Point
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import note
 from tallybook.projections.surfaces.history import moments, playbook_file
-from tallybook.projections.surfaces.history.as_of import describe
 from tallybook.projections.surfaces.history.reading import open_log
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ def find_seq(project: Project, when: str | None, option: str) -> int | None:
 def note_moment(moment: Moment | None, state: State) -> None:
     """Print which moment an answer shows if the user named an event inside a batch."""
     if moment is not None and state.seq < moment.seq:
+        from tallybook.projections.surfaces.history.as_of import describe
+
         note(f"as of {describe(state, moment.seq, moment.named)}")
 
 
