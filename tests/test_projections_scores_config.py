@@ -225,7 +225,7 @@ def test_each_part_of_the_display_has_a_key(flags: tuple[bool, bool, bool]) -> N
 def test_the_least_coverage_of_an_overall_score_is_a_share(value: str, expected: float) -> None:
     """It is a number from 0 to 1; a percentage is refused by its key."""
     assert expected == config_of(f"display: {{min_coverage: {value}}}").display.min_coverage
-    with pytest.raises(DocumentError, match=r"^scoring\.display\.min_coverage is from 0 to 1, and not 20$"):
+    with pytest.raises(DocumentError, match=r"^scoring\.display\.min_coverage must be from 0 to 1, not 20$"):
         config_of("display: {min_coverage: 20}")
 
 

@@ -61,21 +61,21 @@ def test_a_value_of_its_type_is_read(type_: str, value: object, expected: object
 @pytest.mark.parametrize(
     ("type_", "value", "expected"),
     [
-        ("flag", 1, "is true or false, and not 1"),
-        ("text", 1, "is a text, and not 1"),
-        ("text", " ", "is a text, and not ' '"),
-        ("texts", "ab", "is a list of names, and not 'ab'"),
-        ("texts", {"a": 1}, "is a list of names, and not keys and values"),
-        ("texts", ("a",), "is a list of names, and not ('a',)"),
-        ("texts", ["a", ""], "is a list of names, and not a list"),
-        ("texts", [1], "is a list of names, and not a list"),
-        ("number", True, "is a number, and not true"),
-        ("number", "1", "is a number, and not '1'"),
-        ("number", 100.1, "is from 0 to 100, and not 100.1"),
-        ("number", float("nan"), "is from 0 to 100, and not nan"),
-        ("number", float("inf"), "is from 0 to 100, and not inf"),
-        ("whole", 2.5, "is a whole number, and not 2.5"),
-        ("whole", 1, "is from 2 to 1,000,000, and not 1"),
+        ("flag", 1, "must be true or false, not 1"),
+        ("text", 1, "must be a text, not 1"),
+        ("text", " ", "must be a text, not ' '"),
+        ("texts", "ab", "must be a list of names, not 'ab'"),
+        ("texts", {"a": 1}, "must be a list of names, not keys and values"),
+        ("texts", ("a",), "must be a list of names, not ('a',)"),
+        ("texts", ["a", ""], "must be a list of names, not a list"),
+        ("texts", [1], "must be a list of names, not a list"),
+        ("number", True, "must be a number, not true"),
+        ("number", "1", "must be a number, not '1'"),
+        ("number", 100.1, "must be from 0 to 100, not 100.1"),
+        ("number", float("nan"), "must be from 0 to 100, not nan"),
+        ("number", float("inf"), "must be from 0 to 100, not inf"),
+        ("whole", 2.5, "must be a whole number, not 2.5"),
+        ("whole", 1, "must be from 2 to 1,000,000, not 1"),
         ("inner", [1], "should hold keys and values, and is a list"),
         ("inner", 0, "should hold keys and values, and is 0"),
         *((type_, None, "has no value") for type_ in PLACES),
@@ -105,7 +105,7 @@ def test_a_number_without_bounds_lies_within_what_json_can_say() -> None:
     """2 to the 53rd is the last whole number that every reader of JSON agrees on."""
     metric = config_of(WORST.format(-(2**53))).components["mine"].metrics[0]
     assert -(2**53) == metric.worst
-    with pytest.raises(DocumentError, match=r"\.worst is from -2\^53 to 2\^53, and not -9007199254740993$"):
+    with pytest.raises(DocumentError, match=r"\.worst must be from -2\^53 to 2\^53, not -9007199254740993$"):
         config_of(WORST.format(-(2**53) - 1))
 
 

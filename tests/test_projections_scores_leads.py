@@ -280,7 +280,7 @@ def test_leads_explain_every_entry_that_comes_or_goes(stretches: list[list[Any]]
     state = fold_history(leads_view("", "2"), lambda: batches)
     standing: set[str] = set()
     for change in (change for _, change in state.leads if change.how != "told"):
-        assert standing.isdisjoint(change.came)
-        assert standing >= {*change.went, *change.changed}
-        standing = (standing | set(change.came)) - set(change.went)
+        assert standing.isdisjoint(change.added)
+        assert standing >= {*change.removed, *change.changed}
+        standing = (standing | set(change.added)) - set(change.removed)
     assert set(state.book.points) == standing

@@ -240,7 +240,7 @@ def test_one_key_switches_a_component_everywhere() -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ({"enabled": "yes"}, "scoring.components.playbook.enabled is true or false, and not 'yes'"),
+        ({"enabled": "yes"}, "scoring.components.playbook.enabled must be true or false, not 'yes'"),
         ({"enabeld": True}, "scoring.components.playbook.enabeld is not a known key"),
         ({"counters": 3}, "scoring.components.playbook.counters is a list of names"),
     ],

@@ -112,7 +112,7 @@ def test_the_last_period_can_be_asked_for(project: Path) -> None:
     """Against the one with data before it, a day between them notwithstanding; here nothing changed."""
     told = blamed(project_of(project, STORY), DropQuery("AC-03", name=LAST))
     assert ("ac03", "2026-01-18", 10, []) == (told["score"], told["name"], told["drop"]["points"], told["leads"])
-    assert "Between these nothing changed in the playbook: what made it drop is elsewhere." == list(lines(told))[-1]
+    assert "Between these nothing changed in the playbook: the cause of the drop is elsewhere." == list(lines(told))[-1]
 
 
 def test_the_newest_lead_is_the_first_and_people_see_so_many(project: Path) -> None:

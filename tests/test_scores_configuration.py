@@ -65,7 +65,7 @@ def test_anchors_are_read(project: Path) -> None:
 
 def test_a_key_that_cannot_be_is_named_with_its_file(project: Path) -> None:
     """The line says where, what is wrong, and what to do."""
-    expected = f"{PLACE}: scoring.trends.short_term_days is a number, and not 'seven'{HINT}"
+    expected = f"{PLACE}: scoring.trends.short_term_days must be a number, not 'seven'{HINT}"
     assert expected == refusal(project, "scoring: {trends: {short_term_days: seven}}")
 
 
@@ -94,12 +94,12 @@ def test_a_key_that_cannot_be_is_named_with_its_file(project: Path) -> None:
         ("a: \x1b[31m", "unacceptable character #x001b: "),
         # What only a program would write.
         *(
-            (f"a: !!{tag} ''", f"the tag tag:yaml.org,2002:{tag}, which is not taken here, at line 1, column 4")
+            (f"a: !!{tag} ''", f"the tag tag:yaml.org,2002:{tag}, which is not supported, at line 1, column 4")
             for tag in ("int", "float", "bool", "timestamp", "binary", "python/name:os.system")
         ),
-        ("a: !!map [b]", "the tag tag:yaml.org,2002:map, which is not taken here, at line 1, column 4"),
-        ("a: !own {b: 1}", "the tag !own, which is not taken here, at line 1, column 4"),
-        ("a: &a {b: 1}\nc: {<<: *a}", "the key <<, which is not taken here, at line 2, column 5"),
+        ("a: !!map [b]", "the tag tag:yaml.org,2002:map, which is not supported, at line 1, column 4"),
+        ("a: !own {b: 1}", "the tag !own, which is not supported, at line 1, column 4"),
+        ("a: &a {b: 1}\nc: {<<: *a}", "the key <<, which is not supported, at line 2, column 5"),
         ("[" * 500_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {MAX_DEPTH + 1}"),
         ("{a: " * 250_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {4 * MAX_DEPTH + 1}"),
         ("- " * 100_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {2 * MAX_DEPTH + 1}"),
@@ -120,7 +120,7 @@ def test_a_bomb_of_aliases_is_no_more_than_a_wrong_key(project: Path) -> None:
     """Ten to the twentieth texts, in a few kilobytes, are never written out."""
     lists = [f"&{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 10)}]" for n in range(20)]
     bomb = f"scoring: {{title: [&a [x], {', '.join(lists)}]}}"
-    assert f"{PLACE}: scoring.title is a text, and not a list{HINT}" == refusal(project, bomb)
+    assert f"{PLACE}: scoring.title must be a text, not a list{HINT}" == refusal(project, bomb)
 
 
 @pytest.mark.parametrize("top", ["7", "[scoring]", "false", "text"])

@@ -74,7 +74,7 @@ def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, ru
     """The check counts the others, promises to keep no edit, writes nothing, and ignores files of others."""
     record_example(project)
     done = run("replay", "--check")
-    drift = "is missing or not what the ledger says, and 4 more such files; run `tallybook replay`"
+    drift = "is missing or differs from the ledger, and 4 more such files; run `tallybook replay`"
     assert (1, "", {}) == (done.code, done.out, there(project))
     assert f"tallybook: {project / SCORES / 'sessions' / f'{EXAMPLE}.json'}: {drift}" in done.err
     run("replay")
@@ -85,7 +85,7 @@ def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, ru
     done = run("replay", "--check")
     assert (1, True) == (
         done.code,
-        done.err.endswith(f"{day}: is missing or not what the ledger says; run `tallybook replay`\n"),
+        done.err.endswith(f"{day}: is missing or differs from the ledger; run `tallybook replay`\n"),
     )
     assert "{}" == day.read_text(encoding="utf-8")
     configure(project, "scoring: {enabled: false}")

@@ -71,10 +71,10 @@ def test_people_hear_what_became_of_it(run: Run, tmp_path: Path) -> None:
     assert 0 == answer.code
     assert [
         "recorded 8 measurements, 1 unscored telemetry event and 1 end of a session as events 2 to 11",
-        "kept, and in no score: coffee_made (1)",
+        "recorded, but in no score: coffee_made (1)",
     ] == answer.out.splitlines()
     assert [
-        f"note: {file}:5: is not a JSON object; it is kept nowhere",
+        f"note: {file}:5: is not a JSON object; it is not recorded",
         *[f"note: {file}:{line}: no component and no session is named; it is in no score" for line in range(6, 10)],
         "note: and 2 more of what was odd; --json lists all of it",
     ] == answer.err.splitlines()
@@ -105,7 +105,7 @@ def test_people_hear_of_no_more_types_than_they_read(run: Run) -> None:
     """Ten of them, the most frequent first, and how many others there are."""
     said = [{"event_type": f"t{n}"} for n in range(12)] + [{"event_type": "often"}, {"event_type": "often"}, {}]
     told = run(stdin=json.dumps(said)).out.splitlines()[1]
-    assert told.startswith("kept, and in no score: often (2), t0 (1), ")
+    assert told.startswith("recorded, but in no score: often (2), t0 (1), ")
     assert told.endswith(", and 4 other types")
 
 
@@ -224,7 +224,7 @@ def test_a_refusal_is_json_where_that_was_asked_for(run: Run) -> None:
     assert 2 == answer.code
     problem = {
         "source": "standard input:1",
-        "message": "is not JSON: Expecting value (character 1); it is kept nowhere",
+        "message": "is not JSON: Expecting value (character 1); it is not recorded",
     }
     assert ([problem], {}) == (json.loads(answer.out)["problems"], json.loads(answer.out)["recorded"])
 

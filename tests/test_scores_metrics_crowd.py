@@ -55,7 +55,7 @@ if kill_at:
 fed = recording.feed(
     Project(Path(sys.argv[1])), [items(sys.argv[2])], recording.Defaults(), lambda _: None
 )
-print(fed.taken, flush=True)
+print(fed.read_count, flush=True)
 """
 
 
@@ -105,7 +105,7 @@ def test_a_held_lock_delays_nobody(here: Project, tmp_path: Path) -> None:
     with held(here):
         for number in (1, 2):
             fed = feed_file(here, file)
-            assert (5, 5, {}) == (fed.spooled, fed.taken, fed.recorded)
+            assert (5, 5, {}) == (fed.spooled, fed.read_count, fed.recorded)
             assert number == len(spooled(here))
     commands.replay(here)
     assert [] == spooled(here)

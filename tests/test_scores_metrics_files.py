@@ -108,14 +108,14 @@ def test_standard_input_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 BAD_LINES = [
-    ("no json", "is not JSON: Expecting value (character 1); it is kept nowhere"),
-    ('{"torn": "off', "is not JSON: Unterminated string starting at (character 10); it is kept nowhere"),
-    ("\udcff\udcfe", "is not UTF-8 text, from byte 0 on; it is kept nowhere"),
-    ("\0\0\0", "is not JSON: Expecting value (character 1); it is kept nowhere"),
-    *((line, "is not a JSON object; it is kept nowhere") for line in ("12", "null", '"text"', "true", "NaN")),
-    ("[" * 102 + "]" * 102, "is nested more than 100 deep; it is kept nowhere"),
-    ('{"a":' * 101 + "1" + "}" * 101, "is nested more than 100 deep; it is kept nowhere"),
-    ("[" * 100_000, "is nested more than 100 deep; it is kept nowhere"),
+    ("no json", "is not JSON: Expecting value (character 1); it is not recorded"),
+    ('{"torn": "off', "is not JSON: Unterminated string starting at (character 10); it is not recorded"),
+    ("\udcff\udcfe", "is not UTF-8 text, from byte 0 on; it is not recorded"),
+    ("\0\0\0", "is not JSON: Expecting value (character 1); it is not recorded"),
+    *((line, "is not a JSON object; it is not recorded") for line in ("12", "null", '"text"', "true", "NaN")),
+    ("[" * 102 + "]" * 102, "is nested more than 100 deep; it is not recorded"),
+    ('{"a":' * 101 + "1" + "}" * 101, "is nested more than 100 deep; it is not recorded"),
+    ("[" * 100_000, "is nested more than 100 deep; it is not recorded"),
 ]
 
 
@@ -143,8 +143,8 @@ def test_a_bad_line_costs_itself_alone(tmp_path: Path, line: str, problem: str) 
             b'[{"n": 1}, 2, [{"n": 3}]]',
             [
                 "./f:1[0]",
-                "./f:1[1]: is not a JSON object; it is kept nowhere",
-                "./f:1[2]: is not a JSON object; it is kept nowhere",
+                "./f:1[1]: is not a JSON object; it is not recorded",
+                "./f:1[2]: is not a JSON object; it is not recorded",
             ],
         ),
         (b"{\n", ["./f:1: is not JSON: Expecting property name enclosed in double quotes (character 2)"]),
@@ -169,8 +169,8 @@ def test_a_file_with_little_in_it_says_so(tmp_path: Path, data: bytes, expected:
     [
         ('{"n": 1}{"n": 2}', ["./f:1[0]", "./f:1[1]"]),
         ('{"n": 1} \t[{"n": 2}]', ["./f:1[0]", "./f:1[1][0]"]),
-        ('{"n": 1}{"n": ', ["./f:1", "./f:1: is not JSON: Expecting value (character 14); it is kept nowhere"]),
-        ('{"n": 1} x', ["./f:1", "./f:1: is not JSON: Expecting value (character 10); it is kept nowhere"]),
+        ('{"n": 1}{"n": ', ["./f:1", "./f:1: is not JSON: Expecting value (character 14); it is not recorded"]),
+        ('{"n": 1} x', ["./f:1", "./f:1: is not JSON: Expecting value (character 10); it is not recorded"]),
     ],
 )
 def test_welded_lines_are_taken_apart(tmp_path: Path, line: str, expected: list[str]) -> None:
@@ -206,7 +206,7 @@ def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(ingest_files, "_CHUNK_BYTES", 30)
     file = tmp_path / "f"
     file.write_text('{"n": 1}\n{"n": "' + "x" * 5_000 + '"}\n{"n": 2}\n', encoding="utf-8")
-    assert ["./f:1", "./f:2: has more than 100 bytes; it is kept nowhere", "./f:3"] == told(file)
+    assert ["./f:1", "./f:2: has more than 100 bytes; it is not recorded", "./f:3"] == told(file)
 
 
 @pytest.mark.parametrize("text", ["[", "[\n", "]\n]"])
@@ -214,7 +214,7 @@ def test_an_array_that_never_comes_to_an_object_is_a_problem(tmp_path: Path, tex
     """A file that was cut off behind its first byte is not taken for one that was read."""
     file = tmp_path / "f"
     file.write_text(text, encoding="utf-8")
-    assert ["./f: is not a JSON object; it is kept nowhere"] == told(file)
+    assert ["./f: is not a JSON object; it is not recorded"] == told(file)
 
 
 def test_numbers_that_readers_disagree_about_are_texts(tmp_path: Path) -> None:

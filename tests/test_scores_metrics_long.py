@@ -37,7 +37,7 @@ def test_what_is_odd_is_shown_up_to_a_bound(project: Path) -> None:
     lines = [*["x"] * 1_000, *[{"event_type": f"t{n}", "timestamp": AT, "session_id": "\n"} for n in range(700)]]
     lines += [{"metrics": {f"m{n}": "x", "a": 1}, "at": AT, "component": "a", "session_id": "s"} for n in range(300)]
     answer = taken(project, lines)
-    assert 20 == sum(one["message"] == "is not a JSON object; it is kept nowhere" for one in answer["problems"])
+    assert 20 == sum(one["message"] == "is not a JSON object; it is not recorded" for one in answer["problems"])
     assert (PROBLEMS_SHOWN, 1_000 + 700 + 300) == (
         len(answer["problems"]),
         len(answer["problems"]) + answer["more_problems"],

@@ -1,6 +1,6 @@
 """The measurements of a session, folded from its events in any order. Pure.
 
-Nothing here asks the configuration, so another one needs no other inputs.
+Nothing here depends on the configuration, so another configuration has the same inputs.
 """
 
 from __future__ import annotations
@@ -196,7 +196,8 @@ def session_of(record: EventRecord) -> str:
     """Return the session of an event, empty for none.
 
     A benchmark that names none is a session of its own, so that a run outside of any, as in CI, is the latest score of
-    its component. What a person says is not: one word would be all that a score is made of.
+    its component. Feedback of a person is not: a single
+    word would then be a score.
     """
     if not record.by.session and isinstance(record.event, BenchmarkRecorded):
         return f"{RUN}{record.id}"

@@ -106,7 +106,7 @@ def read_config(document: Any) -> Config:
 
 
 def _refusal(wanted: str, value: Any) -> DocumentError:
-    return DocumentError("has no value" if value is None else f"is {wanted}, and not {describe(value)}")
+    return DocumentError("has no value" if value is None else f"must be {wanted}, not {describe(value)}")
 
 
 def _refuse_key(key: str, what: str) -> NoReturn:
@@ -282,12 +282,12 @@ def _contradictions(config: Config, known: Collection[str]) -> Iterator[tuple[st
     yield from _wrong_levels(config)
     days = config.trends.short_term_days
     if config.trends.long_term_days <= days:
-        yield f"lies above short_term_days, {days}", "trends", "long_term_days"
+        yield f"must be greater than short_term_days, {days}", "trends", "long_term_days"
     path = PureWindowsPath(config.storage.path)
     # Old files in the folder are deleted, so it must lie in the project. Windows paths know both kinds of slashes and
     # drives, so this rejects what any system would.
     if path.anchor or ".." in path.parts or not path.parts or "\0" in config.storage.path:
-        yield f"is a folder within the project, and not {describe(config.storage.path)}", "storage", "path"
+        yield f"must be a folder within the project, not {describe(config.storage.path)}", "storage", "path"
 
 
 def _wrong_component(component: Component) -> Iterator[tuple[str, ...]]:
@@ -302,9 +302,9 @@ def _wrong_component(component: Component) -> Iterator[tuple[str, ...]]:
         form, worst, best = metric.form, metric.worst, metric.best
         if best <= worst if form == "linear" else best >= worst and form == "inverse":
             side = "above" if form == "linear" else "below"
-            yield f"is {best:g}, and lies {side} worst, {worst:g}, in the form {form}", *place, "best"
+            yield f"must be {side} worst, {worst:g}, in the form {form}, not {best:g}", *place, "best"
         if not metric.weight:
-            yield "is above 0; a metric that is false is left out", *place, "weight"
+            yield "must be above 0; a metric that is false is left out", *place, "weight"
         if len(metric.counts) not in {0, 2}:
             yield "names a part and a whole", *place, "counts"
 
@@ -332,7 +332,7 @@ def _wrong_levels(config: Config) -> Iterator[tuple[str, ...]]:
     bounds = [level.below for level in config.levels]
     if bounds != sorted(set(bounds), reverse=True):
         listed = ", ".join(f"{level.name} {level.below}" for level in config.levels)
-        yield f"are out of order: warning lies above alert, and alert above critical ({listed})", "thresholds"
+        yield f"are out of order: warning must be above alert, and alert above critical ({listed})", "thresholds"
     for level in config.levels:
         # A misspelt channel could leave gates open.
         for channel in level.notify:

@@ -154,14 +154,14 @@ class Change(NamedTuple):
 
     Attributes:
         how: One of ``LEADS``.
-        came: Names of added entries; of an injection, of those that the one before did not have.
-        went: Name → last text of entries that left; of an injection, of those that it no longer has.
+        added: Names of added entries; of an injection, of those that the one before did not have.
+        removed: Name → last text of entries that left; of an injection, of those that it no longer has.
         changed: Names of reworded entries; of an undo, of those that it concerns.
     """
 
     how: str
-    came: tuple[str, ...] = ()
-    went: Mapping[str, str] = MappingProxyType({})
+    added: tuple[str, ...] = ()
+    removed: Mapping[str, str] = MappingProxyType({})
     changed: tuple[str, ...] = ()
 
 
@@ -232,9 +232,9 @@ def _injection(state: Leads, event: PlaybookInjected) -> Change | None:
     """Return how an injection differs from the one before it, None where it does not."""
     before, now = dict.fromkeys(state.injected), dict.fromkeys(event.names)
     state.injected = event.names
-    came = tuple(name for name in now if name not in before)
-    went = {name: state.text(name) for name in before if name not in now}
-    return Change(LEADS[PlaybookInjected], came, went) if came or went else None
+    added = tuple(name for name in now if name not in before)
+    removed = {name: state.text(name) for name in before if name not in now}
+    return Change(LEADS[PlaybookInjected], added, removed) if added or removed else None
 
 
 def _undo(state: Leads, event: EventsVoided, batch: Batch, index: int) -> Change | None:
@@ -255,10 +255,10 @@ def _apply(state: Leads, event: Any, batch: Batch) -> Change | None:
         concerned = state.undone.setdefault(event.by.seq, {})
         concerned.update(dict.fromkeys(filter(None, [getattr(event.event, "name", None)])))
     points = state.book.points
-    came = tuple(name for name in names if before[name] is None and name in points)
-    went = {name: was.text for name, was in before.items() if was is not None and name not in points}
+    added = tuple(name for name in names if before[name] is None and name in points)
+    removed = {name: was.text for name, was in before.items() if was is not None and name not in points}
     changed = tuple(name for name in names if _reworded(before[name], points.get(name)))
-    return Change(how, came, went, changed) if how and (came or went or changed) else None
+    return Change(how, added, removed, changed) if how and (added or removed or changed) else None
 
 
 def _reworded(before: Entry | None, after: Entry | None) -> bool:
@@ -283,8 +283,8 @@ LEADS: Final[dict[type[Any], str]] = {
 
 def lead_json(lead: Lead) -> dict[str, Any]:
     """Return a lead as ``{seq, id, at, by, summary, change, came, went, changed}``, the last three lists of names."""
-    record, (how, came, went, changed) = lead
-    names = {"came": list(came), "went": list(went), "changed": list(changed)}
+    record, (how, added, removed, changed) = lead
+    names = {"came": list(added), "went": list(removed), "changed": list(changed)}
     return brief(record) | {"summary": _summary(lead), "change": how} | names
 
 
@@ -293,9 +293,9 @@ def _summary(lead: Lead) -> str:
     summary: str = brief(lead.record)["summary"]
     match lead.record.event:
         case PlaybookUpdated():
-            return f"pruned {_some([_quoted(*one) for one in lead.change.went.items()])}"
+            return f"pruned {_some([_quoted(*one) for one in lead.change.removed.items()])}"
         case PlaybookInjected():
-            parts = {"newly": lead.change.came, "no more": tuple(lead.change.went)}
+            parts = {"newly": lead.change.added, "no more": tuple(lead.change.removed)}
             return "; ".join([summary, *(f"{what} {_some(names)}" for what, names in parts.items() if names)])
     return summary
 

@@ -2,11 +2,11 @@
 
 Three simple ways are tried on every earlier day of the series as if that were the last: the average of the last three
 days, the average of the last seven, and the line through the last twenty-eight, read in the middle of the coming seven.
-The one whose squared errors were least forecasts. Its confidence is the share of its tries that came within five points
-of what followed, as if there had been some before of which two in three did: (held + 7) / (tried + 10.5). The tries of
-one week look ahead to nearly the same days, so a week of them is worth about one, and no number makes sure.
+The way with the least squared errors makes the forecast. Its confidence is the share of its tries that were within five
+points of the actual average, with 10.5 earlier tries assumed of which 7 were: (held + 7) / (tried + 10.5). The tries of
+one week forecast nearly the same days, so they count as about one, and no number of tries makes the forecast certain.
 
-It foresees no step that nothing announced, and is a little too sure of series that have such steps.
+It does not foresee a sudden step, and its confidence is slightly too high for series that have such steps.
 `python -m tests.benchmarks forecast` shows how many forecasts held, and the confidence that they stated.
 """
 
@@ -110,9 +110,9 @@ def _tries(points: Points) -> list[tuple[int, float]]:
         end = points[place - 1][0] + HORIZON_DAYS
         if end > points[-1][0]:
             break
-        came = [score for day, score in points[place : place + HORIZON_DAYS] if day <= end]
-        if came:
-            tries.append((place, fmean(came)))
+        following = [score for day, score in points[place : place + HORIZON_DAYS] if day <= end]
+        if following:
+            tries.append((place, fmean(following)))
     return tries
 
 
@@ -140,6 +140,6 @@ def forecast(series: Series) -> Forecast | None:
     tries = _tries(points)
     if len(tries) < LEAST_TRIES:
         return None
-    errors = {name: [_whole(way(points[:place])) - came for place, came in tries] for name, way in WAYS.items()}
+    errors = {name: [_whole(way(points[:place])) - actual for place, actual in tries] for name, way in WAYS.items()}
     best = min(WAYS, key=lambda name: round(fmean(error * error for error in errors[name]), 6))
     return Forecast(_whole(WAYS[best](points)), _confidence(errors[best]), best, len(tries))

@@ -1,7 +1,7 @@
 """Gates: whether an agent may evolve, and why not. Source: "With Evolution Gates" of the scoring framework.
 
-A gate looks at the latest session that has a score, however old that is. What is asked for beyond the configuration,
-a minimum or a greatest drop, comes on top of it: it closes a gate and never opens one.
+A gate looks at the latest session that has a score, however old that is. A minimum or a greatest drop
+that the caller adds to the configuration can close a gate, and never opens one.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _critical(histories: Iterable[History], levels: Sequence[AlertLevel]) -> Ite
 
 
 def _below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> Iterator[Reason]:
-    """Yield a reason for each score below a bound, which means what ``meaning`` says."""
+    """Yield a reason for each score below a bound; ``meaning`` describes the bound."""
     for history, latest in _scored(judged):
         if latest.value < bound:
             text = f"{history.score_id} is {latest.value}, below {number(bound)}, {meaning}"
@@ -103,7 +103,7 @@ def _below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> 
 def _regressed(judged: Iterable[History], config: Config) -> Iterator[Reason]:
     for history in judged:
         for drop in regressions(history, config):
-            text = f"{drop.text}; nobody has acknowledged it"
+            text = f"{drop.text}; not acknowledged"
             yield Reason(drop.method, drop.score_id, drop.value, drop.bound, text)
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 Direction = Literal["improving", "declining", "stable"]
 
 _FINEST: Final = 1_000_000
-"""A float stands for the nearest fraction of at most so large a denominator: 0.15 for 3/20, 85.2857142857143 for 597/7.
+"""Largest denominator of the fraction that a float is read as: 0.15 as 3/20, 85.2857142857143 as 597/7.
 
-So an average that comes as a float is the average that was meant, and no rounding depends on its last bit.
+So no rounding of an average depends on the last bit of its float.
 """
 
 

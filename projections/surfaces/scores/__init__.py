@@ -1,1 +1,1 @@
-"""Scores for people and programs: measurements come in; score files, summaries and gates go out."""
+"""Scores for people and programs: it reads measurements and writes score files, summaries and gates."""

@@ -1,6 +1,6 @@
 """Reading ``scoring-config.yaml``: the packaged default, and a project's own laid over it.
 
-YAML is read strictly: a key that comes twice, or what only a program would write, is refused.
+YAML is read strictly: duplicate keys and constructs that only a program would write are refused.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _loaded(project: Project) -> tuple[Config, dict[str, Any]]:
 
 
 def score_named(config: Config, given: str, where: str) -> str:
-    """Return the score that somebody names: ``AC-06``, ``score.ac06``, ``session.overall`` or ``overall``.
+    """Return the id of the score that a user names: ``AC-06``, ``score.ac06``, ``session.overall`` or ``overall``.
 
     Raises:
         BadInputError: There is none; the error begins with ``where``.
@@ -129,7 +129,7 @@ def parse_yaml(data: bytes) -> Any:
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(base):  # type: ignore[misc]
-        """A loader that refuses a key that comes twice, of which others take the last one."""
+        """A loader that refuses duplicate keys; PyYAML's own loaders keep the last one."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as the library calls it
             seen = set()
@@ -161,9 +161,9 @@ def _refuse_hostile(yaml: Any, data: bytes, loader: Any) -> None:
         if depth > MAX_DEPTH:
             raise ValueError(_with_place(f"it is nested more than {MAX_DEPTH} deep", event.start_mark))
         if getattr(event, "tag", None) is not None:
-            raise ValueError(_with_place(f"the tag {event.tag}, which is not taken here", event.start_mark))
+            raise ValueError(_with_place(f"the tag {event.tag}, which is not supported", event.start_mark))
         if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
-            raise ValueError(_with_place("the key <<, which is not taken here", event.start_mark))
+            raise ValueError(_with_place("the key <<, which is not supported", event.start_mark))
 
 
 def _with_place(what: str, mark: Any) -> str:

@@ -112,7 +112,7 @@ def leads_between(project: Project, times: tuple[str, str], when: Moment | None 
 
 
 def _name(query: DropQuery, score: str, levels: Sequence[PeriodScore]) -> str | None:
-    """Return the period that is asked for."""
+    """Return the name of the period of the query, None for the last drop."""
     if query.name is None or not levels:
         return None
     name = levels[-1].period if query.name == LAST else query.name
@@ -140,8 +140,8 @@ def lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
     measured = round(answer["coverage"] * 100)
     if not is_enough(answer["score"], measured, min_coverage):
         yield (
-            f"{answer['score']}: {NOT_ENOUGH} ({measured} %) to say why it dropped; "
-            "`tallybook score --blame COMPONENT` says it of a component, such as ac06"
+            f"{answer['score']}: {NOT_ENOUGH} ({measured} %) to explain the drop; "
+            "`tallybook score --blame COMPONENT` explains one component, such as ac06"
         )
         return
     before, after = drop["before"], drop["after"]
@@ -153,7 +153,7 @@ def lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
         yield f"  {what} in session {session['session']}, {format_time(session['at'])}, with {session['score']}"
     leads = answer["leads"]
     if not leads:
-        yield "Between these nothing changed in the playbook: what made it drop is elsewhere."
+        yield "Between these nothing changed in the playbook: the cause of the drop is elsewhere."
         return
     changes = "1 change" if len(leads) == 1 else f"{len(leads)} changes"
     yield f"Between these the playbook had {changes}, the newest first. {CAUTION}"

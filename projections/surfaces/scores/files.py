@@ -75,7 +75,7 @@ def folder_of(project: Project, path: str) -> Path:
     """Return the folder of the score files.
 
     Raises:
-        BadInputError: It lies outside of the project, in the ledger's own folder, or that lies in it.
+        BadInputError: It is outside of the project, in the ledger's folder, or contains that folder.
     """
     folder = project.root / path
     real, root, ledger = (Path(os.path.realpath(one)) for one in (folder, project.root, project.ledger))
@@ -168,7 +168,7 @@ def _made_by(state: Scores) -> str:
 
 
 def _read_stamp(cache: str | None) -> _Stamp | None:
-    """Return what the files show, None where nothing says so."""
+    """Return the state that the files show, None where it is not known."""
     with suppress(OSError, CannotWriteError, ValueError, TypeError, RecursionError):
         (seq, chain, end), made_by, paths = json.loads(disk.read_file(Path(cache or "", _STAMP)))
         return _Stamp(Position(int(seq), str(chain), int(end)), str(made_by), tuple(map(str, paths)))
@@ -247,7 +247,7 @@ def _refuse_link(folder: Path, inner: Path) -> None:
         CannotWriteError: It is a link.
     """
     if inner.is_symlink():
-        raise CannotWriteError(inner, "is a symbolic link", f"score files are kept in {folder} itself; remove the link")
+        raise CannotWriteError(inner, "is a symbolic link", f"remove the link; score files are written to {folder}")
 
 
 def _read(path: Path) -> bytes | None:

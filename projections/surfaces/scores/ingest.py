@@ -59,7 +59,7 @@ class IngestReport:
     Attributes:
         recorded: Kind → events of it that were recorded.
         repeated: How many objects had been recorded before.
-        unscored_types: Type of telemetry that says nothing of a score, or cannot be used → how many were recorded.
+        unscored_types: Type of telemetry that measures no score, or cannot be used → how many were recorded.
         problems: Problems, as many as are shown.
         more: How many further ones there were.
         seq_from: Number of the first event recorded, None for none.
@@ -79,8 +79,8 @@ class IngestReport:
     unscored: Counter[str] = attrs.field(factory=Counter)
 
     @property
-    def taken(self) -> int:
-        """Return how much of what was sent could be read."""
+    def read_count(self) -> int:
+        """Return how many of the sent events and objects could be read."""
         return self.recorded.total() + self.repeated + self.spooled
 
     def note(self, problem: Problem) -> None:
@@ -161,7 +161,7 @@ def feed(
         while chunk:
             following = _next_chunk(prepared)
             _append(log, chunk, report, alone=first and not following and len(chunk) <= MOST_SPOOLED)
-            progress(report.taken)
+            progress(report.read_count)
             chunk, first = following, False
     return report
 
@@ -184,19 +184,19 @@ def _prepare(
             report.note(item)
             continue
         value = intake.fill_defaults(item.value, defaults.session, defaults.component)
-        taken = intake.read_object(value)
-        for message in taken.problems:
+        parsed = intake.read_object(value)
+        for message in parsed.problems:
             report.note(Problem(item.place, message))
         if config is not None:
-            report.unscored.update(why for event in taken.events for why in unknown_parts(config, event))
-        key = intake.idempotency_key(value) if taken.when is not None else _key_by_number(value, item.file, seen)
-        rater = "import" if item.file else taken.rater
-        events = taken.events
+            report.unscored.update(why for event in parsed.events for why in unknown_parts(config, event))
+        key = intake.idempotency_key(value) if parsed.when is not None else _key_by_number(value, item.file, seen)
+        rater = "import" if item.file else parsed.rater
+        events = parsed.events
         if rater != "human":
             events = tuple(_mask_secrets(event, value, item.place, report) for event in events)
         unscored_type = next((event.type for event in events if isinstance(event, TelemetryKept)), None)
-        by = {"rater": rater} | ({"session": taken.session} if taken.session else {})
-        yield PreparedObject([encode(event, taken.when) for event in events], by, key, unscored_type, item.size)
+        by = {"rater": rater} | ({"session": parsed.session} if parsed.session else {})
+        yield PreparedObject([encode(event, parsed.when) for event in events], by, key, unscored_type, item.size)
 
 
 def _key_by_number(value: dict[str, Any], file: str, seen: Counter[int]) -> str | None:
@@ -252,9 +252,9 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
             _spool(log, chunk)
             report.spooled += len(chunk)
             return
-        if not report.taken:
+        if not report.read_count:
             raise
-        hint = f"{report.taken:,} objects were recorded; run it again, nothing is recorded twice"
+        hint = f"{report.read_count:,} objects were recorded; run it again, nothing is recorded twice"
         raise CannotWriteError(log.path, f"held by another process for {LOCK_WAIT_MS} ms", hint) from error
     for one, batch in done:
         report.count(one, None if batch is None else (batch.first, batch.last))

@@ -1,6 +1,6 @@
-"""From files to the objects in them: JSON Lines, arrays and single objects, plain or gzip, a stretch at a time.
+"""From files to the objects in them: JSON Lines, arrays and single objects, plain or gzip, a part at a time.
 
-Nothing here stops for a bad line: what cannot be read comes as a Problem among the objects.
+A bad line stops nothing: a Problem is yielded in its place, among the objects.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BOM = b"\xef\xbb\xbf"
 _MOST_DIGITS = 17
 # An array that has each of its objects on a line of its own is read line by line, however long it is.
 _BRACKETS = frozenset((b"", b"[", b"]", b"],"))
-_NO_OBJECT = "is not a JSON object; it is kept nowhere"
+_NO_OBJECT = "is not a JSON object; it is not recorded"
 _BLANK = " \t\r\n"
 _BLANKS = frozenset(_BLANK)
 _DEEP = f"is nested more than {MAX_DEPTH} deep"
@@ -42,7 +42,7 @@ class Item(NamedTuple):
     """An object that was sent.
 
     Attributes:
-        value: The object; numbers beyond what JSON readers agree on are texts in it.
+        value: The object; numbers that JSON readers may read differently are texts in it.
         place: Where it is, for people: ``events.jsonl:3``.
         file: The base name of its file, the same whether that is packed; empty where it was typed or piped in.
         size: About how many bytes it takes.
@@ -107,13 +107,13 @@ def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Pr
         objects = (
             one for number, line in chain(begun, numbered) for one in _line(line.strip(), f"{name}:{number}", file)
         )
-        # What begins an array and never comes to an object is no object either.
+        # The beginning of an array without any object is not an object either.
         yield next(objects, Problem(name, _NO_OBJECT))
         yield from objects
 
 
 def _is_open(line: bytes) -> bool:
-    """Return whether a line begins a document that goes on in the next."""
+    """Return whether a line begins a document that continues in the next."""
     return line.lstrip()[:1] in {b"[", b"{"} and bool(_values(line)[1])
 
 
@@ -143,7 +143,7 @@ def _line(text: bytes, place: str, file: str) -> Iterator[Item | Problem]:
         where = f"{place}[{index}]" if len(values) > 1 else place
         yield from _spread(value, where, file, len(text) // len(values))
     if fault:
-        yield Problem(place, f"{fault}; it is kept nowhere")
+        yield Problem(place, f"{fault}; it is not recorded")
 
 
 def _spread(value: Any, place: str, file: str, size: int) -> Iterator[Item | Problem]:
@@ -165,7 +165,7 @@ def _spread(value: Any, place: str, file: str, size: int) -> Iterator[Item | Pro
 def _values(data: bytes) -> tuple[list[Any], str]:
     """Return the JSON values of a text, and what is wrong after the last of them, empty for nothing.
 
-    A number beyond what readers of JSON agree on, NaN among them, is a text.
+    A number that JSON readers may read differently, such as NaN, is returned as text.
     """
     values: list[Any] = []
     if len(data) > MAX_DOCUMENT_BYTES:

@@ -65,7 +65,7 @@ def check(project: Project) -> None:
     if places:
         more = f", and {format_count(len(places) - 1, 'more such file')}" if len(places) > 1 else ""
         folder = files.folder_of(project, state.config.storage.path)
-        raise commands.DriftError(folder / places[0], f"is missing or not what the ledger says{more}")
+        raise commands.DriftError(folder / places[0], f"is missing or differs from the ledger{more}")
 
 
 def refresh(project: Project, state: Scores) -> Iterator[str]:

@@ -54,7 +54,7 @@ class _Reading:
         project: The project.
         config: The configuration of its scores.
         log: The ledger.
-        moment: The moment that is asked for; None for the end.
+        moment: The moment of the query; None for the end.
         begin: The position where reading began.
         before: The batch before the one that was read last; None where there is none.
         last: The batch that was read last; None before the first.
@@ -70,7 +70,7 @@ class _Reading:
 
     @property
     def until(self) -> int | None:
-        """Return the last event that is asked for, None for all of them."""
+        """Return the number of the last event to read, None for all of them."""
         return None if self.moment is None else self.moment.seq
 
     @property
@@ -130,7 +130,7 @@ def _ways(reading: _Reading) -> tuple[Callable[[_Reading], Scores], ...]:
         return ()
     if not reading.log.exists() or (reading.moment is not None and reading.moment.commit):
         return (_without_cache,)
-    # The cache holds the end of the ledger. A moment may lie after it, but is not worth storing.
+    # The cache holds the end of the ledger. A state as of a later moment is not stored.
     return (_from_cache, _without_cache) if reading.moment is not None else (_stored, _from_cache, _without_cache)
 
 
@@ -205,7 +205,7 @@ def _catch_up(reading: _Reading, database: Connection, *, writable: bool) -> Sco
         state = fold(scores_view(reading.config), _with_playbook(reading, state, batches), state, reading.until)
         state.count()
     except DamagedLedgerError as error:
-        # The ledger is damaged, or the position lies in a part that was sealed since. Folding all of history says.
+        # The ledger is damaged, or the position is in a part that was sealed since. Folding all of history shows which.
         raise DamagedCacheError from error
     if state.rewrites != rewrites:
         raise DamagedCacheError

@@ -1,6 +1,6 @@
 """The database of the cache, ``scores.sqlite3``: a state of the view of scores, and its position in the ledger.
 
-It may be deleted at any time. Whatever is wrong with it costs time and changes no answer: each row has a checksum, for
+It may be deleted at any time. Damage of it costs time and changes no answer: each row has a checksum, for
 SQLite notices few of the bits that change in a file. Changes are written in one transaction together with the position
 that they belong to, under a lock of their own, so that a reader never sees half of them.
 """
@@ -44,7 +44,7 @@ _SETTINGS: Final = (
     "PRAGMA cell_size_check = ON",
     # Nothing that was deleted stays in the file, so no damage brings back an earlier version of a row.
     "PRAGMA secure_delete = ON",
-    # Ids come in no order, so pages that many sessions share stay in memory while they are written.
+    # Ids have no order, so pages that many sessions share stay in memory while they are written.
     "PRAGMA page_size = 16384",
     "PRAGMA cache_size = -16384",
 )
@@ -54,14 +54,14 @@ _MODULES: Final = (
     "tallybook.projections.fold",
     "tallybook.projections.surfaces.scores.cache.sessions",
 )
-"""What decides a state of scores, with the modules that these import."""
+"""The modules that decide a state of scores, together with those that they import."""
 _SCORING: Final = ("session_weights", "sessions", "benchmarks", "feedback", "components", "timezone")
 """The parts of the configuration that decide a score. The others only show the same scores in another way."""
 
 DAMAGE: Final = (sqlite3.Error, DamagedCacheError, UnicodeDecodeError)
-"""What using a damaged cache ends with; sqlite3 cannot always say what is wrong with a file."""
+"""The errors of a damaged cache; sqlite3 cannot always say what is wrong with a file."""
 FAULTS: Final = (*DAMAGE, CannotWriteError, OSError, MemoryError)
-"""What using the cache can end with. The caller then does without it."""
+"""All errors of using the cache. The caller then works without it."""
 
 _TEMPORARY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM}
 
@@ -106,7 +106,7 @@ def _made_by(config: Config) -> str:
 
 
 def is_temporary(error: Exception) -> bool:
-    """Return whether an error says nothing against the cache: another process uses it, or the disk is full."""
+    """Return whether an error is temporary and no damage: another process uses the cache, or the disk is full."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _TEMPORARY
 
 
@@ -167,14 +167,14 @@ def discard(folder: Path) -> None:
 def _remove(folder: Path) -> Path:
     """Delete a cache and return its path."""
     path = folder / NAME
-    # The database goes first: SQLite would take a journal that a killed process left for one of the new database.
+    # The database is removed first: SQLite would take a journal that a killed process left for one of the new database.
     for file in (path, *(path.with_name(NAME + end) for end in COMPANIONS)):
         file.unlink(missing_ok=True)
     return path
 
 
 def _open(uri: str, *settings: str) -> sqlite3.Connection:
-    # A state may be dropped in another thread than the one that asked for it.
+    # A state may be dropped in another thread than the one that created it.
     database = sqlite3.connect(uri, WAIT_S, isolation_level=None, check_same_thread=False, uri=True)
     try:
         for setting in (*_SETTINGS, *settings):

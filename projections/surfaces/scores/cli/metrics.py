@@ -105,7 +105,7 @@ def lines(report: IngestReport) -> Iterator[str]:
             for type_, count in report.unscored_types.most_common(_TYPES_SHOWN)
         ]
         rest = len(report.unscored_types) - _TYPES_SHOWN
-        yield f"kept, and in no score: {', '.join(types)}" + (f", and {rest} other types" if rest > 0 else "")
+        yield f"recorded, but in no score: {', '.join(types)}" + (f", and {rest} other types" if rest > 0 else "")
 
 
 def problem_lines(report: IngestReport) -> Iterator[str]:
@@ -144,12 +144,12 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
 
 def tell(report: IngestReport, *, as_json: bool) -> int:
     """Print the report and return the exit code."""
-    code = 0 if report.taken else EXIT_BAD_INPUT
+    code = 0 if report.read_count else EXIT_BAD_INPUT
     if as_json:
         answer(report_json(report))
         return code
     if code:
-        first = str(report.problems[0]) if report.problems else "no object came"
+        first = str(report.problems[0]) if report.problems else "there is no object"
         return complain(f"nothing could be read; {first}", code)
     note(*problem_lines(report))
     say(*lines(report))

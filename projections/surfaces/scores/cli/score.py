@@ -40,7 +40,7 @@ _SPELLED: Final = {"configured": "config", "when": "at"}
 
 
 def _one_of(given_options: Mapping[str, Any]) -> str:
-    """Return which of the answers that exclude each other is asked for, empty for none.
+    """Return which of the mutually exclusive answers the user chose, empty for none.
 
     Raises:
         BadInputError: Several are, or an option that the answer would ignore.
@@ -55,7 +55,7 @@ def _one_of(given_options: Mapping[str, Any]) -> str:
 
 
 def _configured(project: Project, *, as_json: bool) -> None:
-    """Print the configuration in force; the packaged one, with an error, where the project's own cannot be taken."""
+    """Print the configuration in force; the packaged one, with an error, where the project's own is invalid."""
     from tallybook.projections.surfaces.scores import configuration
 
     try:

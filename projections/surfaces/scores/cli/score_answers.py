@@ -80,25 +80,25 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
             session that has a score.
 
     Raises:
-        NothingToDoError: Nothing was scored of it.
-        BadInputError: Several begin so.
+        NothingToDoError: It has no scored event.
+        BadInputError: Several ids begin with it.
     """
     if wanted is None and not os.environ.get(VARIABLE):
         return _latest(state)
     id_ = os.environ[VARIABLE] if wanted is None else wanted
     exact = state.sessions.get(id_)
     by_beginning = (one for one in state.sessions.latest() if id_ and one.id.startswith(id_) and one.contribution)
-    found: list[Session] = [exact] if exact is not None else list(by_beginning)
-    if len(found) > 1:
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        ids = ", ".join(repr(one.id) for one in found[:_NAMED])
+    matches: list[Session] = [exact] if exact is not None else list(by_beginning)
+    if len(matches) > 1:
+        more = f" and {len(matches) - _NAMED} more" if len(matches) > _NAMED else ""
+        ids = ", ".join(repr(one.id) for one in matches[:_NAMED])
         raise BadInputError(f"--session {id_}", f"several ids begin with it: {ids}{more}", "give more of the id")
-    if not found or found[0].contribution is None:
+    if not matches or matches[0].contribution is None:
         # For the current session another hint: the user has just run `score --session`.
         hint = "`tallybook score --session` shows the latest that has a score"
         hint = f"${VARIABLE} names it; `tallybook score` shows all scores" if wanted is None else hint
         raise NothingToDoError(f"session {id_}", "has no scored event", hint)
-    return found[0]
+    return matches[0]
 
 
 def _latest(state: Scores) -> Session | None:
@@ -161,7 +161,7 @@ def _component(query: ScoreQuery, component: Component) -> Answer:
 
 
 def _session_with(query: ScoreQuery, component: Component) -> Session | None:
-    """Return the session that is asked for, or without one the latest in which a component has a score."""
+    """Return the session of the query, or without one the latest in which a component has a score."""
     if query.session is not None:
         return find_session(query.state, query.session)
     return next((session for session in query.state.sessions.latest() if component.id in session.scores), None)

@@ -32,7 +32,7 @@ def reasons(counts: Sequence[tuple[str, int]]) -> str:
 
 def omissions(state: Scores) -> Iterator[str]:
     """Yield how many events that measure something are in no score, and why, the most frequent reason first."""
-    # Most telemetry says nothing of a score: it is not a measurement that is missing somewhere.
+    # Most telemetry measures no score, so it is no omission.
     if measured := _by_frequency(state, telemetry=False):
         yield f"Measured, and in no score: {reasons(measured)}."
 

@@ -76,7 +76,7 @@ class Page:
 
     Attributes:
         title: What it is about.
-        heading: The main thing in a line.
+        heading: The result in one line.
         bars: Scores as bars.
         chart: A score day by day.
         sentences: What there is to say, a paragraph each.
@@ -177,7 +177,7 @@ def alert_lines(current: Mapping[str, CurrentScore], config: Config) -> Iterator
 
 
 def nothing_page(state: Scores, *, framed: bool = False) -> Page:
-    """Return what there is to say where nothing is scored yet: what was recorded, and why none of it is scored."""
+    """Return the page for a ledger without scores: what was recorded, and why none of it is scored."""
     why = tuple(explanation(state))
     return Page(state.config.title, UNSCORED if why else NOTHING, sentences=why, framed=framed)
 
@@ -188,7 +188,7 @@ def _bar(one: CurrentScore, config: Config) -> Bar:
 
 
 def bar(name: str, value: int | None, config: Config, measured: int, direction: str = "") -> Bar:
-    """Return a score as a bar, in the colour of what it is worth, with how much of it was measured."""
+    """Return a score as a bar, coloured by its value, with how much of it was measured."""
     alerts = value is not None and value < max(level.below for level in config.levels)
     good = value is not None and value >= scoring.target(config)
     style = "red" if alerts else "green" if good else "yellow"
@@ -300,7 +300,7 @@ def _trend_row(one: CurrentScore, answer: Answer) -> tuple[Any, ...]:
 
 
 def trend_sentences(answer: Answer, days: int) -> Iterator[str]:
-    """Yield what a trend says, and the forecast."""
+    """Yield sentences on a trend and its forecast."""
     trend, forecast = answer["trend"], answer["forecast"]
     if trend is not None:
         yield (
@@ -338,7 +338,7 @@ def component_page(one: CurrentScore, answer: Answer, config: Config) -> Page:
 
 
 def _advice(one: CurrentScore, config: Config) -> str:
-    """Return what the grade says and asks for, as far as that is to be shown: ``: Good. Minor improvements``."""
+    """Return the status and action of the grade, where they are shown: ``: Good. Minor improvements``."""
     grade, display = grade_of(one.value, config.grades), config.display
     if grade is None:
         return ""

@@ -21,7 +21,7 @@ _FULL: Final = 100
 
 
 def plot(series: Series, width: int, *, utf: bool) -> list[str]:
-    """Return the lines of a chart, none of them wider than asked for; the latest days where there is no room for all.
+    """Return the lines of a chart, none wider than ``width``; the latest days where not all fit.
 
     Args:
         series: Days with data in order, one or more, each with a score from 0 to 100.
