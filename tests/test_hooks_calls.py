@@ -18,7 +18,7 @@ from helpers.hook_calls import START, call, events, here, set_to, told
 from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
-from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL
+from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.ledger_access import BODIES

@@ -51,7 +51,7 @@ STDLIB_ALONE = [
     "tallybook.ledger.names",
     "tallybook.ledger.backends.jsonl",
     "tallybook.ledger.backends.table",
-    "tallybook.ledger.playbook_facts",
+    "tallybook.ledger.playbook_constants",
     "tallybook.projections.surfaces.entry",
     "tallybook.hook",
     *(dotted(path) for path in MODULES if path.name == "__init__.py" and path.parts[0] != "tests"),
@@ -63,7 +63,7 @@ VIEWS_MAY = (
     "tallybook.ledger.errors",
     "tallybook.ledger.records",
     "tallybook.ledger.names",
-    "tallybook.ledger.playbook_facts",
+    "tallybook.ledger.playbook_constants",
     "tallybook.ledger.fast_stdlib",
     "tallybook.projections",
 )

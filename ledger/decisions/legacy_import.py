@@ -30,7 +30,7 @@ from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import SECTION_NAMES, format_name, is_usable_name, next_free_number, parse_number
-from tallybook.ledger.playbook_facts import STAMP
+from tallybook.ledger.playbook_constants import STAMP
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

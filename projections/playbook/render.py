@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.names import filter_sections
-from tallybook.ledger.playbook_facts import STAMP
+from tallybook.ledger.playbook_constants import STAMP
 from tallybook.projections.playbook.confidence import interval
 
 if TYPE_CHECKING:

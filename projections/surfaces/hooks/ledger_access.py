@@ -18,7 +18,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.fast_stdlib import import_lazily, loads
 from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
-from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL, STAMP
+from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.workspace.project import MARKS, Project, playbook_file

@@ -19,7 +19,7 @@ from tallybook.ledger.decisions.update import (
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import Entry, PointAdded, PointRated
 from tallybook.ledger.names import is_usable_name, parse_number
-from tallybook.ledger.playbook_facts import STAMP
+from tallybook.ledger.playbook_constants import STAMP
 from tallybook.projections.playbook import render
 from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY

@@ -26,7 +26,7 @@ from tallybook.ledger.events import EventsVoided, PointNoted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.names import find_name
-from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL
+from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
 from tallybook.projections.playbook.render import entry
 
