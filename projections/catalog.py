@@ -13,8 +13,8 @@ import attrs
 from tallybook.projections.comparison.bisection import search_view
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.comparison.whatif import Exclusion, alternative_view
-from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.status import status_view
+from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view

@@ -33,8 +33,8 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventsVoided, PointMerged, PointRated, PointRestored
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
-from tallybook.projections.entry_history.audit import audit_view, explain
 from tallybook.projections.entry_history.status import STATUS_VIEW
+from tallybook.projections.entry_history.story import audit_view, explain
 from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import cache_files, index

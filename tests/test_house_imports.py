@@ -191,7 +191,7 @@ def test_no_import_breaks_a_rule() -> None:
         ("ledger/encoding/event_json.py", "from rich import print", "1"),
         ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
         (
-            "projections/entry_history/audit.py",
+            "projections/entry_history/story.py",
             "if TYPE_CHECKING:\n    from tallybook.ledger.encoding.codec import decode",
             "3",
         ),

@@ -28,7 +28,7 @@ from tallybook.ledger.events import (
     UnknownEvent,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.entry_history.audit import Story, audit_view, deciding_events, story_json
+from tallybook.projections.entry_history.story import Story, audit_view, deciding_events, story_json
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import playbook_view

@@ -25,7 +25,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.comparison.bisection import Search, search, turn_json
 from tallybook.projections.comparison.conditions import parse
-from tallybook.projections.entry_history.audit import audit_view, story_json
+from tallybook.projections.entry_history.story import audit_view, story_json
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_dict
 

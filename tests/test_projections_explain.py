@@ -22,8 +22,8 @@ from tallybook.ledger.events import (
     PointRetired,
     PointSeeded,
 )
-from tallybook.projections.entry_history.audit import audit_view, explain, find_exit
 from tallybook.projections.entry_history.status import STATUS_VIEW
+from tallybook.projections.entry_history.story import audit_view, explain, find_exit
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tallybook.ledger.records import Batch
-    from tallybook.projections.entry_history.audit import Story
+    from tallybook.projections.entry_history.story import Story
 
 CLOSED = PlaybookUpdated(0, 0, 0)
 LEARNED: list[Any] = [PointAdded("kpt_001", "Mock the clock"), CLOSED]

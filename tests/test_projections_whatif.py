@@ -20,7 +20,7 @@ from tallybook.ledger.events import (
     PointRestored,
 )
 from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
-from tallybook.projections.entry_history.audit import audit_view
+from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.prune import POLICIES, Policy
 from tallybook.projections.playbook.render import entry, playbook_dict

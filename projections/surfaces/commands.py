@@ -249,7 +249,7 @@ def drift(project: Project) -> str | None:
 
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stable answer to `why`, and the extra parts of the story, as ``entry_story.story_of`` finds it."""
-    from tallybook.projections.entry_history.audit import explain
+    from tallybook.projections.entry_history.story import explain
     from tallybook.projections.surfaces.history.entry_story import story_of
 
     return explain(*story_of(project, words, when))

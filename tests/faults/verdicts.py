@@ -19,7 +19,7 @@ from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import find_last_batch_end
 from tallybook.ledger.storage import head, idempotency
 from tallybook.ledger.verification import Verdict, salvage, verify
-from tallybook.projections.entry_history.audit import audit_view, story_json
+from tallybook.projections.entry_history.story import audit_view, story_json
 from tallybook.projections.event_rows import row
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import playbook_bytes

@@ -145,7 +145,7 @@ def history(stretches: Sequence[Sequence[Any]]) -> list[Batch]:
 
 
 _TOLD_BY_FIELDS = {
-    "tallybook.projections.entry_history.audit",
+    "tallybook.projections.entry_history.story",
     "tallybook.projections.comparison.bisection",
     "tallybook.projections.entry_history.status",
 }

@@ -16,8 +16,8 @@ from tallybook.ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Author, EventRecord
-from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses, Uses, entry_rows, find_by_words
+from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.fold import UndoneEvent, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.surfaces.history.index import index_of
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tallybook.ledger.records import Batch
-    from tallybook.projections.entry_history.audit import Story
     from tallybook.projections.entry_history.status import EventReference
+    from tallybook.projections.entry_history.story import Story
     from tallybook.projections.surfaces.history.index import Index
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
