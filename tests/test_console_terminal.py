@@ -17,7 +17,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.line import Draft
-from tallybook.projections.surfaces.console import chart, entry_story, output, tables, terminal
+from tallybook.projections.surfaces.console import chart, output, story_text, tables, terminal
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -48,7 +48,7 @@ CHANGES = [
 
 SCREENS: dict[str, Callable[[Console], None]] = {
     "playbook": lambda console: terminal.print_playbook(console, POINTS, AT),
-    "story": lambda console: entry_story.print_story(
+    "story": lambda console: story_text.print_story(
         console, PRUNED, {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True
     ),
     "chart": lambda console: chart.print_chart(console, PRUNED),
@@ -153,7 +153,7 @@ def test_a_text_is_shown_literally_and_does_no_harm(text: str, expected: str, wi
     """Markup, emoji names, control characters and turned writing are shown, never obeyed."""
     point = {"name": "kpt_001", "text": text, "helpful": 0, "harmful": 0}
     assert expected in shown(lambda console: terminal.print_playbook(console, [point], None), width)
-    assert expected in shown(lambda console: entry_story.print_story(console, KEPT | {"text": text}, {}), width)
+    assert expected in shown(lambda console: story_text.print_story(console, KEPT | {"text": text}, {}), width)
 
 
 @WIDTHS

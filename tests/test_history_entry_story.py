@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.screens import AT, BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
-from tallybook.projections.surfaces.console.entry_story import (
+from tallybook.projections.surfaces.console.story_text import (
     MAX_CHANGES,
     MAX_DECIDING,
     MAX_NAMES,

@@ -192,17 +192,17 @@ def _print_matches(matches: Sequence[Mapping[str, Any]], *, as_json: bool) -> No
     if as_json:
         answer({"matches": matches})
         return
-    from tallybook.projections.surfaces.console import entry_story, terminal
+    from tallybook.projections.surfaces.console import story_text, terminal
 
-    entry_story.print_matches(terminal.console_for(sys.stdout), matches)
+    story_text.print_matches(terminal.console_for(sys.stdout), matches)
     sys.stdout.flush()
 
 
 def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, chart: bool, trail: bool, as_of: bool) -> None:
-    from tallybook.projections.surfaces.console import entry_story, terminal
+    from tallybook.projections.surfaces.console import story_text, terminal
 
     console = terminal.console_for(sys.stdout)
-    entry_story.print_story(console, explained, extras, trail=trail, as_of=as_of)
+    story_text.print_story(console, explained, extras, trail=trail, as_of=as_of)
     if chart:
         from tallybook.projections.surfaces.console.chart import print_chart
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 from rich.text import Text
 
-from tallybook.projections.surfaces.console.entry_story import COUNTS, STATUS_NEUTRAL, is_exit
 from tallybook.projections.surfaces.console.output import format_time
+from tallybook.projections.surfaces.console.story_text import COUNTS, STATUS_NEUTRAL, is_exit
 from tallybook.projections.surfaces.console.terminal import is_utf, print_text
 
 if TYPE_CHECKING:
