@@ -242,7 +242,7 @@ def test_one_key_switches_a_component_everywhere() -> None:
     [
         ({"enabled": "yes"}, "scoring.components.playbook.enabled must be true or false, not 'yes'"),
         ({"enabeld": True}, "scoring.components.playbook.enabeld is not a known key"),
-        ({"counters": 3}, "scoring.components.playbook.counters is a list of names"),
+        ({"counters": 3}, "scoring.components.playbook.counters must be a list of names, not 3"),
     ],
 )
 def test_a_mistake_in_what_is_off_is_named(own: dict[str, Any], message: str) -> None:

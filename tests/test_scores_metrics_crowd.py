@@ -178,7 +178,7 @@ def test_a_call_that_is_stopped_says_what_it_did(
         holding.__enter__()
 
     try:
-        with pytest.raises(TallybookError, match="50 objects were recorded; run it again, what is recorded"):
+        with pytest.raises(TallybookError, match="50 objects were recorded; run it again, nothing is recorded twice"):
             feed(here, [items(str(file))], Defaults(), hold)
     finally:
         holding.__exit__(None, None, None)
