@@ -152,13 +152,17 @@ def read_pending(folder: StrPath) -> PendingRedaction | None:
     path = os.path.join(folder, PENDING_FILE)
     try:
         disk.refuse_link(folder)
-        fd = disk.open_file(path, write=False)
-        try:
-            redaction, proof = _parse_pending(read_up_to(fd))
-            if _is_proven(proof, fd):
-                return redaction
-        finally:
-            os.close(fd)
+        is_current = False
+        while not is_current:
+            fd = disk.open_file(path, write=False)
+            try:
+                data = read_up_to(fd)
+                # A process that finishes the redaction renames the file, and then overwrites it with blanks.
+                is_current = os.path.samestat(os.fstat(fd), os.stat(path))
+                if is_current and (redaction := _parse_pending(data, fd)) is not None:
+                    return redaction
+            finally:
+                os.close(fd)
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -175,7 +179,8 @@ def is_foreign(folder: StrPath) -> bool:
     return redaction is None or not redaction.by
 
 
-def _parse_pending(data: bytes) -> tuple[PendingRedaction, object]:
+def _parse_pending(data: bytes, fd: int) -> PendingRedaction | None:
+    """Return what an open pending file says, None where it was not written on this machine."""
     import json  # noqa: PLC0415 - slow to load, and rarely needed
 
     value: Any = json.loads(data)
@@ -186,7 +191,7 @@ def _parse_pending(data: bytes) -> tuple[PendingRedaction, object]:
     # An author that no event can have would keep the redaction pending for ever.
     if not {"rater"} <= redaction.by.keys() <= {*BY_FIELDS} or {type(value["ids"]), type(value["texts"])} != {list}:
         raise TypeError("expected an author, and two lists")
-    return redaction, value.get("proof")
+    return redaction if _is_proven(value.get("proof"), fd) else None
 
 
 def _proof(fd: int) -> dict[str, Any]:

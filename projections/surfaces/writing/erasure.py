@@ -270,12 +270,16 @@ def _await_rendering(project: Project) -> None:
     Raises:
         LockHeldError: It takes too long.
     """
-    locks = [project.ledger / "render.lock"]
+    locks = {project.ledger / "render.lock": True}
     cache = caches.find_folder(project.ledger)
-    if cache is not None and (lock := Path(cache, cache_files.LOCK)).exists():
-        locks.append(lock)
-    for path in locks:
-        fd = disk.open_file(path, write=True, create=True)
+    if cache is not None:
+        locks[Path(cache, cache_files.LOCK)] = False
+    for path, create in locks.items():
+        try:
+            fd = disk.open_file(path, write=True, create=create)
+        except FileNotFoundError:
+            # Nobody stored a checkpoint yet, or another redaction removed the cache just now.
+            continue
         try:
             disk.lock(fd, path, disk.LOCK_WAIT_MS)
         finally:
