@@ -49,8 +49,8 @@ def test_a_drop_of_a_score_measured_too_little_is_no_answer(project: Path, run: 
     """`--blame` asks people to name a component instead; JSON has the drop and its coverage."""
     say(project, "s2", events({"ac01": {"startup_ms": 29000}}), noon("2026-01-17"))
     assert (
-        "session.overall: not enough measured (3 %) to say why it dropped; `tallybook score --blame COMPONENT` says it "
-        "of a component, such as ac06\n"
+        "session.overall: not enough measured (3 %) to explain the drop; `tallybook score --blame COMPONENT` explains "
+        "one component, such as ac06\n"
     ) == run("score", "--blame").out
     assert "ac01 dropped by 16 points" in run("score", "--blame", "ac01").out
     told = json.loads(run("score", "--blame", "--json").out)
