@@ -123,7 +123,8 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("path", choices=PATHS)
     parser.add_argument("--events", type=int, default=100_000)
     asked = parser.parse_args(words)
-    with tempfile.TemporaryDirectory() as folder:
+    # The process that a hook leaves behind may still be at work there when the folder is removed.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ[caches.VARIABLE] = str(Path(folder) / "caches")
         project = Path(folder) / "project"
         project.mkdir()
