@@ -161,12 +161,14 @@ def test_a_list_of_tools_is_short_and_says_what_each_may_do(playbook: Project) -
 
 
 def test_one_rating_counts_per_entry_and_session(playbook: Project) -> None:
-    """The second rating of an entry is refused in the same session."""
-    rating = {"name": "kpt_001", "rating": "harmful"}
-    first, second = talk(playbook, call("rate", **rating), call("rate", **rating))
+    """The second rating of an entry is refused in the same session, also under a merged or differently spelt name."""
+    assert 0 == entry.run(["--project", str(playbook.root), "merge", "kpt_001", "kpt_002"])
+    names = ("kpt_001", "kpt_001", "KPT_001", "kpt_1", "kpt_002")
+    first, *others = talk(playbook, *(call("rate", name=name, rating="harmful") for name in names))
     assert not first["result"]["isError"]
-    assert second["result"]["isError"]
-    assert "this session rated it before" in second["result"]["content"][0]["text"]
+    for other in others:
+        assert other["result"]["isError"]
+        assert "this session rated it before" in other["result"]["content"][0]["text"]
     assert 1 == commands.playbook(playbook).state.points["kpt_001"].harmful
 
 
@@ -179,13 +181,15 @@ def test_a_session_of_a_model_is_undone_as_a_whole(playbook: Project) -> None:
 
 
 def test_without_the_right_to_write_a_model_only_reads(playbook: Project) -> None:
-    """With `[mcp] write = false` both tools are neither listed nor run."""
-    listing, calling = talk(
+    """With `[mcp] write = false` both tools are neither listed nor run, nor do the instructions ask for a rating."""
+    greeting, listing, calling = talk(
         playbook,
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize"},
         {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
         call("add", text="Close every file."),
         settings="[mcp]\nwrite = false\n",
     )
+    assert "rate it" not in greeting["result"]["instructions"]
     assert ["playbook", "why", "history"] == [tool["name"] for tool in listing["result"]["tools"]]
     assert calling["result"]["isError"]
     assert 3 == len(commands.playbook(playbook).state.points)

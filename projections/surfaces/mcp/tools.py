@@ -7,8 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.names import find_name
 from tallybook.projections.event_rows import brief
 from tallybook.projections.playbook.confidence import lower_bound
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 
 if TYPE_CHECKING:
@@ -96,8 +98,11 @@ def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Rate an entry; in a session the first rating of an entry counts, and no other."""
-    name = given["name"]
-    done = ledger.rate(name, given["rating"], reason=given.get("reason", ""), key=f"mcp:{ledger.by.session}:{name}")
+    playbook = commands.playbook(ledger.project).state
+    name = find_name(given["name"], playbook.used) or given["name"]
+    # A rating of a merged entry counts for the one that it was merged into.
+    key = f"mcp:{ledger.by.session}:{playbook.merged.get(name, name)}"
+    done = ledger.rate(name, given["rating"], reason=given.get("reason", ""), key=key)
     if done.repeated:
         raise BadInputError(f"rate {name}", "this session rated it before", "nothing was recorded")
     return _recorded(done)
