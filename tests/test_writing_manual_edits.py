@@ -266,7 +266,7 @@ def test_a_file_from_before_an_undo_restores_only_what_it_changes(here: Project)
 
 
 def counts_after(here: Project) -> dict[str, tuple[int, int]]:
-    """Return the counts behind a replay."""
+    """Return the counts after a replay."""
     commands.replay(here)
     return counts(here)
 

@@ -75,7 +75,7 @@ def count(project: Project) -> int:
 
 
 def kinds(project: Project, after: int) -> list[str]:
-    """Return the kinds of the events behind a moment."""
+    """Return the kinds of the events after a moment."""
     return [row["kind"] for row in commands.list_events(project) if row["seq"] > after]
 
 

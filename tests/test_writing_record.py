@@ -196,7 +196,7 @@ def test_a_rendering_shows_what_was_appended_meanwhile(here: Project) -> None:
 
 
 def test_a_state_reads_on_from_where_it_ended(here: Project) -> None:
-    """The place behind a state is where reading goes on; behind the beginning it is the beginning."""
+    """The position after a state is where reading goes on; at the beginning it is the beginning."""
     log = reading.open_log(here)
     assert [] == list(log.read(reading.position_of(reading.current(log))))
     write(here, extraction(new=["a"]))

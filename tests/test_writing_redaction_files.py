@@ -294,7 +294,7 @@ def move(playbook: dict[str, Any]) -> None:
 def test_a_session_that_loaded_before_brings_nothing_back(
     here: Project, change: Callable[[dict[str, Any]], None]
 ) -> None:
-    """What was loaded before a redaction and saved behind it changes what it changed, and no text returns."""
+    """What was loaded before a redaction and saved after it changes what it changed, and no text returns."""
     loaded = compat.load_playbook()
     strike(here)
     change(loaded)

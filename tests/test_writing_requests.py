@@ -102,7 +102,7 @@ def test_an_import_does_not_wait() -> None:
 
 
 def test_requests_that_waited_are_recorded_together_and_in_order(here: Project) -> None:
-    """An update and the change behind it come in as two batches, at the time they were sent, and their file goes."""
+    """An update and the change after it come in as two batches, at the time they were sent, and their file goes."""
     waiting = let_wait(here, json.dumps(FILE).encode())
     state = commands.replay(here)
     assert not waiting.exists()

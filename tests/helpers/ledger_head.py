@@ -46,7 +46,7 @@ def die() -> None:
 
 
 def append_failing(log: JsonlLog, *some: str, key: str | None = None) -> None:
-    """Append what is told to be of unknown outcome."""
+    """Append a batch whose outcome is reported as unknown."""
     with pytest.raises(OutcomeUnknownError):
         append(log, *some, key=key)
 

@@ -104,7 +104,7 @@ def stamp(
 
 
 def batches_of(*groups: Sequence[Draft], mark: Position = START) -> list[RawBatch]:
-    """Return one batch for each group of drafts, chained behind a place."""
+    """Return one batch for each group of drafts, chained after a position."""
     batches: list[RawBatch] = []
     for group in groups:
         batches.append(frame(group, stamp(mark)))
@@ -143,7 +143,7 @@ def forge(*sections: tuple[str, str | None], mark: Position = START, head: Mappi
 
     Args:
         sections: For each line its what-section without ``sum``, and its free value in JSON or None.
-        mark: The place behind which it goes.
+        mark: The position after which it goes.
         head: Fields of each line's first section, by name and in JSON, that are not to be the usual ones.
     """
     lines = []

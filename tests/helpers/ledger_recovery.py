@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def batch_at(mark: Position, *some: str) -> RawBatch:
-    """Return a batch that fits behind a place, always of the same bytes."""
+    """Return a batch that fits after a position, always of the same bytes."""
     ids = iter(range(100))
     stamp = Stamp(mark, moment(BEGIN_US).at, BY, lambda: f"00000000-0000-7000-8000-{next(ids):012d}", lambda: "0" * 16)
     return frame(rated(*some), stamp)

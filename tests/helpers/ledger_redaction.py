@@ -88,7 +88,7 @@ def value_of(log: JsonlLog, needle: bytes) -> bytes:
 
 
 def begun(folder: Path) -> JsonlLog:
-    """Return a ledger of a secret, a text that stays, and a rating behind them."""
+    """Return a ledger of a secret, a text that stays, and a rating after them."""
     log = JsonlLog(folder)
     put(log, PointAdded("kpt_001", TOLD), PointAdded("kpt_002", "Write tests"), PlaybookUpdated(2, 0, 0))
     put(log, PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0))

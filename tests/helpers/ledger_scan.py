@@ -66,7 +66,7 @@ class Sealed(NamedTuple):
 
 
 def seal_of(mark: Position, torn: bytes, **changed: object) -> RawBatch:
-    """Return the line that seals ``torn`` behind a mark, or one that says something else of it."""
+    """Return the line that seals ``torn`` after a position, or one that says something else of it."""
     begin, end = mark.offset, mark.offset + len(torn)
     body = {"begin": begin, "end": end, "digest": sha256(torn).hexdigest()[:32]} | changed
     return frame([Draft("log.recovered", 1, body)], stamp(mark._replace(offset=end)))

@@ -75,7 +75,7 @@ STORY: list[list[Any]] = [
 
 
 def make_long(patch: pytest.MonkeyPatch) -> None:
-    """Let a stretch end behind every batch, and a ledger be long from its first."""
+    """Let a stretch end after every batch, and a ledger be long from its first."""
     patch.setattr(reading, "TIMES", 0)
     for name in ("APART_BYTES", "TAIL_BYTES"):
         patch.setattr(cache_files, name, 0)

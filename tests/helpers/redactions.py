@@ -58,7 +58,7 @@ def texts(here: Project) -> list[str]:
 
 
 def counts(here: Project) -> list[tuple[Any, ...]]:
-    """Return what the playbook says beside its texts."""
+    """Return what the playbook says apart from its texts."""
     return [(entry["name"], entry["helpful"], entry["harmful"]) for entry in commands.show(here)["key_points"]]
 
 

@@ -1,4 +1,4 @@
-"""Sessions of Claude Code for tests: transcripts in its own shape, and stand-ins for whoever is asked of them."""
+"""Sessions of Claude Code for tests: transcripts in its own shape, and stand-ins for those who are asked of them."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def folded(batches: Sequence[Batch], until: int | None = None) -> Playbook:
 
 
 def playbook(*stretches: list[Any]) -> Playbook:
-    """Return the playbook behind these batches."""
+    """Return the playbook after these batches."""
     return folded(history(stretches))
 
 
