@@ -22,7 +22,7 @@ import tallybook
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import Draft
 from tallybook.projections.surfaces import entry
-from tallybook.projections.surfaces.hooks.injection import OTHER_AGENT_VARIABLES
+from tallybook.projections.surfaces.agents import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +55,7 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         _enter_home(patch, tmp_path_factory.mktemp("nobodys_home"))
         patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-        for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_SESSION_ID", *OTHER_AGENT_VARIABLES):
+        for name in table.VARIABLES:
             patch.delenv(name, raising=False)
         patch.setenv("TZ", "UTC")
         if hasattr(time, "tzset"):

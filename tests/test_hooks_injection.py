@@ -28,7 +28,7 @@ def test_two_compactions_in_one_turn_are_told_each(here: Project, monkeypatch: p
     assert "Use type hints" in told(call({**compacted, "prompt_id": "p2"}))
     assert "Use type hints" in told(call(compacted, "s2"))
     assert 3 == len(events(here, PlaybookInjected))
-    payload = handler.AGENTS["claude"]({"session_id": "s1", "cwd": str(here.root), **compacted})
+    payload = handler.read_payload({"session_id": "s1", "cwd": str(here.root), **compacted})
     now_us = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now_us + 11 * clock.MICROSECONDS))
     assert "Use type hints" in told(handler.handle(payload))

@@ -71,7 +71,7 @@ def test_every_setting_has_a_rule_that_its_default_fits() -> None:
 def test_without_a_file_the_defaults_count_and_nothing_is_written(project: Path) -> None:
     """Where nobody set anything nothing is kept either."""
     commands.add(Project(project), "Use type hints", HUMAN)
-    assert Settings(8_000, "none", "", on_stop=False, tokens_per_day=500_000) == settings.read(Project(project))
+    assert Settings(8_000, rater="none", on_stop=False, tokens_per_day=500_000) == settings.read(Project(project))
     assert [] == caches(Project(project))
 
 
@@ -81,7 +81,7 @@ def test_what_is_set_counts(here: Project, *, kept: bool) -> None:
     if kept:
         settings.read(here)
     assert kept == bool(caches(here))
-    assert Settings(100, "claude", "small-1", on_stop=True, tokens_per_day=0) == settings.read(here)
+    assert Settings(100, rater="claude", model="small-1", on_stop=True, tokens_per_day=0) == settings.read(here)
 
 
 def test_a_project_without_a_ledger_has_settings_and_keeps_none(project: Path) -> None:
@@ -105,7 +105,7 @@ def test_files_win_key_by_key(
     write(project / "sub", "[playbook]\nbudget_chars = 1\n[reflection]\nmodel = 7\n")
     write(project, "[playbook]\nbudget_chars = 2\n[reflection]\non_stop = false\ntokens_per_day = 2\n")
     write(users, ALL.replace("tokens_per_day = 0", "tokens_per_day = 9"), "named" if named else ".claude")
-    assert Settings(1, "claude", "small-1", on_stop=False, tokens_per_day=2) == settings.read(here)
+    assert Settings(1, rater="claude", model="small-1", on_stop=False, tokens_per_day=2) == settings.read(here)
     assert 2 == settings.read(Project(project)).budget_chars
 
 

@@ -12,8 +12,9 @@ import sys
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, TallybookError
-from tallybook.ledger.fast_stdlib import NamedTuple, loads, read_up_to, sha256
+from tallybook.ledger.fast_stdlib import loads, read_up_to, sha256
 from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import injection, ledger_access
 from tallybook.projections.surfaces.workspace.project import MARKS, find_paths, playbook_file
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Any, NoReturn
 
+    from tallybook.projections.surfaces.agents.agent import Payload
     from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
     from tallybook.projections.surfaces.workspace.settings import Settings
 else:
@@ -48,81 +50,6 @@ _WORKER_COMMAND = ("-P", "-m", "tallybook")
 _current: list[tuple[ProjectPaths, Payload]] = []
 
 
-# Payloads of agents, in one form: a row of AGENTS and a small function for each agent
-
-
-class Payload(NamedTuple):
-    """What happened in a session.
-
-    Attributes:
-        event: The event by its name in Claude Code, a key of ACTIONS; readers for other agents translate their names.
-        session: The session's id, empty if it has none.
-        folder: The folder that the agent works in, empty if it is not given.
-        transcript: Path of the session's transcript, empty without one.
-        source: Why a session begins: startup, resume, clear, compact, fork; empty for other events.
-        subagent: Id of the subagent that it happened in, empty in the session itself.
-        text: The agent's last message, or the input of a tool.
-        where: ``message``, or the name of the tool.
-        occasion: An id that is unique in the session, such as the tool call's; empty if there is none.
-        prompt: Id of the prompt that it happened at, empty if the agent gives none.
-    """
-
-    event: str
-    session: str
-    folder: str = ""
-    transcript: str = ""
-    source: str = ""
-    subagent: str = ""
-    text: str = ""
-    where: str = "message"
-    occasion: str = ""
-    prompt: str = ""
-
-    @property
-    def by(self) -> dict[str, str]:
-        """Return the author of the event, as the ledger writes it."""
-        by = {"rater": "tallybook", "session": self.session, "agent": self.subagent}
-        return {field: value for field, value in by.items() if value}
-
-
-def read_claude(document: Mapping[str, Any]) -> Payload:
-    """Return a payload of Claude Code; a field that is missing or not a text is empty."""
-
-    def text(field: str) -> str:
-        value = document.get(field)
-        return value if isinstance(value, str) else ""
-
-    tool = text("tool_name")
-    return Payload(
-        text("hook_event_name"),
-        text("session_id"),
-        text("cwd"),
-        text("transcript_path"),
-        text("source"),
-        text("agent_id"),
-        "\n".join(_texts(document.get("tool_input"))) if tool else text("last_assistant_message"),
-        tool or "message",
-        text("tool_use_id"),
-        text("prompt_id"),
-    )
-
-
-def _texts(value: object) -> list[str]:
-    """Return every text in a JSON value, in order, without the keys of objects."""
-    texts, stack = [], [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            texts.append(one)
-        elif isinstance(one, dict | list):
-            stack += reversed(list(one.values() if isinstance(one, dict) else one))
-    return texts
-
-
-AGENTS: dict[str, Callable[[Mapping[str, Any]], Payload]] = {"claude": read_claude}
-"""Name of an agent → the function that reads its payloads."""
-
-
 def main(arguments: Sequence[str]) -> NoReturn:
     """Handle the payload on standard input and end this process at once: nothing is left to write or close."""
     try:
@@ -140,8 +67,8 @@ def run(arguments: Sequence[str]) -> int:
     """Handle the payload on standard input.
 
     Args:
-        arguments: The words after ``hook`` on the command line: the agent's name, by default ``claude``, and
-            ``--project DIR``.
+        arguments: The words after ``hook`` on the command line: ``--project DIR``, and the name of an agent, which
+            earlier versions wrote and which says nothing: the payload tells who calls.
 
     Returns:
         0, whatever happened.
@@ -150,9 +77,9 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     folder = None
     try:
-        agent, folder = _read_arguments(arguments)
-        read_payload = _find_agent(agent)
-        answer = handle(read_payload(loads(read_up_to(0, MAX_PAYLOAD_BYTES).decode("utf-8", "replace"))), folder)
+        folder = _read_arguments(arguments)
+        payload = read_payload(loads(read_up_to(0, MAX_PAYLOAD_BYTES).decode("utf-8", "replace")))
+        answer = handle(payload, folder)
         data = answer.encode("utf-8", "replace")
         while data:
             data = data[os.write(1, data) :]
@@ -162,30 +89,30 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read_arguments(arguments: Sequence[str]) -> tuple[str, str | None]:
-    """Return the agent's name and the folder of ``--project``; Click would end with 2 where a hook must end with 0."""
-    agent, folder, rest = "claude", None, iter(arguments)
+def _read_arguments(arguments: Sequence[str]) -> str | None:
+    """Return the folder of ``--project``; Click would end with 2 where a hook must end with 0.
+
+    Raises:
+        BadInputError: Another word is not an agent; standard error names those that there are.
+    """
+    folder, rest = None, iter(arguments)
     for word in rest:
         name, _, value = word.partition("=")
         if name == "--project":
             folder = value or next(rest, None)
-        else:
-            agent = word
-    return agent, folder
+        elif word not in table.AGENTS:
+            error = BadInputError(f"hook {word!a}", "not an agent", f"use {', '.join(table.AGENTS)}")
+            with suppress(OSError):
+                os.write(2, f"tallybook: {error}\n".encode())
+            raise error
+    return folder
 
 
-def _find_agent(name: str) -> Callable[[Mapping[str, Any]], Payload]:
-    """Return the function that reads an agent's payloads.
-
-    Raises:
-        BadInputError: There is no such agent; standard error names those that there are.
-    """
-    if name in AGENTS:
-        return AGENTS[name]
-    error = BadInputError(f"hook {name!a}", "not an agent", f"use {', '.join(AGENTS)}")
-    with suppress(OSError):
-        os.write(2, f"tallybook: {error}\n".encode())
-    raise error
+def read_payload(document: Mapping[str, Any]) -> Payload:
+    """Return a payload as its agent means it; one of an unknown caller is read as Claude Code's."""
+    caller = table.recognise(document)
+    payload = table.load(caller.agent or table.CLAUDE).read(document)
+    return payload._replace(agent=caller.agent, marks=caller.marks)
 
 
 def _give_up(*_: object) -> None:
@@ -196,7 +123,7 @@ def _give_up(*_: object) -> None:
     with suppress(Exception):
         project, payload = _current[-1]
         if injection.inject_playbook in ACTIONS[payload.event]:
-            injection.mark_injected(project, payload.session)
+            injection.mark_injected(project, payload)
         hint = "`tallybook verify` reads all of it, `tallybook replay` writes playbook.json anew"
         _report(project, BadInputError("hook", f"gave up after {MAX_CPU_S} s: the ledger takes longer to read", hint))
     os._exit(0)
@@ -276,8 +203,15 @@ def citation_key(session: str, subagent: str, occasion: str) -> str:
 
 def request_reflection(project: ProjectPaths, payload: Payload) -> str:
     """Record that a session awaits reflection, and start a worker; there is no answer."""
+    if _record_request(project, payload):
+        start_worker(project)
+    return ""
+
+
+def _record_request(project: ProjectPaths, payload: Payload) -> bool:
+    """Record that a session awaits reflection; return False if it has no transcript."""
     if not payload.session:
-        return ""
+        return False
     with suppress(OSError):
         end = os.stat(payload.transcript).st_size
         event = ledger_access.draft(
@@ -288,13 +222,21 @@ def request_reflection(project: ProjectPaths, payload: Payload) -> str:
         unsettle(project)
         ledger_access.append(project, [event], payload.by, f"reflect:{payload.session}:{end}")
         unsettle(project)
-        start_worker(project)
-    return ""
+        return True
+    return False
 
 
 def request_reflection_at_stop(project: ProjectPaths, payload: Payload) -> str:
-    """Do the same at a stop, if the settings ask for it; there is no answer."""
-    return request_reflection(project, payload) if _read_settings(project).on_stop else ""
+    """Do the same at a stop, if the settings ask for it; there is no answer.
+
+    An agent that may end without a hook has the request recorded at every stop; the next session's start, or its end,
+    starts the worker.
+    """
+    if _read_settings(project).on_stop:
+        return request_reflection(project, payload)
+    if payload.agent and table.load(payload.agent).awaits_at_stop:
+        _record_request(project, payload)
+    return ""
 
 
 def start_pending_work(project: ProjectPaths, payload: Payload) -> str:
@@ -353,10 +295,11 @@ ACTIONS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
     "SessionStart": (injection.inject_playbook, start_pending_work),
     "UserPromptSubmit": (injection.inject_playbook,),
     "PreToolUse": (injection.inject_playbook,),
+    "SubagentStart": (injection.inject_playbook,),
     "PostToolUse": (record_citations,),
     "Stop": (record_citations, request_reflection_at_stop),
     "SubagentStop": (record_citations,),
     "PreCompact": (request_reflection,),
     "SessionEnd": (request_reflection,),
 }
-"""Name of an agent's event → the actions that it runs."""
+"""Name of an event in Claude Code → the actions that it runs."""

@@ -9,16 +9,19 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import dumps, sha256
 from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.workspace.project import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tallybook.ledger.line import Draft
-    from tallybook.projections.surfaces.hooks.handler import Payload
+    from tallybook.projections.playbook import inject
+    from tallybook.projections.surfaces.agents.agent import Agent, Payload
     from tallybook.projections.surfaces.workspace.project import ProjectPaths
 
-OTHER_AGENT_VARIABLES = ("COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID")
-"""Variables of agents that run the hooks of Claude Code's settings, and are not known to read their answers."""
+SUBAGENT_START = "SubagentStart"
+UNANSWERED = "unanswered"
+"""Marker that says who called last and was given nothing, because it is not known to take an answer."""
 RESUMED = "resumed"
 """Marker that names the session that was resumed last and has had no prompt since."""
 # Two automatic compactions in one turn have the prompt's id in common; two hooks of the same one fire together.
@@ -26,13 +29,57 @@ _COMPACTION_US = 10 * clock.MICROSECONDS
 
 
 def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
-    """Return the playbook as context for the model: once in a session, and again after a compaction."""
-    if not payload.session or payload.subagent or not _reads_answers(payload):
+    """Return the playbook as context for the model: once in a session, and again after a compaction.
+
+    Nothing is injected, and nothing recorded, where the caller is not known to take an answer at this event.
+    """
+    if not payload.session or (payload.subagent and payload.event != SUBAGENT_START):
         return ""
-    marker = _marker(project, payload.session)
+    agent = table.load(payload.agent) if payload.agent else None
+    if agent is None or payload.event not in agent.injects_at:
+        if agent is None or not agent.injects_at:
+            _save_unanswered(project, payload)
+        return ""
+    marker = _marker(project, _conversation(payload))
     if _has_playbook(payload, marker):
         return ""
     # Most hooks end above: they load no more than they need.
+    from tallybook.projections.surfaces.hooks import ledger_access
+
+    choice, text = _choose_text(project, payload, agent)
+    if not text:
+        return ""
+    event = ledger_access.draft("playbook.injected", names=list(choice.names), left_out=choice.left_out)
+    try:
+        if payload.source == "compact":
+            is_new = _append_compaction(project, payload, event)
+        else:
+            is_new = ledger_access.append(project, [event], payload.by, injection_key(payload))
+    except TallybookError as error:
+        # Nothing records that this session has the playbook: only its start may give it, not every prompt.
+        ledger_access.save_error(project, error)
+        is_new = payload.event in {"SessionStart", SUBAGENT_START}
+    # Later hooks of the session need not ask the ledger, or could not.
+    mark_injected(project, payload)
+    return agent.answer(payload.name, text) if is_new else ""
+
+
+def injection_key(payload: Payload) -> str:
+    """Return the idempotency key of a first injection; for other agents than Claude Code it names the agent.
+
+    So an injection that an earlier version recorded for another agent, which could not take it, can be told apart.
+    """
+    agent = "" if payload.agent == table.CLAUDE else f"{payload.agent}:"
+    return f"injected:{agent}{_conversation(payload)}"
+
+
+def _conversation(payload: Payload) -> str:
+    """Return the id of what has a memory of its own: the session, or a subagent in it."""
+    return f"{payload.session}:{payload.subagent}" if payload.subagent else payload.session
+
+
+def _choose_text(project: ProjectPaths, payload: Payload, agent: Agent) -> tuple[inject.Choice, str]:
+    """Return the entries to inject and the text that fits the agent, empty where there is none to give."""
     from tallybook.projections.playbook import inject
     from tallybook.projections.surfaces.hooks import ledger_access
     from tallybook.projections.surfaces.workspace import settings, templates
@@ -40,27 +87,21 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     template = inject.PLACEHOLDER
     with suppress(OSError):
         template = templates.load_template() or template
-    budget_chars = settings.read(project).budget_chars
-    choice = None
-    if budget_chars:
-        choice = inject.choose(ledger_access.read_entries(project), budget_chars - len(template))
-    if choice is None or not choice.names:
-        return ""
-    text = inject.fill(template, choice.lines)
-    event = ledger_access.draft("playbook.injected", names=list(choice.names), left_out=choice.left_out)
-    try:
-        if payload.source == "compact":
-            is_new = _append_compaction(project, payload, event)
-        else:
-            is_new = ledger_access.append(project, [event], payload.by, f"injected:{payload.session}")
-    except TallybookError as error:
-        # Nothing records that this session has the playbook: only its start may give it, not every prompt.
-        ledger_access.save_error(project, error)
-        is_new = payload.event == "SessionStart"
-    # Later hooks of the session need not ask the ledger, or could not.
-    mark_injected(project, payload.session)
-    context = {"hookEventName": payload.event, "additionalContext": text}
-    return dumps({"hookSpecificOutput": context}) if is_new else ""
+    chosen = settings.read(project)
+    nothing = inject.Choice((), (), 0), ""
+    if not chosen.budget_chars or (payload.subagent and not chosen.subagents):
+        return nothing
+    entries = ledger_access.read_entries(project)
+    room = chosen.budget_chars - len(template)
+    while room > 0:
+        choice = inject.choose(entries, room)
+        text = inject.fill(template, choice.lines)
+        size = agent.size(text)
+        if size <= agent.max_size:
+            return (choice, text) if choice.names else nothing
+        # The agent counts otherwise than in characters.
+        room = min(room - 1, room * agent.max_size // size)
+    return nothing
 
 
 def _append_compaction(project: ProjectPaths, payload: Payload, event: Draft) -> bool:
@@ -74,15 +115,13 @@ def _append_compaction(project: ProjectPaths, payload: Payload, event: Draft) ->
         return ledger_access.append(project, [event], payload.by, f"{prefix}{clock.utc_now().unix_us}")
 
 
-def _reads_answers(payload: Payload) -> bool:
-    """Return whether the caller reads context in Claude Code's format, as far as its environment shows.
-
-    Other agents run the hooks of its settings. Their variables may also be set for a Claude Code that was started in
-    one of them; that one names its session.
-    """
-    if os.environ.get("CLAUDE_CODE_SESSION_ID") == payload.session:
-        return True
-    return not any(map(os.environ.get, OTHER_AGENT_VARIABLES))
+def _save_unanswered(project: ProjectPaths, payload: Payload) -> None:
+    """Save for ``doctor`` who was given no answer, in place of the one before."""
+    document = {"at": clock.utc_now().at, "event": payload.name, "agent": payload.agent, "marks": list(payload.marks)}
+    with suppress(OSError, TallybookError):
+        folder = os.path.join(project.ledger, MARKS)
+        disk.make_folder(folder, durable=False)
+        disk.replace_cache_file(os.path.join(folder, UNANSWERED), dumps(document).encode("utf-8", "replace"))
 
 
 def _has_playbook(payload: Payload, marker: str) -> bool:
@@ -113,9 +152,9 @@ def _has_playbook(payload: Payload, marker: str) -> bool:
     return is_marked
 
 
-def mark_injected(project: ProjectPaths, session: str) -> None:
+def mark_injected(project: ProjectPaths, payload: Payload) -> None:
     """Note for later hooks that a session has the playbook, or is not to be given it."""
-    _create(_marker(project, session))
+    _create(_marker(project, _conversation(payload)))
 
 
 def _marker(project: ProjectPaths, session: str) -> str:

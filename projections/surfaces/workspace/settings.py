@@ -40,6 +40,7 @@ class Settings(NamedTuple):
 
     Attributes:
         budget_chars: Characters of the playbook that a session is given at most, 0 to 10,000; 0 for nothing.
+        subagents: Whether a subagent of Claude Code is given the playbook as well.
         rater: Who reflects on a session: ``none``, ``claude`` or ``anthropic``.
         model: The model that does; empty for the rater's own choice.
         on_stop: Whether a session awaits reflection after every stop as well.
@@ -48,6 +49,7 @@ class Settings(NamedTuple):
     """
 
     budget_chars: int = 8_000
+    subagents: bool = False
     rater: str = RATERS[0]
     model: str = ""
     on_stop: bool = False
@@ -97,6 +99,7 @@ def _model(field: str) -> Rule:
 SETTINGS: dict[tuple[str, str], Rule] = {
     ("ledger", "own"): _flag(""),
     ("playbook", "budget_chars"): _whole("budget_chars", MAX_BUDGET_CHARS),
+    ("playbook", "subagents"): _flag("subagents"),
     ("reflection", "rater"): _one_of("rater", RATERS)._replace(narrows=lambda new, old: new in {RATERS[0], old}),
     ("reflection", "model"): _model("model")._replace(narrows=lambda new, old: new == old),
     ("reflection", "on_stop"): _flag("on_stop"),

@@ -1,0 +1,1 @@
+"""The agents that call Tallybook: a module for each, and how a caller is recognised. Standard library only."""

@@ -1,0 +1,175 @@
+"""Who calls the hook: told from the payload and the environment, and what each caller is given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.hook_calls import call, events, here, set_to
+from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.hooks.injection import inject_playbook
+
+if TYPE_CHECKING:
+    from tallybook.projections.surfaces.workspace.project import Project
+
+__all__ = ["here"]
+
+CLAUDE = {"hook_event_name": "SessionStart", "source": "startup"}
+CODEX = {"hook_event_name": "UserPromptSubmit", "turn_id": "t1", "model": "m", "prompt": "go on"}
+GEMINI = {"hook_event_name": "BeforeAgent", "timestamp": "2026-11-23T10:00:00Z", "prompt": "go on"}
+COPILOT = {
+    "hook_event_name": "SessionStart",
+    "timestamp": "2026-11-23T10:00:00Z",
+    "source": "new",
+    "initial_prompt": "x",
+}
+COPILOT_STOP = {"hook_event_name": "Stop", "timestamp": "2026-11-23T10:00:00Z", "stop_reason": "end_turn"}
+CURSOR = {"hook_event_name": "sessionStart", "conversation_id": "s1", "workspace_roots": ["/p"]}
+
+Case = tuple[dict[str, Any], dict[str, str], str]
+CASES: dict[str, Case] = {
+    "Claude Code's shape without a mark": (CLAUDE, {}, "claude"),
+    "Claude Code, by its session": (CLAUDE, {"CLAUDE_CODE_SESSION_ID": "s1"}, "claude"),
+    "Claude Code in Copilot's shell, by its session": (
+        CLAUDE,
+        {"CLAUDE_CODE_SESSION_ID": "s1", "COPILOT_CLI": "1", "CURSOR_VERSION": "1"},
+        "claude",
+    ),
+    "Claude Code in Copilot's shell, by its prompt": ({**CLAUDE, "prompt_id": "p"}, {"COPILOT_CLI": "1"}, "claude"),
+    "Claude Code's shape in Copilot's shell": (CLAUDE, {"COPILOT_CLI": "1"}, ""),
+    "Claude Code's shape in Gemini's shell": (CLAUDE, {"GEMINI_SESSION_ID": "another"}, ""),
+    "Claude Code's shape in Cursor's shell": (CLAUDE, {"CURSOR_VERSION": "1"}, "cursor"),
+    "Codex, by its turn": (CODEX, {}, "codex"),
+    "Codex in Claude Code's shell": (CODEX, {"CLAUDE_CODE_SESSION_ID": "another"}, "codex"),
+    "Codex in Copilot's shell": (CODEX, {"COPILOT_CLI": "1"}, "codex"),
+    "Codex and Copilot at once": ({**CODEX, "initial_prompt": "x"}, {}, ""),
+    "Gemini, by its session": (GEMINI, {"GEMINI_SESSION_ID": "s1"}, "gemini"),
+    "Gemini in Copilot's shell, by its session": (GEMINI, {"GEMINI_SESSION_ID": "s1", "COPILOT_CLI": "1"}, "gemini"),
+    "Gemini's shape with another's session": (GEMINI, {"GEMINI_SESSION_ID": "another"}, ""),
+    "Gemini's shape without a mark": (GEMINI, {}, ""),
+    "Copilot, by its prompt": (COPILOT, {}, "copilot"),
+    "Copilot, in camelCase": ({"sessionId": "s1", "timestamp": 1, "source": "new"}, {}, "copilot"),
+    "Copilot, by the environment": (COPILOT_STOP, {"COPILOT_CLI": "1"}, "copilot"),
+    "two inherited marks": (COPILOT_STOP, {"COPILOT_CLI": "1", "CURSOR_VERSION": "1"}, ""),
+    "Visual Studio Code": ({"sessionId": "s1", "hookEventName": "SessionStart", "timestamp": "x"}, {}, ""),
+    "Cursor": (CURSOR, {}, "cursor"),
+    "two sessions that prove it": (CLAUDE, {"CLAUDE_CODE_SESSION_ID": "s1", "GEMINI_SESSION_ID": "s1"}, ""),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_caller_is_recognised_by_payload_and_environment(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proof counts first, then the payload, then the environment; contradicting marks name nobody."""
+    document, environment, agent = case
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert agent == table.recognise({"session_id": "s1"} | document).agent
+
+
+@pytest.mark.parametrize("agent", [name for name, marks in table.AGENTS.items() if marks.transcripts])
+def test_a_transcript_in_an_agents_folder_is_a_mark_of_that_agent(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is the one that the agent's variable names, else the one below the home folder."""
+    variable, folder, below = table.AGENTS[agent].transcripts
+    usual = Path.home() / folder / below / "x" / "t.jsonl"
+    assert agent == table.recognise({"session_id": "s1", "transcript_path": str(usual)}).agent
+    if variable:
+        monkeypatch.setenv(variable, "/elsewhere")
+        assert "claude" == table.recognise({"session_id": "s1", "transcript_path": str(usual)}).agent
+        named = {"session_id": "s1", "transcript_path": f"/elsewhere/{below}/t.jsonl"}
+        assert agent == table.recognise(named).agent
+
+
+ANSWERS: dict[str, tuple[dict[str, Any], dict[str, str], tuple[str, ...]]] = {
+    "claude": (CLAUDE, {}, ("hookSpecificOutput", "additionalContext")),
+    "codex": (CODEX, {}, ("hookSpecificOutput", "additionalContext")),
+    "gemini": (GEMINI, {"GEMINI_SESSION_ID": "s1"}, ("hookSpecificOutput", "additionalContext")),
+    "copilot": (COPILOT, {}, ("additionalContext",)),
+}
+
+
+@pytest.mark.parametrize("agent", ANSWERS)
+def test_each_agent_is_answered_once_in_the_shape_that_it_takes(
+    here: Project, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer repeats the agent's own name of the event where it is nested, and the ledger has one injection."""
+    document, environment, path = ANSWERS[agent]
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    answer = json.loads(call(document))
+    if path[0] == "hookSpecificOutput":
+        assert {"hookEventName", "additionalContext"} == answer[path[0]].keys()
+        assert document["hook_event_name"] == answer[path[0]]["hookEventName"]
+    for key in path:
+        assert [path[0]] == list(answer) or key in answer
+        answer = answer[key]
+    assert "[kpt_001] helpful=0 harmful=0 :: Use type hints" in answer
+    assert "" == call(document)
+    assert [PlaybookInjected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
+
+
+@pytest.mark.parametrize(
+    ("document", "environment"),
+    [
+        (CURSOR, {}),
+        (CLAUDE, {"COPILOT_CLI": "1"}),
+        (GEMINI, {}),
+        ({**GEMINI, "hook_event_name": "SessionStart", "source": "startup"}, {"GEMINI_SESSION_ID": "s1"}),
+        ({"sessionId": "s1", "hookEventName": "SessionStart", "timestamp": "x"}, {}),
+    ],
+    ids=["Cursor", "contradicting marks", "unknown", "Gemini's start", "Visual Studio Code"],
+)
+def test_nothing_is_recorded_as_injected_where_no_answer_is_taken(
+    here: Project, document: dict[str, Any], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook prints nothing, and the ledger says nothing of an injection."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert "" == call(document)
+    assert [] == events(here, PlaybookInjected)
+
+
+def test_codex_is_given_no_more_bytes_than_it_passes_on(here: Project) -> None:
+    """Its limit counts bytes, so of a playbook in another script fewer entries fit; Claude Code counts characters."""
+    for number in range(40):
+        commands.add(here, f"規則{number}" + "規" * 180, HUMAN)
+    context = json.loads(call(CODEX))["hookSpecificOutput"]["additionalContext"]
+    assert 5_000 < len(context.encode()) <= 10_000
+    assert 7_000 < len(json.loads(call(CLAUDE, "s2"))["hookSpecificOutput"]["additionalContext"]) <= 8_000
+
+
+def test_a_subagent_is_given_the_playbook_if_a_setting_says_so(here: Project) -> None:
+    """Once for each subagent, and the session itself is not affected."""
+    start = {"hook_event_name": "SubagentStart", "agent_id": "a1", "agent_type": "Explore"}
+    assert "" == call(start)
+    set_to(here, "[playbook]\nsubagents = true\n")
+    assert "[kpt_001]" in call(start)
+    assert ["", ""] == [call(start), call({**start, "hook_event_name": "PreToolUse"})]
+    assert "[kpt_001]" in call({**start, "agent_id": "a2"})
+    assert "[kpt_001]" in call(CLAUDE)
+    assert 3 == len(events(here, PlaybookInjected))
+
+
+def test_an_agent_that_may_end_without_a_hook_awaits_reflection_at_each_stop(here: Project) -> None:
+    """Claude Code reports its end, so its stops record nothing unless a setting says so."""
+    path = Path.home() / "t.jsonl"
+    path.write_text("{}\n")
+    stop = {"hook_event_name": "Stop", "transcript_path": str(path), "last_assistant_message": "as [kpt_001] says"}
+    call(stop)
+    assert [] == events(here, ReflectionRequested)
+    call({**stop, "turn_id": "t1"}, "s2")
+    assert [ReflectionRequested(3, "Stop", str(path))] == events(here, ReflectionRequested)
+    assert 2 == len(events(here, PointCited))
+
+
+def test_every_event_that_an_agent_is_known_to_inject_at_injects() -> None:
+    """The table of actions and the modules of the agents name the same events."""
+    for name in table.AGENTS:
+        for event in table.load(name).injects_at:
+            assert inject_playbook in handler.ACTIONS[event]
