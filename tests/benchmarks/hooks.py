@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from benchmarks import data
 from benchmarks.commands import environment, installed
 from benchmarks.rivals import OLD_HOOK
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
+from tallybook.ledger.storage import disk
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import handler
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 PAIRS: Final = 25
 SHORT, LONG = 10, 100_000
-WAIT_S, WAITS = 0.05, 20
+WAIT_S: Final = 0.2
 MILLISECONDS: Final = 1_000
 BARE: Final = shlex.join([sys.executable, "-c", "pass"])
 
@@ -89,12 +91,12 @@ def _transcript(project: Project) -> Path:
 
 def _wait_for_worker(project: Project) -> None:
     """Wait until the process that the last hook left behind has ended: it is no part of what the agent waits for."""
-    for _ in range(WAITS):
-        if handler.is_settled(project, NO_RATER):
-            break
+    # It may not have taken its lock yet.
+    sleep(WAIT_S)
+    fd = disk.open_file(project.ledger / worker.LOCK, write=True, create=True)
+    while not disk.try_lock(fd):
         sleep(WAIT_S)
-    # It looks once more behind that.
-    sleep(10 * WAIT_S)
+    os.close(fd)
     # Sessions of the measurement never end: without this, each start would look for those that were killed.
     (project.ledger / MARKS / handler.SETTLED).write_text(NO_RATER, encoding="utf-8")
 
