@@ -257,3 +257,14 @@ def test_an_undo_of_thousands_that_a_crash_cut_short_undoes_nothing(here: Projec
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert ENTRIES + 2 == len(shown(here))
     assert 0 == run("verify").code
+
+
+def test_undo_with_a_session_alone_undoes_that_session(here: Project, run: Run) -> None:
+    """Not the last change, which is another session's; with an event, the session is only where the undo comes from."""
+    commands.rate(here, "kpt_001", "harmful", {"rater": "agent", "session": "s1"})
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert {"kpt_001": (1, 1), "kpt_002": (0, 1)} == shown(here)
+    assert "undone: event 8, kpt_001 rated harmful" in run("undo", "--session", "s1").out
+    assert {"kpt_001": (1, 0), "kpt_002": (0, 1)} == shown(here)
+    assert 0 == run("undo", "10", "--session", "s2").code
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)

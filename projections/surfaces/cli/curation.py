@@ -89,7 +89,11 @@ def undo(project: Project, /, **options: Any) -> None:
     an event. For an event about one entry (a rating, a new text), that event is undone. For an update, an edit, an
     import, a measurement or an undo, its whole batch is undone. Without ID, the last change of the playbook or the
     scores is undone, but never an import, a redaction or an undo: the answer then lists the commands to choose from.
+    Without ID, --session alone names the session to undo, like --of.
     """
+    if options["event"] is None and options["session_of"] is None:
+        # Taken as provenance, it would undo the last change, whichever session that comes from.
+        options["session_of"], options["session"] = options["session"], None
     if options["event"] is not None and options["session_of"] is not None:
         raise BadInputError("undo", "takes either an ID or --of SESSION", "give one of them; nothing was recorded")
     done = curation.undo(project, options["event"], options["session_of"], options["reason"], provenance_of(options))
