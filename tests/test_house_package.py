@@ -93,6 +93,7 @@ graveyard
 needs-ratings
 verify
 replay --check
+check
 bisect count>1
 diff 4
 what-if --policy final

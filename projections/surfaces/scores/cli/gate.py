@@ -25,9 +25,11 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tallybook.projections.scores.trends.gates import Reason
+    from tallybook.projections.scores.trends.gates import Gate, Reason
     from tallybook.projections.scores.trends.regressions import History
     from tallybook.projections.scores.view import Scores
+    from tallybook.projections.surfaces.console.options import Command
+    from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
 
@@ -43,7 +45,7 @@ class _Points(click.FloatRange):
 
 
 _POINTS: Final = _Points(0, 100)
-_FEED: Final = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
+FEED: Final = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
 
 
 def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
@@ -91,39 +93,59 @@ def _latest(state: Scores, score: str) -> int:
     return history.latest.value
 
 
+def gate_options(command: Command) -> Command:
+    """Give a verb the options of a gate."""
+    for option in (
+        click.option("--allow-no-data", is_flag=True, help="Open the gate if no score has data."),
+        click.option(
+            *("--no-drop", "greatest_drop"),
+            metavar="N",
+            type=_POINTS,
+            help="Close it more than N points below baseline or last session.",
+        ),
+        click.option("--min", "minimum", metavar="N", type=_POINTS, help="Close the gate below N points."),
+        click.option("--component", "score_id", metavar="ID", help="Check this component; without it, all of them."),
+    ):
+        command = option(command)
+    return command
+
+
+def ask(project: Project, query: GateQuery, when: Moment | None = None) -> tuple[Gate, Scores]:
+    """Return the answer of a gate, and the scores that it has looked at.
+
+    Raises:
+        BadInputError: There is no such score.
+    """
+    state = state_of(project, load(project), when)
+    if query.score_id is not None:
+        query = attrs.evolve(query, score_id=score_named(state.config, query.score_id, "--component"))
+    return gate(histories(state), state.config, query), state
+
+
 @click.command("gate", epilog="Example: tallybook gate --component ac06 --min 75 --no-drop 3")
-@click.option("--component", "score", metavar="ID", help="Check this component; without it, all of them.")
-@click.option("--min", "minimum", metavar="N", type=_POINTS, help="Close the gate below N points.")
-@click.option(
-    "--no-drop", "drop", metavar="N", type=_POINTS, help="Close it more than N points below baseline or last session."
-)
-@click.option("--allow-no-data", is_flag=True, help="Open the gate if no score has data.")
+@gate_options
 @at_when
 @as_json
 @click.pass_obj
-def gate_verb(project: Project, /, **options: Any) -> int:
+def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options: Any) -> int:
     """Exit with 0 if the scores let the agent evolve, else 1.
 
     A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
     Where none of the scores has data, the gate is closed.
     """
-    query = GateQuery(options["score"], options["minimum"], options["drop"], options["allow_no_data"])
-    state = state_of(project, load(project), when := find_moment(project, options["when"]))
-    known = histories(state)
-    if query.score_id is not None:
-        query = attrs.evolve(query, score_id=score_named(state.config, query.score_id, "--component"))
-    answered = gate(known, state.config, query)
+    query = GateQuery(**options)
+    answered, state = ask(project, query, find_moment(project, when))
     if when is None and (low := logged(state)):
         note(low)
-    if options["as_json"]:
+    if as_json:
         answer({"open": answered.open, "reasons": [attrs.asdict(reason) for reason in answered.reasons]})
     else:
         say("open" if answered.open else "closed")
         if any(one.closes and one.bound is None for one in answered.reasons):
-            say(f"- {_FEED}")
+            say(f"- {FEED}")
         sentences = [f"{'- ' if one.closes else '  '}{one.text}" for one in answered.reasons]
-        say(*(sentences if query.score_id is not None else brief(answered.reasons, known)))
+        say(*(sentences if query.score_id is not None else brief(answered.reasons, histories(state))))
     return 0 if answered.open else EXIT_NO
 
 
