@@ -14,6 +14,7 @@ from helpers.authors import HUMAN
 from helpers.repository import ROOT
 from tallybook.ledger.names import find_name
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -226,12 +227,14 @@ def test_help_is_a_verb(run: Run) -> None:
 
 
 def test_a_hook_of_an_unknown_agent_names_the_known_ones(project: Path) -> None:
-    """`hook codex` exits 0, prints nothing for the agent, and names the agents on the error output."""
+    """`hook nobody` exits 0, prints nothing for the agent, and names the agents on the error output."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CLAUDE_PROJECT_DIR": str(project)}
     done = subprocess.run(
-        [*COMMAND, "hook", "codex"], input="{}", capture_output=True, text=True, check=False, env=environment
+        [*COMMAND, "hook", "nobody"], input="{}", capture_output=True, text=True, check=False, env=environment
     )
-    assert (0, "", "tallybook: hook 'codex': not an agent; use claude\n") == (done.returncode, done.stdout, done.stderr)
+    names = ", ".join(table.AGENTS)
+    told = f"tallybook: hook 'nobody': not an agent; use {names}\n"
+    assert (0, "", told) == (done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize(
