@@ -98,6 +98,7 @@ bisect count>1
 diff 4
 what-if --policy final
 sql SELECT+1
+page
 pin kpt_001
 unpin kpt_001
 reword kpt_001 Write-tests-first

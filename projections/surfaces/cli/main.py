@@ -53,6 +53,7 @@ GROUPS: Final = {
         Row("bisect", "cli.bisect", "Find the event that made a condition true"),
         Row("what-if", "cli.whatif", "Replay history under another policy or without some events"),
         Row("sql", "cli.history", "Query the ledger in SQL with DuckDB"),
+        Row("page", "page.cli", "Write a page that shows the history in a browser"),
     ),
     "Curation": (
         Row("retire", "cli.curation", "Take entries out of the playbook"),

@@ -1,0 +1,87 @@
+"""The HTML file of the page: template, styles, scripts and streams, under a policy that allows these alone."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.projections.surfaces.page.columns import compress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+FORMAT: Final = 1
+"""Number of the format of the data, for the script."""
+
+MARK: Final = b'<meta name="generator" content="tallybook page">'
+"""What a page has among its first bytes, and other files have not."""
+
+_HEAD_BYTES: Final = 4096
+_BROWSER: Final = Path(__file__).with_name("browser")
+
+
+@cache
+def _parts() -> tuple[str, str, str]:
+    """Return the template, the style and the script."""
+    template, style, script = (
+        "".join(path.read_text(encoding="utf-8") for path in sorted(_BROWSER.glob(pattern)))
+        for pattern in ("page.html", "*.css", "*.js")
+    )
+    return template, style, f'"use strict";\n(() => {{\n{script}}})();\n'
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def security_policy(*, served: bool) -> str:
+    """Return the content security policy: nothing but the style and the script of the page, by their hashes."""
+    _, style, script = _parts()
+    own = "; connect-src 'self'" if served else ""
+    sources = f"script-src {_hash(script)}; style-src {_hash(style)}{own}"
+    return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
+
+
+def assemble(meta: Mapping[str, Any], streams: Mapping[str, bytes]) -> bytes:
+    """Return the file.
+
+    Args:
+        meta: What the script knows before it unpacks a stream; ``served`` is whether a server sends the page.
+        streams: Name → the stream before compression.
+    """
+    template, style, script = _parts()
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{security_policy(served=meta["served"])}">'
+    parts = {
+        "policy": f"{MARK.decode()}\n{policy}",
+        "style": f"<style>{style}</style>",
+        "data": "\n".join(_data(meta, streams)),
+        "script": f"<script>{script}</script>",
+    }
+    for name, part in parts.items():
+        before, _, after = template.partition(f"<!--{name}-->")
+        # Each part is joined to what comes after it, so that nothing in it is taken for a mark.
+        parts[name], template = before + part, after
+    return ("".join(parts.values()) + template).encode()
+
+
+def _data(meta: Mapping[str, Any], streams: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield the elements that hold the data; a ``<`` in JSON would be able to end one."""
+    sizes = {name: len(stream) for name, stream in streams.items()}
+    text = dumps({**meta, "streams": sizes}).replace("<", "\\u003c")
+    yield f'<script type="application/json" id="meta">{text}</script>'
+    for name, stream in streams.items():
+        yield f'<script type="application/octet-stream" id="stream-{name}">{compress(stream)}</script>'
+
+
+def is_page(path: Path) -> bool:
+    """Return whether a file is a page.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return MARK in file.read(_HEAD_BYTES)

@@ -1,0 +1,183 @@
+"""A page made of a project's ledger: what is on it, and the file."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger.errors import NothingToDoError, UnknownEntryError
+from tallybook.ledger.names import find_name
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console.output import format_count
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.page import document, streams
+from tallybook.projections.surfaces.page.film import fold_film
+from tallybook.projections.surfaces.page.track import STATUSES
+
+if TYPE_CHECKING:
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.page.film import Film
+    from tallybook.projections.surfaces.workspace.project import Project
+
+FLOORS: Final = (1, 2, 5, 8)
+"""The floors of the specification's policy that are computed for the page besides its own."""
+
+ALTERNATIVES: Final[dict[str, tuple[Policy, str]]] = {
+    **{
+        f"policy-{name}": (policy, f"tallybook what-if --policy {name} --at {{event}}")
+        for name, policy in POLICIES.items()
+        if policy is not SPEC_POLICY
+    },
+    **{
+        f"policy-floor-{floor}": (
+            attrs.evolve(SPEC_POLICY, floor=floor, about=f"an update prunes it for good at {floor} harmful ratings"),
+            f"tallybook what-if --floor {floor} --at {{event}}",
+        )
+        for floor in FLOORS
+    },
+}
+"""Stream → another policy, and the command that computes the same."""
+
+COMMANDS: Final = {
+    "show": "tallybook show --at {event}",
+    "log": "tallybook log --since {before} --until {event}",
+    "diff": "tallybook diff {other} {event}",
+    "graveyard": "tallybook graveyard --at {event}",
+    "why": "tallybook why {entry}",
+    "why_at": "tallybook why --at {event} {entry}",
+    "log_entry": "tallybook log {entry}",
+    "log_session": "tallybook log --session={session}",
+    "undo_event": "tallybook undo {event}",
+    "undo_session": "tallybook undo --of={session}",
+    "without_session": "tallybook what-if --without=session:{session}",
+    "score_session": "tallybook score --session={session} --detail",
+    "score": "tallybook score --at {event}",
+    "blame": "tallybook score --blame",
+    "bisect": "tallybook bisect {condition}",
+    "page": "tallybook page --at {event}",
+}
+"""Name → a command line to copy; README.md has what its places are filled with."""
+
+
+@attrs.frozen
+class Choices:
+    """What a page is asked to show.
+
+    Attributes:
+        moment: The moment at which it opens; None for the end.
+        name: The entry that is selected; None for none.
+        with_quotes: Whether reasons and notes are in it.
+        with_texts: Whether texts, session ids, agents and models are in it.
+        served: Whether a server sends it.
+    """
+
+    moment: Moment | None = None
+    name: str | None = None
+    with_quotes: bool = False
+    with_texts: bool = True
+    served: bool = False
+
+
+@attrs.frozen
+class Page:
+    """A page.
+
+    Attributes:
+        data: The bytes of the file.
+        meta: What is in it.
+    """
+
+    data: bytes
+    meta: dict[str, Any]
+
+    def describe(self) -> str:
+        """Return what is in it, for people."""
+        counts = self.meta["counts"]
+        nouns = {"events": "event", "moments": "moment", "entries": "entry", "sessions": "session"}
+        sizes = ", ".join(
+            format_count(counts[key], noun, "entries" if noun == "entry" else "") for key, noun in nouns.items()
+        )
+        texts = "with the texts of entries" if self.meta["texts"] else "without texts, session ids, agents and models"
+        quotes = "with quotes and reasons" if self.meta["quotes"] else "without quotes and reasons"
+        return f"{sizes}; {texts}, {quotes}; ledger head {self.meta['head']}; {len(self.data):,} bytes"
+
+
+def make(project: Project, choices: Choices) -> Page:
+    """Return the page of a project.
+
+    Raises:
+        NothingToDoError: The ledger has no event.
+        UnknownEntryError: No event names the entry.
+    """
+    now = open_log(project).now().at
+    moment = choices.moment
+    # A commit's history may be another than the project's own.
+    read, _ = commands.up_to(project, moment if moment is not None and moment.commit else None)
+    policies = {stream: policy for stream, (policy, _) in ALTERNATIVES.items()}
+    film = fold_film(read, {"film": SPEC_POLICY, **policies})
+    if not film.last:
+        raise NothingToDoError("page", "the ledger has no event yet", "record one first")
+    meta = _meta(film, project, choices, now)
+    return Page(document.assemble(meta, _streams(film, choices)), meta)
+
+
+def _streams(film: Film, choices: Choices) -> dict[str, bytes]:
+    """Return the streams of a page by name."""
+    return {
+        "film": streams.film_stream(film, with_texts=choices.with_texts),
+        "trust": streams.trust_stream(film),
+        **{stream: streams.policy_stream(film, stream) for stream in ALTERNATIVES},
+        "sessions": streams.sessions_stream(film, with_texts=choices.with_texts),
+        **({"quotes": streams.quotes_stream(film)} if choices.with_quotes else {}),
+    }
+
+
+def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str, Any]:
+    """Return what the script knows before it unpacks a stream."""
+    numbers = film.names.numbers
+    name = None if choices.name is None else find_name(choices.name, set(numbers))
+    if choices.name is not None and name is None:
+        raise UnknownEntryError(choices.name, None)
+    redacted = len(film.redacted)
+    warnings = [f"the texts of {format_count(redacted, 'event')} are redacted"] if redacted else []
+    return {
+        "format": document.FORMAT,
+        "tallybook": version("tallybook"),
+        "made": now,
+        "project": project.root.name if choices.with_texts else "",
+        "ledger": film.ledger,
+        "head": f"{film.last}:{film.chain}",
+        "served": choices.served,
+        "texts": choices.with_texts,
+        "quotes": choices.with_quotes,
+        "warnings": warnings,
+        "counts": {
+            "events": film.last,
+            "moments": len(film.sizes),
+            "entries": len(film.tracks["film"].book.points),
+            "names": len(numbers),
+            "sessions": len(streams.read_people(film).sessions),
+        },
+        "opens": {
+            "event": film.last if choices.moment is None else choices.moment.seq,
+            "entry": None if name is None else numbers[name],
+        },
+        "statuses": STATUSES,
+        "rule": SPEC_POLICY.rule,
+        "policies": [
+            {
+                "stream": stream,
+                "policy": policy.name,
+                "floor": policy.floor,
+                "margin": policy.margin,
+                "rule": policy.rule,
+                "about": policy.about,
+                "command": command,
+            }
+            for stream, (policy, command) in ALTERNATIVES.items()
+        ],
+        "commands": COMMANDS,
+    }

@@ -1,0 +1,290 @@
+"""The changes that each event makes to the playbook under one policy, as codes of ratings and rows of other changes."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import attrs
+
+from tallybook.ledger import events
+from tallybook.projections.entry_history.status import ADDING_KINDS, UNDONE
+from tallybook.projections.fold import UndoneEvent
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
+from tallybook.projections.playbook.view import CHANGES, Playbook, settle
+from tallybook.projections.surfaces.page.columns import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tallybook.ledger.records import Batch
+
+STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", "removed", UNDONE)
+"""Status of a name in a row, by its number. A manual edit removes what a decision retires."""
+
+NOTHING, HELPFUL, HARMFUL, CHANGED = range(4)
+"""What an event did to the playbook; CHANGED means that it has rows."""
+
+PLACES: Final = 2**16
+"""Places for the entries that one event brings."""
+
+PINNED, PARDONED = 1, 2
+"""Flags of an entry: no update prunes it; only a further harmful rating can prune it."""
+
+
+class Row(NamedTuple):
+    """All that the page shows of an entry.
+
+    Attributes:
+        status: Index of STATUSES.
+        helpful: Count of helpful ratings.
+        harmful: Count of harmful ratings.
+        text: Its text; empty for a name that never had one.
+        flags: PINNED and PARDONED.
+        into: The entry that it was merged into; empty for none.
+        place: The playbook lists entries by rising places.
+    """
+
+    status: int = 0
+    helpful: int = 0
+    harmful: int = 0
+    text: str = ""
+    flags: int = 0
+    into: str = ""
+    place: int = 0
+
+
+ABSENT: Final = Row()
+
+
+class Interned:
+    """Strings by number, in the order of first use.
+
+    Attributes:
+        numbers: String → its number, from 0.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a string."""
+        self.numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """Return the number of a string."""
+        return self.numbers.setdefault(text, len(self.numbers))
+
+
+@attrs.define
+class Changes:
+    """The recorded changes, in columns; README.md has their meaning.
+
+    Attributes:
+        names: Every name of an entry, shared by all policies.
+        texts: Every text of an entry, likewise.
+        effect: What each event did, by event number from 1.
+        rows: Event number, entry, status, counts, text, flags, merged into and place of each row.
+        pairs: The counts that occur, ``helpful << 32 | harmful``.
+    """
+
+    names: Interned
+    texts: Interned
+    effect: bytearray = attrs.field(factory=bytearray)
+    rows: tuple[array[int], ...] = attrs.field(factory=lambda: tuple(array("Q") for _ in range(9)))
+    pairs: set[int] = attrs.field(factory=set)
+
+    def add(self, seq: int, name: str, row: Row) -> None:
+        """Add the state of an entry after an event."""
+        numbers = self.names.number
+        text = self.texts.number(row.text) + 1 if row.text or row.status else 0
+        into = numbers(row.into) + 1 if row.into else 0
+        values = (seq, numbers(name), row.status, row.helpful, row.harmful, text, row.flags, into, row.place)
+        for column, value in zip(self.rows, values, strict=True):
+            column.append(value)
+        self.pairs.add(row.helpful << 32 | row.harmful)
+
+    @property
+    def count(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows[0])
+
+    def cut(self, count: int, seq: int) -> None:
+        """Take back all rows but so many, and what the events after a number did."""
+        for column in self.rows:
+            del column[count:]
+        self.effect[seq:] = bytes(len(self.effect) - seq)
+
+    def columns(self) -> list[Column]:
+        """Return the columns of the rows."""
+        names = ("event", "entry", "status", "helpful", "harmful", "text", "flags", "into", "place")
+        rising = {"event", "entry", "text", "place"}
+        return [Column(f"c_{name}", column, name in rising) for name, column in zip(names, self.rows, strict=True)]
+
+
+class Track:
+    """A playbook that is folded event by event, with what each changes.
+
+    Attributes:
+        book: The playbook.
+        removed: Names that a manual edit removed, of those that left.
+        undone: Name whose addition was undone → its text.
+        places: Name → its place in the order of the playbook, by the event that brought it: an undo then changes the
+            places of few others.
+        seq: Number of the event that is applied.
+    """
+
+    def __init__(self, policy: Policy = SPEC_POLICY) -> None:
+        """Begin before the first event."""
+        self.book = Playbook(policy=policy)
+        self.removed: set[str] = set()
+        self.undone: dict[str, str] = {}
+        self.places: dict[str, int] = {}
+        self.seq = 0
+        self._last_place = 0
+
+    def row(self, name: str) -> Row:
+        """Return what the page shows of a name now."""
+        book = self.book
+        flags = PINNED * (name in book.pinned) + PARDONED * (name in book.pardons)
+        entry = book.mutable.get(name)
+        if entry is not None:
+            return Row(1, entry.helpful, entry.harmful, entry.text, flags, "", self._place(name))
+        gone = book.gone.get(name)
+        if gone is None:
+            return Row(6, text=self.undone[name], flags=flags) if name in self.undone else ABSENT._replace(flags=flags)
+        into = book.merged.get(name, "")
+        status = "removed" if name in self.removed and not into else book.status_of(name)
+        place = self.places.get(name, 0)
+        return Row(STATUSES.index(status), gone.helpful, gone.harmful, gone.text, flags, into, place)
+
+    def _place(self, name: str) -> int:
+        place = self.places.get(name)
+        return self._next_place(name) if place is None else place
+
+    def _next_place(self, name: str) -> int:
+        """Give a name the last place in the order."""
+        self._last_place = max(self._last_place + 1, self.seq * PLACES)
+        self.places[name] = self._last_place
+        return self._last_place
+
+    def rows(self) -> dict[str, Row]:
+        """Return what the page shows of every name that it shows anything of."""
+        book = self.book
+        names = [*book.mutable, *book.gone, *self.undone, *book.pinned, *book.pardons]
+        return {name: row for name in dict.fromkeys(names) if (row := self.row(name)) != ABSENT}
+
+    def apply(self, event: Any, batch: Batch, change: Callable[..., None]) -> list[tuple[str, Row]]:
+        """Apply an event, and return the rows that it changed."""
+        names = self._affected(event)
+        before = [(name, self.row(name)) for name in names]
+        was_present = {name for name in names if name in self.book.mutable}
+        reorders = isinstance(event, events.PlaybookEdited) and bool(self.book.order)
+        change(self.book, event, batch)
+        self._note_exits(event, was_present, names)
+        if reorders:
+            for name in self.book.mutable:
+                self._next_place(name)
+        return [(name, after) for name, old in before if (after := self.row(name)) != old]
+
+    def _note_exits(self, event: Any, was_present: set[str], names: tuple[str, ...]) -> None:
+        """Note which names came or went by an event, and how."""
+        for name in names:
+            if name in self.book.mutable:
+                if name not in was_present:
+                    # An entry that comes back is the last of the playbook.
+                    self.places.pop(name, None)
+                    self.removed.discard(name)
+            elif isinstance(event, events.PointRemoved) and name in was_present:
+                self.removed.add(name)
+        if isinstance(event, UndoneEvent) and isinstance(event.event, ADDING_KINDS):
+            text = event.event.text
+            self.undone[event.event.name] = REDACTED if text is None else text
+
+    def _affected(self, event: Any) -> tuple[str, ...]:
+        """Return the names whose rows an event can change."""
+        book = self.book
+        if isinstance(event, events.PlaybookUpdated):
+            return tuple(book.due) if book.policy.is_permanent else tuple({**book.due, **book.pruned})
+        if isinstance(event, events.PlaybookEdited):
+            return tuple(book.mutable) if book.order else ()
+        if isinstance(event, UndoneEvent):
+            return self._affected(event.event) if isinstance(event.event, ADDING_KINDS) else ()
+        name = getattr(event, "name", None)
+        if name is None:
+            return ()
+        merged = getattr(event, "merged", ())
+        # Names merged earlier into one that is merged now get another target.
+        chained = [old for old, into in book.merged.items() if into in merged] if merged else []
+        return tuple(dict.fromkeys([name, book.merged.get(name, name), *merged, *chained]))
+
+
+def advance(track: Track, batch: Batch, seqs: Sequence[int], changes: Changes) -> None:
+    """Apply a batch, and record what each of its events changes."""
+    book, effect, add_pair = track.book, changes.effect, changes.pairs.add
+    mutable, change_of = book.mutable, CHANGES.get
+    has_change = False
+    event: Any
+    for seq, event in zip(seqs, batch.events, strict=True):
+        kind = type(event)
+        change = change_of(kind)
+        if change is None:
+            continue
+        has_change = True
+        if kind is events.PointRated and (entry := mutable.get(event.name)) is not None:
+            # The most frequent event takes a short way: it changes one count of an entry at most.
+            helpful, harmful = entry.helpful, entry.harmful
+            change(book, event, batch)
+            if entry.helpful != helpful:
+                effect[seq - 1] = HELPFUL
+            elif entry.harmful != harmful:
+                effect[seq - 1] = HARMFUL
+            add_pair(entry.helpful << 32 | entry.harmful)
+        elif kind is not events.PlaybookUpdated or book.due or (book.pruned and not book.policy.is_permanent):
+            # Most updates prune nothing.
+            track.seq = seq
+            _record(track.apply(event, batch, change), seq, changes)
+    if has_change:
+        settle(book, batch)
+
+
+def _record(rows: Sequence[tuple[str, Row]], seq: int, changes: Changes) -> None:
+    """Record the rows that an event changed."""
+    if rows:
+        changes.effect[seq - 1] = CHANGED
+    for name, row in rows:
+        changes.add(seq, name, row)
+
+
+def replay(tracks: Sequence[Track], batches: Iterable[Batch]) -> None:
+    """Apply batches without recording what they change."""
+    before = 0
+    for batch in batches:
+        changing = [
+            (seq, event)
+            for seq, event in zip(numbers_of(batch, before), batch.events, strict=True)
+            if type(event) in CHANGES
+        ]
+        for track in tracks if changing else ():
+            for seq, event in changing:
+                track.seq = seq
+                track.apply(event, batch, CHANGES[type(event)])
+            settle(track.book, batch)
+        before = batch.last
+
+
+def numbers_of(batch: Batch, before: int) -> Sequence[int]:
+    """Return the numbers of a batch's events; a text that continues on further lines takes numbers of its own.
+
+    Args:
+        batch: The batch.
+        before: Number of the last event before it.
+    """
+    if len(batch.events) == batch.last - before:
+        return range(before + 1, batch.last + 1)
+    return [record.seq for record in batch.records]
+
+
+def record_difference(before: dict[str, Row], track: Track, seq: int, changes: Changes) -> None:
+    """Record at an event the rows in which a playbook differs from an earlier one: what an undo changes."""
+    after = track.rows()
+    rows = [(name, after.get(name, ABSENT)) for name in {**before, **after}]
+    _record([(name, row) for name, row in rows if row != before.get(name, ABSENT)], seq, changes)

@@ -1,0 +1,95 @@
+"""The film of the page: at every moment it shows what the folds show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import given
+import pytest
+
+from helpers.film_reader import play, unpack
+from helpers.view_histories import FUTURES, HISTORIES, history
+from tallybook.projections.entry_history.status import status_view
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
+from tallybook.projections.surfaces.page.columns import MAX_WIDTH, Column, pack
+from tallybook.projections.surfaces.page.film import fold_film, to_ms
+from tallybook.projections.surfaces.page.streams import film_stream, policy_stream
+from tallybook.projections.surfaces.page.track import STATUSES
+
+if TYPE_CHECKING:
+    from tallybook.ledger.records import Batch
+    from tallybook.projections.playbook.prune import Policy
+
+OTHERS = {**POLICIES, "floor-1": attrs.evolve(SPEC_POLICY, floor=1)}
+
+
+def shown(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, int, int]]:
+    """Return the playbook that the rows of a film show, in its order."""
+    kept = sorted((row["place"], name) for name, row in rows.items() if STATUSES[row["status"]] == "kept")
+    return [(name, rows[name]["text"], rows[name]["helpful"], rows[name]["harmful"]) for _, name in kept]
+
+
+def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY) -> None:
+    """Compare the film with a fold up to each moment: entries, order, texts, counts, and where each other name is."""
+    film = fold_film(lambda: batches, {"film": SPEC_POLICY, "policy-other": policy})
+    tables, columns = unpack(film_stream(film))
+    _, other = unpack(policy_stream(film, "policy-other"))
+    moments = list(zip(batches, play(tables, columns, other), strict=True))
+    assert len(batches) == len(moments)
+    for batch, (last, rows) in zip(batches, play(tables, columns, other), strict=True):
+        state = fold_history(status_view(policy), lambda: batches, batch.last)
+        book = state.book
+        assert (batch.last, [attrs.astuple(point) for point in book.points.values()]) == (last, shown(rows))
+        for name in {*state.names, *rows}:
+            row = rows.get(name, {"status": 0, "into": None, "flags": 0})
+            status = STATUSES[row["status"]].replace("absent", "unknown")
+            assert state.status(name) == status.replace("removed", "retired"), name
+            assert (name in book.pinned, name in book.pardons) == (bool(row["flags"] & 1), bool(row["flags"] & 2))
+            assert (book.merged.get(name) if status == "merged" else None) == row["into"]
+            if name in book.gone and name not in book.points:
+                assert attrs.astuple(book.gone[name]) == (name, row["text"], row["helpful"], row["harmful"])
+
+
+@given(stretches=HISTORIES)
+def test_every_moment_shows_what_a_fold_up_to_it_shows(stretches: list[list[Any]]) -> None:
+    """Entries, their order, texts and counts, and the status of every other name agree at every moment."""
+    check_every_moment(history(stretches))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@given(stretches=HISTORIES)
+def test_every_moment_under_a_policy_shows_what_its_fold_shows(name: str, stretches: list[list[Any]]) -> None:
+    """The same holds for the stream of each other policy."""
+    check_every_moment(history(stretches), OTHERS[name])
+
+
+@given(stretches=FUTURES)
+def test_unknown_kinds_have_events_and_no_effect(stretches: list[list[Any]]) -> None:
+    """Events of a later Tallybook are in the film, and change nothing."""
+    check_every_moment(history(stretches))
+
+
+def test_a_column_of_any_numbers_reads_as_it_was_written() -> None:
+    """Numbers of every width, rising, falling and none at all, come back as they were."""
+    columns = {
+        "none": ([], False),
+        "zeros": ([0, 0, 0], False),
+        "bytes": ([0, 255, 7], False),
+        "wide": ([0, 2**40, 1], False),
+        "signed": ([5, -3, 2**40, 2**40 - 1, 0], True),
+    }
+    stream = pack({"a": "é"}, [Column(name, *row) for name, row in columns.items()])
+    assert ({"a": "é"}, {name: numbers for name, (numbers, _) in columns.items()}) == unpack(stream)
+
+
+def test_a_number_that_javascript_cannot_hold_is_refused() -> None:
+    """No number of a column needs more than six bytes."""
+    with pytest.raises(OverflowError, match=rf"big: 281474976710656 needs more than {MAX_WIDTH} bytes"):
+        pack({}, [Column("big", [2**48])])
+
+
+def test_a_time_is_in_milliseconds() -> None:
+    """A time of the ledger becomes the milliseconds that JavaScript counts."""
+    assert 1_763_756_223_123 == to_ms("2025-11-21T20:17:03.123456Z")
