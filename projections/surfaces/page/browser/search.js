@@ -1,0 +1,82 @@
+// One search over names, texts, sessions, raters, reasons and kinds; filters by kind, rater and session.
+
+/** What the filters let through. `events` is null where every event passes. */
+class Found {
+  constructor({ q, kind, rater, session }) {
+    this.words = q.toLowerCase().split(/\s+/).filter(Boolean);
+    const { film } = page.history;
+    this.entryFlags = this.words.map((word) => flagEntries(film, word));
+    this.isPlain = !this.words.length && !kind && !rater && session < 0;
+    this.events = this.isPlain ? null : this.#select(film, kind, rater, session);
+  }
+
+  /** Say whether an entry has every word in its name or in one of its texts. */
+  entry(name) {
+    return this.entryFlags.every((flags) => flags[name]);
+  }
+
+  #select(film, kind, rater, session) {
+    const authors = film.authors.map(([who, where]) => (!rater || film.raters[who] === rater) && (session < 0 || where === session + 1));
+    const kinds = film.kinds.map(([name]) => !kind || name === kind || (kind.endsWith(".*") && name.startsWith(kind.slice(0, -1))));
+    const tests = this.words.map((word, i) => ({
+      entries: this.entryFlags[i],
+      kinds: film.kinds.map((parts) => parts.join(" ").toLowerCase().includes(word)),
+      authors: film.authors.map(([who, where]) => authorText(film, who, where).includes(word)),
+      events: flagEvents(film, word, this.entryFlags[i]),
+    }));
+    const result = new Uint32Array(page.history.events);
+    let size = 0;
+    for (let m = 0, e = 0; m < page.history.moments; m++) {
+      const author = film.m_author[m];
+      for (const last = page.history.lasts[m]; e < last; e++) {
+        if (!authors[author] || !kinds[film.e_kind[e]]) continue;
+        const passes = (test) => test.authors[author] || test.kinds[film.e_kind[e]] || test.events[e] || (film.e_entry[e] && test.entries[film.e_entry[e] - 1]);
+        if (tests.every(passes)) result[size++] = e + 1;
+      }
+    }
+    return result.slice(0, size);
+  }
+}
+
+function authorText(film, rater, session) {
+  const { sessions } = page;
+  const of = (table, column) => (sessions?.[table] && session && sessions[column]?.[session - 1] ? sessions[table][sessions[column][session - 1] - 1] : "");
+  const id = sessions?.ids && session ? sessions.ids[session - 1] : "";
+  return `${film.raters[rater]} ${id} ${of("agents", "session_agent")} ${of("models", "session_model")}`.toLowerCase();
+}
+
+/** Return for each entry whether its name or one of its texts has a word. */
+function flagEntries(film, word) {
+  const flags = new Uint8Array(film.names.length);
+  film.names.forEach((name, i) => { flags[i] = name.toLowerCase().includes(word); });
+  if (!film.texts) return flags;
+  const texts = film.texts.map((text) => text.toLowerCase().includes(word));
+  for (let r = 0; r < film.c_event.length; r++) if (film.c_text[r] && texts[film.c_text[r] - 1]) flags[film.c_entry[r]] = 1;
+  return flags;
+}
+
+/** Return for each event whether it changes such an entry, or quotes the word. */
+function flagEvents(film, word, entries) {
+  const flags = new Uint8Array(page.history.events);
+  for (let r = 0; r < film.c_event.length; r++) if (entries[film.c_entry[r]]) flags[film.c_event[r] - 1] = 1;
+  page.quotes?.event.forEach((event, i) => {
+    if (page.quotes.quotes[i][1].toLowerCase().includes(word)) flags[event - 1] = 1;
+  });
+  return flags;
+}
+
+/** Fill the lists of kinds, raters and policies to choose from. */
+function fillFilters() {
+  const { film, policies } = page.history;
+  const option = (value, text) => el("option", { value, text });
+  const used = [...new Set(film.kinds.map(([kind]) => kind))].sort();
+  const families = [...new Set(used.map((kind) => `${kind.split(".")[0]}.*`))];
+  fill($("kind"), option("", "Every kind"), [...families, ...used].sort().map((kind) => option(kind, kind)));
+  fill($("rater"), option("", "Every rater"), [...film.raters].sort().map((rater) => option(rater, rater)));
+  fill($("policy"), policies.map((policy) => option(policy.stream, policy.stream ? `What if: ${policyName(policy)}` : "The playbook's own policy")));
+}
+
+function policyName({ policy, floor, margin }) {
+  const more = [floor === undefined ? "" : `floor ${floor}`, margin > 1 ? `margin ${margin}` : ""].filter(Boolean);
+  return [policy, ...more].join(", ");
+}

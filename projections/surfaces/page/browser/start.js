@@ -1,0 +1,178 @@
+// The page comes together: what is shown follows from `view`.
+
+const page = { history: null, names: new Map(), sessions: null, stories: null, quotes: null, scores: null, lifeQueue: [] };
+
+const PANELS = {
+  playbook: [makePlaybook, drawPlaybook], lives: [makeLives, drawLives], graveyard: [makeGraveyard, drawGraveyard],
+  sessions: [makeSessions, drawSessions], scores: [makeScores, drawScores],
+};
+
+const KEYS = [
+  ["j", "next moment", () => step(1)], ["k", "moment before", () => step(-1)],
+  ["n", "next event of the selected entry", () => stepEntry(1)], ["p", "event before of the selected entry", () => stepEntry(-1)],
+  ["g", "go to a moment", openGo], [" ", "play or pause", () => play()],
+  ["Home", "before the first event", () => goTo(-1)], ["End", "the latest moment", () => goTo(page.history.moments - 1)],
+  ["/", "search", () => $("query").focus()], ["c", "compare with this moment, or no longer", () => show({ since: view.since ? 0 : view.event })],
+  ["1 … 5", "the views", null], ["Escape", "clear the search and the filters", () => show({ q: "", kind: "", rater: "", session: -1 })],
+  ["?", "these keys", () => $("help-dialog").showModal()],
+];
+
+/** Draw everything that the view says. */
+function draw() {
+  const { history } = page, filters = JSON.stringify(FILTERS.map((key) => view[key])), began = performance.now();
+  const timeline = history.timelines.get(view.policy);
+  if (!timeline) {
+    // A policy is read when it is first asked for.
+    history.timeline(view.policy).then(page.draw);
+    return;
+  }
+  const anew = page.anew || filters !== page.filters;
+  if (anew) page.found = new Found(view);
+  Object.assign(page, { anew, filters, timeline, moment: history.momentOf(view.event) });
+  page.book = timeline.book(view.event);
+  page.ownBook = view.policy ? history.own.book(view.event) : page.book;
+  page.changes = view.since ? history.differences(history.film.names.keys(), view.since, view.event, timeline) : history.changes(page.moment, timeline);
+  page.changeOf = new Map(page.changes.map((change) => [change.name, change]));
+  drawFilm();
+  drawEvents(anew);
+  drawChange();
+  drawTabs();
+  PANELS[view.tab][1]();
+  drawStory();
+  drawFilters();
+  page.anew = false;
+  const { body } = document;
+  body.dataset.event = view.event;
+  body.dataset.took = (performance.now() - began).toFixed(2);
+  const changed = page.changes.slice(0, 3).map((change) => `${history.name(change.name)} ${changeWords(change)}`).join("; ");
+  say(page.moment < 0 ? "Before the first event." : `Moment ${page.moment + 1}, ${eventText(view.event)}. ${changed}`);
+}
+
+function drawFilters() {
+  for (const key of ["kind", "rater", "policy"]) $(key).value = view[key];
+  if ($("query") !== document.activeElement) $("query").value = view.q;
+  const line = viewCommand();
+  $("command").textContent = line || "There is no command for this view.";
+  $("copy-command").disabled = !line;
+}
+
+function drawTabs() {
+  if (page.tab === view.tab) return;
+  page.tab = view.tab;
+  page.anew = true;
+  for (const tab of $("tabs").children) {
+    const chosen = tab.id === `tab-${view.tab}`;
+    tab.setAttribute("aria-selected", String(chosen));
+    tab.tabIndex = chosen ? 0 : -1;
+  }
+  $("panel").setAttribute("aria-labelledby", `tab-${view.tab}`);
+  PANELS[view.tab][0]();
+}
+
+function openGo() {
+  $("go-error").textContent = "";
+  $("go-where").value = "";
+  $("go-dialog").showModal();
+}
+
+/** Go where the dialog says, or say why not. */
+function takeGo(event) {
+  if (event.submitter?.value !== "go") return;
+  const moment = findMoment($("go-where").value);
+  if (moment === null) {
+    event.preventDefault();
+    $("go-error").textContent = "That is not a moment: give an event number, ~N or a time.";
+  } else goTo(moment);
+}
+
+function press(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const { target } = event, writes = target.closest("input:not([type=range]), select, textarea");
+  if (writes) {
+    if (event.key === "Escape") target.blur();
+    return;
+  }
+  if (event.key === " " && target.closest("button, [role=option]")) return;
+  if (["Home", "End"].includes(event.key) && target.closest("input, .list, [role=tab]")) return;
+  const tab = TABS[Number(event.key) - 1];
+  const action = KEYS.find(([key]) => key === event.key)?.[2];
+  if (!action && !tab) return;
+  event.preventDefault();
+  if (action) action();
+  else show({ tab: tab[0] });
+}
+
+function makeTabs() {
+  fill($("tabs"), TABS.map(([tab, words]) => el("button", { role: "tab", id: `tab-${tab}`, "aria-controls": "panel", onclick: () => show({ tab }), text: words })));
+  $("tabs").addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    const at = TABS.findIndex(([tab]) => tab === view.tab), [tab] = TABS[(at + by + TABS.length) % TABS.length];
+    show({ tab });
+    $(`tab-${tab}`).focus();
+  });
+}
+
+function listen() {
+  const on = (id, type, run) => $(id).addEventListener(type, run);
+  on("slider", "input", () => goTo(Number($("slider").value) - 1));
+  on("first", "click", () => goTo(-1));
+  on("back", "click", () => step(-1));
+  on("play", "click", () => play());
+  on("next", "click", () => step(1));
+  on("latest", "click", () => goTo(page.history.moments - 1));
+  on("touched-before", "click", () => stepEntry(-1));
+  on("touched-next", "click", () => stepEntry(1));
+  on("go", "click", openGo);
+  on("help", "click", () => $("help-dialog").showModal());
+  on("go-dialog", "submit", takeGo);
+  on("query", "input", settled(() => show({ q: $("query").value }), 120));
+  for (const key of ["kind", "rater", "policy"]) on(key, "change", () => show({ [key]: $(key).value }));
+  on("copy-command", "click", () => copy($("command").textContent));
+  on("copy-link", "click", () => copy(location.href.split("#")[0] + route()));
+  on("save-json", "click", () => save(`${view.tab}-${view.event}.json`, "application/json", asJson(shownRows())));
+  on("save-csv", "click", () => save(`${view.tab}-${view.event}.csv`, "text/csv", asCsv(shownRows())));
+  on("skip", "click", (event) => { event.preventDefault(); $("slider").focus(); });
+  document.addEventListener("keydown", press);
+  addEventListener("hashchange", () => { readRoute(); page.draw(); });
+  addEventListener("resize", perFrame(drawPulse));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { page.anew = true; drawPulse(); page.draw(); });
+  addEventListener("beforeprint", () => document.querySelectorAll(".list").forEach((box) => box.dispatchEvent(new Event("printall"))));
+}
+
+function drawHead() {
+  const { counts, head, made, warnings = [], texts, quotes } = META;
+  $("project").textContent = META.project ? `· ${META.project}` : "";
+  $("facts").textContent = `${plural(counts.events, "event")} in ${plural(counts.moments, "moment")}, ${plural(counts.entries, "entry", "entries")}, ${plural(counts.sessions, "session")}; head ${head.slice(0, 24)}; made ${clock(Date.parse(made))} ${ZONE}`;
+  $("made").textContent = `Made by Tallybook ${META.tallybook} from ledger ${META.ledger}, head ${head}, on ${clock(Date.parse(made))} (times are of ${ZONE}). ${texts ? "It has the texts of the entries" : "It has no texts"}${quotes ? ", reasons and quotes." : "; no reasons and quotes."}`;
+  $("warning").hidden = !warnings.length;
+  $("warning").textContent = warnings.join(" ");
+  document.title = `Tallybook${META.project ? ` · ${META.project}` : ""}`;
+  fill($("help-keys"), KEYS.map(([key, words]) => [el("dt", { text: key === " " ? "space" : key }), el("dd", { text: words })]));
+}
+
+/** Read what is needed for the film, draw it, then the rest. */
+async function start() {
+  drawHead();
+  const [film, trust] = await Promise.all([stream("film"), stream("trust")]);
+  page.history = new History(film, trust);
+  film.names.forEach((name, i) => page.names.set(name, i));
+  page.draw = perFrame(draw);
+  page.anew = true;
+  fillFilters();
+  makeTabs();
+  makeEvents();
+  listen();
+  page.sessions = await stream("sessions");
+  readRoute();
+  draw();
+  drawPulse();
+  document.body.dataset.ready = performance.now().toFixed(0);
+  for (const name of ["stories", "quotes", "scores"]) page[name] = await stream(name);
+  page.storyOf = new Map((page.stories?.stories || []).map((story) => [story.entry, story]));
+  page.anew = true;
+  page.draw();
+  document.body.dataset.whole = performance.now().toFixed(0);
+}
+
+start();
