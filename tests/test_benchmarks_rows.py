@@ -1,4 +1,4 @@
-"""The benchmarks still run, row by row and at the smallest size; what they measure is nobody's to judge here."""
+"""The benchmarks run, row by row and at the smallest size; no test here checks the figures."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def numbers(row: dict[str, Any]) -> list[float]:
 
 @pytest.mark.parametrize("name", LINES)
 def test_a_row_prints_its_ratios(name: str, tmp_path: Path) -> None:
-    """Every row comes out with finite positive figures, or says that its rival is missing, and clears up."""
+    """Every row prints finite positive figures, or the name of its missing rival, and deletes its files."""
     done = run(tmp_path, name)
     assert 0 == done.returncode, done.stderr
     told = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def test_an_unknown_row_is_named(tmp_path: Path) -> None:
 
 
 def test_pairs_alternate() -> None:
-    """Each side goes first as often as the other, and every pair stays (ours, theirs)."""
+    """Each side runs first as often as the other, and every pair is (ours, theirs)."""
     order: list[float] = []
 
     def side(value: float) -> float:
@@ -102,8 +102,8 @@ def test_a_ratio_above_one_means_faster() -> None:
     assert (2.0, 0.5) == faster([(1.0, 2.0), (2.0, 1.0)])
 
 
-def test_the_table_tells_median_spread_and_both_sides(tmp_path: Path) -> None:
-    """A line holds what, against what, the median ratio, its spread, and both medians with their unit."""
+def test_the_table_has_the_median_the_spread_and_both_sides(tmp_path: Path) -> None:
+    """A row of the table has the names, the median ratio, its spread, and both medians with their unit."""
     row = Row("append", "one", "bare", (0.8, 0.9, 1.2), 250.0, 225.0, "µs", "quiet")
     lines = render([row], ["memory: unknown here"]).splitlines()
     assert ["append", "one", "bare", "0.90", "0.80 to 1.20", "250 µs", "225 µs"] == [
@@ -118,8 +118,8 @@ def test_the_table_tells_median_spread_and_both_sides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["alike", "different"])
 @pytest.mark.parametrize("library", decoders.COUNTERS)
-def test_who_counts_beside_a_replay_counts_what_it_does(library: str, kind: str, tmp_path: Path) -> None:
-    """The counts of every entry are the same, beyond its end too where one is pruned, whatever else bodies say."""
+def test_every_rival_of_a_replay_counts_the_same_ratings(library: str, kind: str, tmp_path: Path) -> None:
+    """Each rival returns the counts of a replay for every entry, pruned ones and ratings after the end included."""
     if find_spec(library) is None:
         pytest.skip(f"{library}, of the extras sql and bench, is not installed")
     data.build(tmp_path / "ledger", kind, 2_000)
@@ -127,15 +127,15 @@ def test_who_counts_beside_a_replay_counts_what_it_does(library: str, kind: str,
     assert {"others": 0} == told
 
 
-def test_other_counts_are_named() -> None:
-    """An entry that one of the two knows nothing of, or has other counts of, is told; one without ratings is not."""
+def test_an_entry_with_other_counts_is_named() -> None:
+    """An entry that only one side has, or with other counts, is named; one without ratings is not."""
     ours = {"kpt_001": (2, 1), "kpt_002": (0, 0), "kpt_003": (1, 0), "kpt_004": (1, 1)}
     theirs = {"kpt_001": (2, 1), "kpt_003": (0, 1), "kpt_005": (3, 0)}
     assert ["kpt_003", "kpt_004", "kpt_005"] == decoders.others(ours, theirs)
 
 
-def test_a_rival_that_counts_otherwise_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its time would say nothing, so the row ends there."""
+def test_a_rival_with_other_counts_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row ends with an error, because the rival's time would mean nothing."""
     monkeypatch.setattr(decoders, "find_spec", lambda _: True)
     monkeypatch.setattr(worker, "once", lambda *_: {"others": 1.0})
     with pytest.raises(decoders.OtherCountError, match="duckdb counts other ratings"):
@@ -151,14 +151,14 @@ def row(name: str, ratio: float) -> Row:
 
 
 def test_the_rows_of_several_runs_are_one() -> None:
-    """Its pairs are those of all runs, its sides the medians of theirs."""
+    """The pairs of the merged row are those of all runs, its medians those of the runs' medians."""
     (found,) = together([row("append", 1), row("append", 3)])
     assert (1, 2, 3, 4) == found.ratios
     assert 1.0 == found.ours
 
 
-def test_what_was_measured_takes_the_place_of_what_was_there() -> None:
-    """Other rows stay, in the order of the command's; what is no row any more goes."""
+def test_a_new_figure_replaces_the_old_one() -> None:
+    """Other rows stay, in the order of the command's rows; a row that no longer exists is deleted."""
     text = f"before\n{readme.BEGIN}{readme.END}behind\n"
     order = ["append", "many"]
     first = readme.merged(text, [row("many", 5), row("append", 1)], order, 1)
@@ -171,8 +171,8 @@ def test_what_was_measured_takes_the_place_of_what_was_there() -> None:
     assert "append" not in readme.merged(first, [], ["many"], 1)
 
 
-def test_a_readme_without_a_table_is_left_alone(tmp_path: Path) -> None:
-    """Nothing is written where nobody asked for it."""
+def test_a_readme_without_a_table_is_not_changed(tmp_path: Path) -> None:
+    """Nothing is written to a README that has no table."""
     path = tmp_path / "README.md"
     path.write_text("no table", encoding="utf-8")
     with pytest.raises(readme.NoTableError):
@@ -180,7 +180,7 @@ def test_a_readme_without_a_table_is_left_alone(tmp_path: Path) -> None:
     assert "no table" == path.read_text(encoding="utf-8")
 
 
-def test_how_it_grows_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each panel has its curves, one cost for each size; the same figures give the same picture."""
     monkeypatch.setattr(growth, "REPEATS", 1)
     curves = [
@@ -202,7 +202,7 @@ def test_how_it_grows_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("path", [name for name in profiles.PATHS if name != "append"])
 def test_a_profile_is_one_command(path: str) -> None:
-    """It prints where the time goes."""
+    """The command prints the functions that take the most time."""
     command = [sys.executable, "-m", "tests.benchmarks.profiles", path, "--events", "600"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)

@@ -1,4 +1,4 @@
-"""How a person's command line is understood: names, ratings, verbs, options in any place, and standard input."""
+"""How the command line is parsed: names, ratings, verbs, options in any position, and standard input."""
 
 from __future__ import annotations
 
@@ -72,12 +72,14 @@ def on_terminal(words: list[str], project: Path, keys: bytes) -> tuple[int, str,
         ("point", {"kpt_001"}, None),
     ],
 )
-def test_a_name_is_found_by_its_number_or_in_another_case(given: str, among: set[str], expected: str | None) -> None:
-    """A name that differs in case or leading zeros alone means the one entry that it can mean."""
+def test_a_name_in_another_case_or_by_its_number_is_recognised(
+    given: str, among: set[str], expected: str | None
+) -> None:
+    """A name that differs only in case or leading zeros stands for the one entry that it fits."""
     assert expected == find_name(given, among)
 
 
-def test_rate_understands_capitals_and_short_names(here: Project, run: Run) -> None:
+def test_rate_accepts_capitals_and_short_names(here: Project, run: Run) -> None:
     """`rate KPT_001 kpt_02 Helpful` rates both entries, each once, and prints them with their new counts."""
     answer = run("rate", "KPT_001", "kpt_02", "kpt_001", "Helpful")
     assert (0, "recorded as events 8 to 10\nkpt_001  +1 -0  Quote ids.\nkpt_002  +1 -0  Name the unit.\n", "") == answer
@@ -88,7 +90,7 @@ def test_rate_understands_capitals_and_short_names(here: Project, run: Run) -> N
 
 @pytest.mark.usefixtures("here")
 def test_rate_answers_a_program_with_the_new_counts(run: Run) -> None:
-    """`rate --json` has each rated entry as it is afterwards, under `rated`."""
+    """`rate --json` lists each rated entry with its new counts, under `rated`."""
     rated = [{"name": "kpt_002", "text": "Name the unit.", "helpful": 0, "harmful": 1}]
     assert rated == json.loads(run("rate", "kpt_002", "harmful", "--json").out)["rated"]
 
@@ -109,7 +111,7 @@ def test_a_long_text_is_cut_when_a_rating_is_shown(here: Project, run: Run) -> N
         (["merge", "KPT_001", "kpt_2"], "recorded as event 8: kpt_002 merged into kpt_001"),
     ],
 )
-def test_other_verbs_understand_a_name_as_well(run: Run, words: list[str], says: str) -> None:
+def test_other_verbs_accept_a_name_in_another_case(run: Run, words: list[str], says: str) -> None:
     """A verb about an entry takes its name in another case or without its zeros."""
     answer = run(*words)
     assert (0, says) == (answer.code, answer.out[: len(says)]), answer
@@ -117,8 +119,8 @@ def test_other_verbs_understand_a_name_as_well(run: Run, words: list[str], says:
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("words", [["log", "KPT_2"], ["bisect", "KPT_2.helpful > 9"]])
-def test_a_verb_that_does_not_understand_a_name_asks_for_the_right_one(run: Run, words: list[str]) -> None:
-    """`log` and `bisect` answer with the name that was meant."""
+def test_log_and_bisect_suggest_the_exact_name(run: Run, words: list[str]) -> None:
+    """`log` and `bisect` refuse a name in another case and suggest the exact one."""
     assert (1, "tallybook: KPT_2: no entry ever had this name; did you mean kpt_002?\n") == run(*words)[::2]
 
 
@@ -139,7 +141,7 @@ def test_retire_takes_several_names(here: Project, run: Run) -> None:
 
 
 def test_one_bad_name_among_several_changes_nothing(here: Project, run: Run) -> None:
-    """Where one of several names is refused, none is retired."""
+    """If one of several names is refused, none is retired."""
     answer = run("retire", "kpt_001", "kpt_404")
     assert (1, "tallybook: kpt_404: no entry ever had this name") == (answer.code, answer.err.partition(";")[0])
     assert ["kpt_001", "kpt_002", "kpt_003"] == names(here)
@@ -167,7 +169,7 @@ def test_two_entries_with_one_text_are_not_both_restored(here: Project, run: Run
         ["--json", "show", "--project", "{}"],
     ],
 )
-def test_the_project_and_json_are_taken_anywhere(
+def test_the_project_and_json_options_are_accepted_anywhere(
     here: Project, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
 ) -> None:
     """`--project` and `--json` mean the same before and after the verb; the last project counts."""
@@ -177,8 +179,8 @@ def test_the_project_and_json_are_taken_anywhere(
 
 
 @pytest.mark.parametrize("verb", ["add", "rate", "log", "score", "reflect", "init", "retire", "metrics"])
-def test_every_verb_takes_a_project_after_it(run: Run, verb: str) -> None:
-    """A project that is not there is named, whichever verb comes before it."""
+def test_every_verb_accepts_a_project_after_it(run: Run, verb: str) -> None:
+    """The error names a project that does not exist, whichever verb it follows."""
     words = {"add": ["x"], "rate": ["a", "helpful"], "retire": ["a"]}.get(verb, [])
     assert (2, "", "tallybook: --project /nowhere: is not a folder\n") == run(verb, *words, "--project", "/nowhere")
 
@@ -195,8 +197,8 @@ def test_every_verb_takes_a_project_after_it(run: Run, verb: str) -> None:
         ("retir", "did you mean retire"),
     ],
 )
-def test_a_word_that_is_no_verb_is_answered_with_the_right_one(run: Run, word: str, right: str) -> None:
-    """What is not a verb exits 2 with the verb that does it, and never names `redact`."""
+def test_an_unknown_verb_is_answered_with_the_right_one(run: Run, word: str, right: str) -> None:
+    """An unknown verb exits 2 with the verb that does it, and never names `redact`."""
     answer = run(word, "kpt_001")
     assert (2, "", True, False) == (answer.code, answer.out, right in answer.err, "redact" in answer.err), answer.err
 
@@ -215,7 +217,7 @@ def test_a_word_that_is_no_verb_is_answered_with_the_right_one(run: Run, word: s
     ],
 )
 def test_a_wrong_option_is_answered_with_the_nearest_one(run: Run, words: list[str], says: str) -> None:
-    """A command line that is wrong exits 2 with what is wrong and what to do about it."""
+    """A wrong command line exits 2 with what is wrong and what to do about it."""
     assert (2, "", f"tallybook: {says}\n") == run(*words)
 
 
@@ -247,7 +249,7 @@ def test_a_hook_of_an_unknown_agent_names_the_known_ones(project: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_a_hook_takes_the_project_anywhere_on_the_line(
+def test_a_hook_accepts_the_project_anywhere(
     here: Project, tmp_path_factory: pytest.TempPathFactory, words: list[str]
 ) -> None:
     """`--project` before or after `hook` names the project, whatever folder the payload names."""
@@ -277,7 +279,7 @@ def test_add_reads_standard_input(here: Project, run: Run) -> None:
 
 
 def test_reword_reads_its_text_from_standard_input(here: Project, run: Run) -> None:
-    """`-` means the same as for `add`, so that it never becomes the text of an entry."""
+    """`-` means the same as for `add`, so it never becomes the text of an entry."""
     assert 0 == run("reword", "kpt_001", "-", stdin="Quote “ids”\nalways.\n".encode()).code
     assert "Quote “ids”\nalways." == commands.show(here)["key_points"][0]["text"]
 
@@ -291,9 +293,9 @@ def test_reword_reads_its_text_from_standard_input(here: Project, run: Run) -> N
         (["add", "-"], b"Quote ids.\n\x04", "the text of the entry"),
     ],
 )
-def test_a_command_on_a_terminal_says_what_it_waits_for(
+def test_a_command_that_reads_a_terminal_asks_for_input(
     project: Path, words: list[str], keys: bytes, waits: str
 ) -> None:
-    """A command that reads a terminal says on the error output what it expects, and how to end it."""
+    """A command that reads a terminal prints on standard error what it expects, and how to end the input."""
     code, out, err = on_terminal(words, project, keys)
     assert (0, f"note: type or paste {waits}, then press Ctrl-D") == (code, err.splitlines()[0]), (out, err)

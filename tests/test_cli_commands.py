@@ -23,15 +23,15 @@ HUMAN = {"rater": "human", "session": "s1"}
 
 @pytest.fixture
 def here(project: Path) -> Project:
-    """Return a project with an entry that was pruned at event 7, and one that stands."""
+    """Return a project with an entry that was pruned at event 7, and an active one."""
     place = Project(project)
     commands.record(place, extraction(new=["bad advice", "good advice"]), HUMAN)
     commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), HUMAN)
     return place
 
 
-def test_import_counts_what_it_took(here: Project) -> None:
-    """What became an entry, what did not, and what was odd are told apart; the same file again is named so."""
+def test_import_counts_entries_skips_and_oddities(here: Project) -> None:
+    """Imported entries, skipped ones and oddities are counted apart; a second import of the same file reports that."""
     data = json.dumps(book("new", "good advice", 7, {"text": "x", "extra": 1})).encode()
     done = commands.import_file(here, data, "old.json")
     assert (2, 2, False) == (done.imported, done.skipped, done.repeated)
@@ -41,15 +41,15 @@ def test_import_counts_what_it_took(here: Project) -> None:
 
 
 def test_a_first_import_takes_the_file_as_it_is(project: Path) -> None:
-    """The first import brings the file's own names, counts, version and date."""
+    """The first import keeps the file's own names, counts, version and date."""
     place = Project(project)
     doc = book(point("kpt_007", "a", 2, 5), version="0.9", last_updated="2025-01-02", owner="me")
     commands.import_file(place, json.dumps(doc).encode(), "old.json")
     assert doc == commands.show(place)
 
 
-def test_rate_knows_whom_it_may_rate(here: Project) -> None:
-    """An entry that stands or stood can be rated, one that never was is an error, and it changes nothing."""
+def test_rate_accepts_present_and_former_entries(here: Project) -> None:
+    """An active or a former entry can be rated; an unknown one is an error, and nothing changes."""
     assert [] == list(commands.rate(here, "kpt_002", "helpful", HUMAN).ignored)
     assert ["kpt_001"] == [one.name for one in commands.rate(here, "kpt_001", "helpful", HUMAN).ignored]
     before = commands.verify(here).events
@@ -59,14 +59,14 @@ def test_rate_knows_whom_it_may_rate(here: Project) -> None:
 
 
 @pytest.mark.parametrize("rating", ["", "Helpfull", "+1", "helpful "])
-def test_rate_takes_three_ratings(here: Project, rating: str) -> None:
-    """A person's slip is refused, where a reflector's would be kept and ignored."""
+def test_rate_accepts_three_ratings(here: Project, rating: str) -> None:
+    """A misspelt rating by a person is refused, not recorded and ignored like a reflector's."""
     with pytest.raises(BadInputError):
         commands.rate(here, "kpt_002", rating, HUMAN)
 
 
-def test_a_change_by_hand_can_be_rated_at_once(here: Project) -> None:
-    """An entry that stands in playbook.json, and in no event yet, is shown and can be rated."""
+def test_an_entry_of_a_manual_edit_can_be_rated_at_once(here: Project) -> None:
+    """An entry that is in playbook.json, but in no event yet, is shown and can be rated."""
     doc = json.loads(here.playbook.read_bytes())
     here.playbook.write_text(json.dumps(doc | {"key_points": [*doc["key_points"], point("mine", "by hand")]}))
     assert point("mine", "by hand") == commands.show(here)["key_points"][-1]
@@ -74,30 +74,30 @@ def test_a_change_by_hand_can_be_rated_at_once(here: Project) -> None:
     assert point("mine", "by hand", 1) == commands.show(here)["key_points"][-1]
 
 
-def test_show_travels_in_time(here: Project) -> None:
-    """A moment shows the playbook behind the last whole batch up to it."""
+def test_show_takes_a_moment(here: Project) -> None:
+    """`show` at a moment shows the playbook after the last whole batch up to it."""
     texts = {seq: [kp["text"] for kp in commands.show(here, str(seq))["key_points"]] for seq in (0, 1, 3, 4, 7, 8)}
     both, one = ["bad advice", "good advice"], ["good advice"]
     assert {0: [], 1: [], 3: [], 4: both, 7: both, 8: one} == texts
 
 
-def test_why_travels_in_time(here: Project) -> None:
-    """A story told at a moment knows nothing of what came later."""
+def test_why_takes_a_moment(here: Project) -> None:
+    """A story as of a moment leaves out all later events."""
     assert ["unknown", "kept", "pruned"] == [
         commands.why(here, "kpt_001", when)[0]["status"] for when in ("1", "7", None)
     ]
 
 
-def test_replay_bytes_are_those_of_the_file(here: Project) -> None:
-    """A replay gives the very bytes of playbook.json, and at a moment those that it had then."""
+def test_replay_returns_the_bytes_of_the_file(here: Project) -> None:
+    """A replay gives the exact bytes of playbook.json, and at a moment those that it had then."""
     now = here.playbook.read_bytes()
     commands.add(here, "later", HUMAN)
     assert now == playbook_bytes(commands.playbook(here, "8").state)
     assert here.playbook.read_bytes() == commands.replay_bytes(here)
 
 
-def test_a_replay_goes_to_any_file_but_the_projects_own(here: Project, tmp_path: Path) -> None:
-    """An earlier moment is never written over playbook.json, whatever the path that names it."""
+def test_a_replay_of_the_past_never_replaces_the_playbook(here: Project, tmp_path: Path) -> None:
+    """An earlier moment is never written over playbook.json, whatever path names it."""
     before = here.playbook.read_bytes()
     (tmp_path / "link.json").symlink_to(here.playbook)
     for way in (here.playbook, here.claude / ".." / ".claude" / "playbook.json", tmp_path / "link.json"):
@@ -118,8 +118,8 @@ def test_a_replay_goes_to_any_file_but_the_projects_own(here: Project, tmp_path:
         (lambda good: good.replace(b"\n", b"\r\n"), "is older than the ledger"),
     ],
 )
-def test_check_says_how_the_file_differs(here: Project, spoil: Any, says: str) -> None:
-    """A file that is not the replay is missing, unreadable, changed or stale, and the check tells which."""
+def test_check_names_the_difference_of_the_file(here: Project, spoil: Any, says: str) -> None:
+    """The check reports a file that differs from the replay as missing, unreadable, changed or stale."""
     commands.check(here)
     spoiled = spoil(here.playbook.read_bytes())
     here.playbook.unlink()
@@ -131,8 +131,8 @@ def test_check_says_how_the_file_differs(here: Project, spoil: Any, says: str) -
     commands.check(here)
 
 
-def test_log_of_a_name_is_its_own(here: Project) -> None:
-    """With a name, `log` gives what concerns that entry, with who said it."""
+def test_log_of_a_name_lists_its_events(here: Project) -> None:
+    """With a name, `log` lists the events of that entry, with who recorded each."""
     rows = list(commands.list_events(here, "kpt_001"))
     assert ["point.added", *["point.rated"] * 3] == [row["kind"] for row in rows]
     assert all(HUMAN == row["by"] for row in rows)
@@ -140,7 +140,7 @@ def test_log_of_a_name_is_its_own(here: Project) -> None:
         list(commands.list_events(here, "kpt_404"))
 
 
-def test_verify_tells_how_far_it_is(here: Project) -> None:
+def test_verify_reports_its_progress(here: Project) -> None:
     """Progress counts up to the size of the file."""
     told: list[tuple[int, int]] = []
     commands.verify(here, lambda done, size: told.append((done, size)))
@@ -150,7 +150,7 @@ def test_verify_tells_how_far_it_is(here: Project) -> None:
 
 
 def test_several_entries_are_rated_at_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One batch, each name once, with the reason noted at each and the session as who says so."""
+    """Several entries are one batch, each name once, with the reason in each event and the session as its rater."""
     for text in ("Use type hints", "Name things well"):
         run(["add", text])
     words = ["kpt_001", "kpt_002", "kpt_001", "harmful", "--reason", "both broke the build", "--session", "s1"]
@@ -180,7 +180,7 @@ def test_several_entries_are_rated_at_once(project: Path, capsys: pytest.Capture
 def test_one_bad_name_or_reason_rates_nothing(
     project: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, what: str
 ) -> None:
-    """All of it or nothing, and one line that says why."""
+    """If one name or reason is invalid, nothing is recorded, and one line gives the reason."""
     run(["add", "Use type hints"])
     before = Project(project).ledger.joinpath("events.jsonl").read_bytes()
     assert code == run(["rate", *words])

@@ -42,7 +42,7 @@ def test_a_help_text_is_a_short_verb_phrase(text: str) -> None:
 
 @pytest.mark.parametrize("name", VERBS)
 def test_the_help_of_a_verb_begins_with_its_summary(name: str) -> None:
-    """The table of verbs and the docstring of a command say the same."""
+    """The summary in the table of verbs is the first line of the command's docstring."""
     command = tallybook.get_command(click.Context(tallybook), name)
     assert command is not None
     assert f"{VERBS[name].summary}." == (command.help or "").partition("\n")[0]
@@ -63,7 +63,7 @@ def test_the_help_screen_has_every_verb_in_its_group(run: Run) -> None:
 
 
 def test_the_help_screen_imports_no_verb() -> None:
-    """The screen is made from the table of verbs alone."""
+    """The screen is built from the table of verbs alone."""
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "tallybook.projections.surfaces.cli.main" in loaded

@@ -1,4 +1,4 @@
-"""The command: the stable shapes of its JSON answers, its exit codes, and help that shows an example."""
+"""The command's JSON answers have stable shapes, its exit codes are right, and every help shows an example."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()
 
 @pytest.fixture
 def ask(run: Run) -> Callable[..., Any]:
-    """Return what asks for a JSON answer, which must be one line of standard output and nothing else."""
+    """Return a function that runs a command and returns its JSON answer, which must be all of standard output."""
 
     def ask_(*arguments: str, stdin: bytes = b"", code: int = 0) -> Any:
         answer = run(*arguments, "--json", stdin=stdin)
@@ -55,8 +55,8 @@ def here(project: Path) -> Project:
 # The stable shapes
 
 
-def test_add_and_rate_answer_what_they_recorded(project: Path, ask: Callable[..., Any]) -> None:
-    """`add` and `rate` tell the range of their events, and the names that came or went."""
+def test_add_and_rate_answer_with_what_they_recorded(project: Path, ask: Callable[..., Any]) -> None:
+    """`add` and `rate` return the range of their events, and the names that were added or removed."""
     del project
     answer = ask("add", "use types")
     assert RECORDED == list(answer)
@@ -68,8 +68,8 @@ def test_add_and_rate_answer_what_they_recorded(project: Path, ask: Callable[...
 
 
 @pytest.mark.usefixtures("here")
-def test_record_answers_what_it_pruned_and_ignored(ask: Callable[..., Any]) -> None:
-    """`record` names what its update pruned, and each part that counted nothing with its reason."""
+def test_record_answers_with_what_it_pruned_and_ignored(ask: Callable[..., Any]) -> None:
+    """`record` names the entries that its update pruned, and each ignored part with the reason."""
     brought = json.loads(THRICE_HARMFUL) | {"new_key_points": ["new", ""]}
     answer = ask("record", "-", stdin=json.dumps(brought).encode())
     assert (["kpt_002"], ["kpt_001"], False) == (answer["added"], answer["pruned"], answer["spooled"])
@@ -93,8 +93,8 @@ def test_record_names_each_unknown_key_as_ignored(ask: Callable[..., Any]) -> No
 
 
 @pytest.mark.usefixtures("here")
-def test_a_second_delivery_answers_no_events(ask: Callable[..., Any]) -> None:
-    """What came under the same key before is not recorded again, and the answer has no sequence numbers."""
+def test_a_second_delivery_answers_with_no_events(ask: Callable[..., Any]) -> None:
+    """A second delivery under one key is not recorded, and its answer has no event numbers."""
     first = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
     again = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
     assert (4, 5) == (first["seq_from"], first["seq_to"])
@@ -102,8 +102,8 @@ def test_a_second_delivery_answers_no_events(ask: Callable[..., Any]) -> None:
     assert 1 == ask("show")["key_points"][0]["helpful"]
 
 
-def test_import_answers_how_many(project: Path, ask: Callable[..., Any], tmp_path: Path) -> None:
-    """`import` counts what became an entry and what did not, and names what was odd; a second time adds nothing."""
+def test_import_answers_with_counts(project: Path, ask: Callable[..., Any], tmp_path: Path) -> None:
+    """`import` counts imported and skipped entries and names oddities; a second import adds nothing."""
     del project
     file = tmp_path / "old.json"
     file.write_text(json.dumps(book("bare", {"text": "scored", "score": -2}, 7, point("kpt_009", "full", 1, 2))))
@@ -116,7 +116,7 @@ def test_import_answers_how_many(project: Path, ask: Callable[..., Any], tmp_pat
     assert ["bare", "scored", "full"] == [kp["text"] for kp in ask("show")["key_points"]]
 
 
-def test_show_answers_the_playbook_of_the_specification(here: Project, ask: Callable[..., Any]) -> None:
+def test_show_answers_with_the_playbook_of_the_specification(here: Project, ask: Callable[..., Any]) -> None:
     """`show` gives version, last_updated and entries of exactly four keys, and not the ledger's stamp."""
     answer = ask("show")
     assert ["version", "last_updated", "key_points"] == list(answer)
@@ -126,8 +126,8 @@ def test_show_answers_the_playbook_of_the_specification(here: Project, ask: Call
 
 
 @pytest.mark.usefixtures("here")
-def test_why_answers_the_whole_story(ask: Callable[..., Any]) -> None:
-    """`why` tells where an entry came from, every rating with its counts, what decided its end, and what came late."""
+def test_why_answers_with_the_whole_story(ask: Callable[..., Any]) -> None:
+    """`why` gives an entry's origin, each rating with its counts, the decision that ended it, and late events."""
     ask("record", "--session", "s1", stdin=THRICE_HARMFUL)
     ask("rate", "kpt_001", "helpful")
     story = ask("why", "kpt_001")
@@ -147,16 +147,16 @@ def test_why_answers_the_whole_story(ask: Callable[..., Any]) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_why_of_a_name_that_never_was(ask: Callable[..., Any]) -> None:
-    """The story of an unknown name is empty, has the same shape, and the exit code says no."""
+def test_why_of_an_unknown_name_is_empty(ask: Callable[..., Any]) -> None:
+    """The story of an unknown name is empty, has the same shape, and exits with 1."""
     story = ask("why", "kpt_404", code=1)
     assert [*STORY, *BESIDE] == list(story)
     assert ["kpt_404", None, "unknown", 0, 0, None, None, [], []] == [story[field] for field in STORY]
 
 
 @pytest.mark.usefixtures("here")
-def test_log_answers_json_lines(run: Run) -> None:
-    """`log` gives one event a line, oldest first, and with a name only what concerns that entry."""
+def test_log_answers_with_json_lines(run: Run) -> None:
+    """`log` gives one event a line, oldest first, and with a name only the events of that entry."""
     run("rate", "kpt_001", "helpful")
     rows = [json.loads(line) for line in run("log", "--json").out.splitlines()]
     assert [1, 2, 3, 4, 5] == [row["seq"] for row in rows]
@@ -166,8 +166,8 @@ def test_log_answers_json_lines(run: Run) -> None:
     assert [2, 4] == named
 
 
-def test_verify_answers_the_head(here: Project, ask: Callable[..., Any]) -> None:
-    """`verify` tells how many events stand, the head they end at, and that nothing is wrong."""
+def test_verify_answers_with_the_head(here: Project, ask: Callable[..., Any]) -> None:
+    """`verify` gives the number of events, the head, and an empty list of problems."""
     answer = ask("verify")
     assert ["ok", "events", "head", "problems", "unknown_kinds", "redacted", "drift"] == list(answer)
     stamp = json.loads(here.playbook.read_bytes())["ledger"]
@@ -186,13 +186,13 @@ def test_verify_answers_the_head(here: Project, ask: Callable[..., Any]) -> None
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("arguments", [["show"], ["log"], ["verify"], ["replay", "--check"]], ids=" ".join)
 def test_an_empty_project_is_no_error(project: Path, run: Run, arguments: list[str]) -> None:
-    """Where there is no ledger yet, reading answers that nothing is there, and makes nothing."""
+    """Without a ledger, reading verbs answer that nothing is there, and create nothing."""
     assert (0, "") == (run(*arguments).code, run(*arguments).err)
     assert [] == list((project / ".claude").iterdir())
 
 
-def test_check_says_whether_the_file_is_the_replay(here: Project, run: Run) -> None:
-    """`replay --check` ends with 0 where playbook.json is what the ledger says, else with 1, and writes nothing."""
+def test_check_answers_whether_the_file_is_the_replay(here: Project, run: Run) -> None:
+    """`replay --check` exits with 0 if playbook.json equals the replay, else with 1, and writes nothing."""
     assert 0 == run("replay", "--check").code
     good = here.playbook.read_bytes()
     for drifted in (b"", good.replace(b"use types", b"use tabs"), good + b"\n", None):
@@ -204,7 +204,7 @@ def test_check_says_whether_the_file_is_the_replay(here: Project, run: Run) -> N
         assert drifted == (here.playbook.read_bytes() if here.playbook.exists() else None)
 
 
-def test_replay_writes_where_it_is_told(here: Project, run: Run, tmp_path: Path) -> None:
+def test_replay_writes_to_the_given_output(here: Project, run: Run, tmp_path: Path) -> None:
     """`replay` rebuilds playbook.json, or with `--output` a file or standard output, now or at a moment."""
     good = here.playbook.read_bytes()
     here.playbook.unlink()
@@ -225,7 +225,7 @@ def test_replay_writes_where_it_is_told(here: Project, run: Run, tmp_path: Path)
 
 @pytest.mark.parametrize("verb", verbs())
 def test_help_shows_an_example(run: Run, verb: str) -> None:
-    """The help of every verb says what it does and shows a command that uses it."""
+    """The help of every verb describes it and shows an example."""
     answer = run(verb, "--help")
     assert (0, "") == (answer.code, answer.err)
     assert f"tallybook {verb}" in answer.out.partition("Example: ")[2].replace("\n  ", " ")
@@ -249,7 +249,7 @@ def real(project: Path, *arguments: str, stdin: str = "", **environment: str) ->
 
 
 def test_a_day_with_the_real_command(project: Path, tmp_path: Path) -> None:
-    """Import, add, rate, record, replay, show, why, log and verify work one after the other, each in its process."""
+    """Import, add, rate, record, replay, show, why, log and verify work in turn, each in its own process."""
     (tmp_path / "old.json").write_text(json.dumps(book("learned long ago")), encoding="utf-8")
     steps = [
         (["import", str(tmp_path / "old.json")], "1 entry imported"),
@@ -272,7 +272,7 @@ def test_a_day_with_the_real_command(project: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
 @pytest.mark.parametrize("arguments", [["show"], ["show", "--json"], ["why", "kpt_001", "--json"], ["log"]])
 def test_a_terminal_of_another_encoding_is_answered(project: Path, encoding: str, arguments: list[str]) -> None:
-    """Whatever the encoding of standard output, an answer about a text that it lacks is an answer."""
+    """An answer is printed whatever the encoding of standard output, even one that lacks its characters."""
     commands.add(Project(project), "Größe prüfen 🎉", {"rater": "human"})
     answer = real(project, *arguments, PYTHONIOENCODING=encoding)
     assert (0, "") == (answer.code, answer.err)
@@ -280,8 +280,8 @@ def test_a_terminal_of_another_encoding_is_answered(project: Path, encoding: str
 
 
 @pytest.mark.parametrize("words", [["log", "--json"], ["show"]], ids=" ".join)
-def test_a_reader_that_has_had_enough_is_no_error(here: Project, words: list[str]) -> None:
-    """Where the reader of a pipe goes away, the command ends in silence, whoever prints."""
+def test_a_reader_that_closes_the_pipe_is_no_error(here: Project, words: list[str]) -> None:
+    """If the reader of a pipe closes it, the command ends in silence, whatever it prints."""
     for _ in range(3):
         commands.add(here, "x" * 90_000, {"rater": "human"})
     command = [sys.executable, "-c", MAIN, "--project", str(here.root), *words]
@@ -304,8 +304,8 @@ def test_a_reader_that_has_had_enough_is_no_error(here: Project, words: list[str
         ("<&-", 2, "", "standard input: is empty"),
     ],
 )
-def test_a_stream_that_is_closed_is_an_empty_one(here: Project, closed: str, code: int, out: str, err: str) -> None:
-    """Without a standard output or error the command does its work; without an input there is nothing to record."""
+def test_a_closed_stream_counts_as_an_empty_one(here: Project, closed: str, code: int, out: str, err: str) -> None:
+    """Without standard output or error the command does its work; without an input there is nothing to record."""
     words = shlex.join([sys.executable, "-c", MAIN, "--project", str(here.root), "record"])
     shell = ["sh", "-c", f"{words} {closed}"]
     done = subprocess.run(shell, input=THRICE_HARMFUL, capture_output=True, check=False, cwd=ROOT)

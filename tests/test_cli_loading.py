@@ -1,4 +1,4 @@
-"""What a command loads: a process lives for as long as it takes to load its modules."""
+"""The modules that a command loads: a short process spends most of its time on loading them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OTHERS = (
 
 @pytest.fixture
 def here(project: Path) -> Project:
-    """Return a project whose ledger is long enough for a checkpoint, with a text that needs an escape in it."""
+    """Return a project whose ledger is long enough for a checkpoint, with a text that needs an escape."""
     made = Project(project)
     commands.add(made, 'Say "no" to quotes\nin ids', HUMAN)
     for number in range(30):
@@ -51,7 +51,7 @@ def here(project: Path) -> Project:
 
 
 def loaded(project: Project, *words: str, given: str = "") -> tuple[Any, set[str]]:
-    """Return the answer of a command in a process of its own, and which modules that had loaded in the end."""
+    """Return the answer of a command in its own process, and the modules that it had loaded at its end."""
     done = subprocess.run(
         [sys.executable, "-c", LOAD, "--project", str(project.root), *words],
         input=given.encode(),
@@ -62,16 +62,16 @@ def loaded(project: Project, *words: str, given: str = "") -> tuple[Any, set[str
     return json.loads(answer), set(modules.split())
 
 
-def test_showing_the_playbook_loads_nothing_that_writes(here: Project) -> None:
-    """`show --json` loads neither what writes nor what finds a moment."""
+def test_show_loads_nothing_that_writes(here: Project) -> None:
+    """`show --json` loads neither the modules that write nor those that resolve a moment."""
     assert (caches_of(here.ledger) / "playbook" / "latest").is_file()
     answer, modules = loaded(here, "show", "--json")
     assert 31 == len(answer["key_points"])
     assert set() == modules & {*INSTALLED, *SLOW, *WRITING, *OTHERS, "tallybook.projections.surfaces.history.moments"}
 
 
-def test_showing_a_moment_loads_what_finds_it(here: Project) -> None:
-    """Time travel folds lines that need an escape, and still loads no writer."""
+def test_show_of_a_moment_loads_no_writer(here: Project) -> None:
+    """Time travel folds events that need an escape without loading a writer."""
     answer, modules = loaded(here, "show", "--at", "10", "--json")
     assert 0 < len(answer["key_points"]) < 31
     assert set() == modules & {*INSTALLED, *SLOW, *WRITING, *OTHERS}
@@ -80,8 +80,8 @@ def test_showing_a_moment_loads_what_finds_it(here: Project) -> None:
 @pytest.mark.parametrize(
     "words", [("rate", "kpt_001", "helpful"), ("add", "one more"), ("record",), ("verify",)], ids=lambda words: words[0]
 )
-def test_writing_and_verifying_load_no_library_but_those_of_the_codec(here: Project, words: tuple[str, ...]) -> None:
-    """Agents and CI pay for nothing that explains, edits or redacts where nothing is to be explained."""
+def test_writing_and_verifying_load_only_the_libraries_of_the_codec(here: Project, words: tuple[str, ...]) -> None:
+    """`rate` and `verify` load no module that explains, edits or redacts."""
     answer, modules = loaded(here, *words, "--json", given=RATING)
     assert answer.get("ok", True)
     assert set() == modules & {*INSTALLED, *SLOW, *OTHERS}

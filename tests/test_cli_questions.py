@@ -36,23 +36,23 @@ def here(project: Path) -> Project:
     return place
 
 
-def asked(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """Return what the command prints, and see to its exit code."""
+def ask(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """Return what the command prints, and check its exit code."""
     capsys.readouterr()
     assert code == main.run(list(words))
     return capsys.readouterr().out
 
 
 def test_an_entry_is_found_by_words_of_its_text(here: Project) -> None:
-    """By name first, then by words that fit one entry alone, gone or not."""
+    """A name comes first, then words that fit one entry alone, active or not."""
     assert ["kpt_001", "kpt_002", "kpt_002"] == [
         commands.why(here, words)[0]["name"] for words in ("kpt_001", "clock", "MOCK the")
     ]
     assert ("unknown", "zebra") == tuple(commands.why(here, "zebra")[0][key] for key in ("status", "name"))
 
 
-def test_words_that_fit_several_find_none_of_them(here: Project) -> None:
-    """All that fit are kept for the answer; at a moment when one stood alone, that one is meant."""
+def test_words_that_fit_several_entries_select_none(here: Project) -> None:
+    """The error lists all that fit; at a moment when one was active alone, it is selected."""
     with pytest.raises(AmbiguousEntryError) as several:
         commands.why(here, "type hints")
     assert ["kpt_001", "kpt_003"] == [one["name"] for one in several.value.matches]
@@ -60,8 +60,8 @@ def test_words_that_fit_several_find_none_of_them(here: Project) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_why_lists_what_words_fit_and_ends_with_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """Name, status and text on standard output, and one line how to go on; quoted or not."""
+def test_why_lists_the_matches_of_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """Name, status and text go to standard output, and one line says how to go on; quoted or not."""
     for words in (["type hints"], ["type", "hints"]):
         assert 1 == main.run(["why", *words])
         printed = capsys.readouterr()
@@ -72,16 +72,16 @@ def test_why_lists_what_words_fit_and_ends_with_one(capsys: pytest.CaptureFixtur
 
 @pytest.mark.usefixtures("here")
 def test_why_answers_matches_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """Instead of a story there are the entries to choose from."""
-    answer = json.loads(asked(capsys, "why", "hints", "--json", code=1))
+    """The JSON answer has the entries to choose from instead of a story."""
+    answer = json.loads(ask(capsys, "why", "hints", "--json", code=1))
     assert ["matches"] == list(answer)
     assert [["name", "status", "text"]] * 2 == [list(one) for one in answer["matches"]]
 
 
 @pytest.mark.usefixtures("here")
-def test_why_tells_people_a_story_in_a_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where it came from, its ratings, its end with rule and counts, what decided, and its other name."""
-    story = asked(capsys, "why", "kpt_001")
+def test_why_prints_a_short_story(capsys: pytest.CaptureFixture[str]) -> None:
+    """The story has the origin, the ratings, the end with rule and counts, its cause, and the other name."""
+    story = ask(capsys, "why", "kpt_001")
     assert [True] * 5 == [
         words in " ".join(story.split())
         for words in (
@@ -93,112 +93,108 @@ def test_why_tells_people_a_story_in_a_few_lines(capsys: pytest.CaptureFixture[s
         )
     ]
     assert len(story.splitlines()) <= 15
-    assert asked(capsys, "why", "kpt_001", "--trail").startswith(story)
-    assert asked(capsys, "why", "kpt_001", "--chart").startswith(story)
-    assert "x left" in asked(capsys, "why", "kpt_001", "--chart")
+    assert ask(capsys, "why", "kpt_001", "--trail").startswith(story)
+    assert ask(capsys, "why", "kpt_001", "--chart").startswith(story)
+    assert "x left" in ask(capsys, "why", "kpt_001", "--chart")
 
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("option", ["--chart", "--trail"])
 def test_why_draws_nothing_in_json(capsys: pytest.CaptureFixture[str], option: str) -> None:
-    """The answer has every count; a drawing would spoil it."""
-    assert "" == asked(capsys, "why", "kpt_001", "--json", option, code=2)
+    """The JSON answer has every count and no chart."""
+    assert "" == ask(capsys, "why", "kpt_001", "--json", option, code=2)
     assert 1 == main.run(["why", "zebra", option])
 
 
 @pytest.mark.usefixtures("here")
-def test_blame_answers_each_entry_with_its_event(capsys: pytest.CaptureFixture[str]) -> None:
-    """The stable shape; at an earlier moment, of that moment; and a line for each entry for people."""
-    (row,) = json.loads(asked(capsys, "blame", "--json"))
+def test_blame_lists_each_entry_with_its_event(capsys: pytest.CaptureFixture[str]) -> None:
+    """The JSON has its stable shape, now and at a moment; people get one line for each entry."""
+    (row,) = json.loads(ask(capsys, "blame", "--json"))
     assert (["name", "text", "helpful", "harmful", "event"], EVENT) == (list(row), list(row["event"]))
     assert ("kpt_003", 9) == (row["name"], row["event"]["seq"])
-    earlier = json.loads(asked(capsys, "blame", "--json", "--at", "7"))
+    earlier = json.loads(ask(capsys, "blame", "--json", "--at", "7"))
     assert [("kpt_001", 2), ("kpt_002", 3)] == [(one["name"], one["event"]["seq"]) for one in earlier]
-    line = asked(capsys, "blame")
+    line = ask(capsys, "blame")
     assert line.startswith("kpt_003  +0 -0          9  ")
     assert line.endswith('  human  learned kpt_003 "use TYPE hints!"\n')
 
 
 @pytest.mark.usefixtures("here")
-def test_graveyard_answers_all_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
-    """The stable shape, newest last; at an earlier moment, of that moment; and why, for people."""
-    rows = json.loads(asked(capsys, "graveyard", "--json"))
+def test_graveyard_lists_all_removed_entries(capsys: pytest.CaptureFixture[str]) -> None:
+    """The JSON has its stable shape, newest last, now and at a moment; people are shown the reason."""
+    rows = json.loads(ask(capsys, "graveyard", "--json"))
     shape = ["name", "text", "helpful", "harmful", "status", "rule", "reason", "into", "event"]
     assert [shape] * 2 == [list(row) for row in rows]
     assert [("kpt_001", "pruned", None), ("kpt_002", "retired", "stale")] == [
         (row["name"], row["status"], row["reason"]) for row in rows
     ]
-    assert 1 == len(json.loads(asked(capsys, "graveyard", "--json", "--at", "8")))
-    told = " ".join(asked(capsys, "graveyard").split())
+    assert 1 == len(json.loads(ask(capsys, "graveyard", "--json", "--at", "8")))
+    told = " ".join(ask(capsys, "graveyard").split())
     assert "kpt_001 pruned +0 -3 event 8, " in told
     assert "by human, harmful >= 3 AND harmful > helpful Use type hints" in told
     assert "by human, stale Mock the clock" in told
 
 
-def test_a_hands_change_that_no_command_has_taken_in_is_told(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """As in `show`: who it brought and whom it took out, by a hand, without number or id, and the answer says so."""
+def test_a_manual_edit_that_is_not_recorded_is_included(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in `show`, the answer names added and removed entries as a manual edit, without number or id."""
     changed = json.loads(here.playbook.read_bytes())
     changed["key_points"] = [{"name": "kpt_009", "text": "by hand", "helpful": 2, "harmful": 0}]
     here.playbook.write_text(json.dumps(changed), encoding="utf-8")
-    (row,) = json.loads(asked(capsys, "blame", "--json"))
+    (row,) = json.loads(ask(capsys, "blame", "--json"))
     assert ("kpt_009", 2, EVENT) == (row["name"], row["helpful"], list(row["event"]))
     assert (None, None, {"rater": "human"}) == tuple(row["event"][key] for key in ("seq", "id", "by"))
-    grave = json.loads(asked(capsys, "graveyard", "--json"))[-1]
+    grave = json.loads(ask(capsys, "graveyard", "--json"))[-1]
     assert ("kpt_003", "retired", None) == (grave["name"], grave["status"], grave["event"]["seq"])
     assert 0 == main.run(["blame"])
     printed = capsys.readouterr()
     assert printed.out.startswith("kpt_009  +2 -0          -  ")
     told = f"this is {WITH_EDIT}"
     assert f"note: {told}\n" == printed.err
-    assert "kpt_003  retired  +0 -0  in playbook.json, " in asked(capsys, "graveyard")
-    assert "kpt_009" not in asked(capsys, "blame", "--at", "~0")
+    assert "kpt_003  retired  +0 -0  in playbook.json, " in ask(capsys, "graveyard")
+    assert "kpt_009" not in ask(capsys, "blame", "--at", "~0")
 
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("verb", ["blame", "graveyard"])
-def test_an_answer_about_the_past_says_which_moment_it_is_of(capsys: pytest.CaptureFixture[str], verb: str) -> None:
-    """Number, time and what was named, below the rows, or in the words that there are none; nothing of it for now."""
-    told = " ".join(asked(capsys, verb, "--at", "session:s1+").split())
+def test_an_answer_about_the_past_names_its_moment(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    """Event number, time and the given words follow the rows, or the words that there are none; not for now."""
+    told = " ".join(ask(capsys, verb, "--at", "session:s1+").split())
     assert told.endswith(" UTC, after session s1")
     assert " as of event 11, " in told
-    assert "was empty at the beginning, before any event" in " ".join(asked(capsys, verb, "--at", "0").split())
-    assert "as of" not in asked(capsys, verb)
+    assert "was empty at the beginning, before any event" in " ".join(ask(capsys, verb, "--at", "0").split())
+    assert "as of" not in ask(capsys, verb)
 
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("words", [["why", "kpt_003"], ["what-if"]], ids=" ".join)
-def test_what_a_when_came_to_is_a_note_beside_other_answers(
-    capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    """Number and what was named, where it was not a number that was typed."""
+def test_a_resolved_moment_is_a_note_with_other_answers(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    """A note gives the event number and the given words, unless a number was given."""
     for when, told in (("session:s1+", "note: session:s1+ is event 11, after session s1\n"), ("11", "")):
         assert 0 == main.run([*words, "--at", when])
         assert told == capsys.readouterr().err
 
 
 def test_needs_ratings_answers_the_widest_first(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """The stable shape, no more than asked for; a line for each entry for people."""
+    """The JSON has its stable shape, at most as many as requested; people get one line for each entry."""
     commands.add(here, "another", HUMAN)
     commands.rate(here, "kpt_003", "helpful", HUMAN)
-    rows = json.loads(asked(capsys, "needs-ratings", "--json"))
+    rows = json.loads(ask(capsys, "needs-ratings", "--json"))
     assert ["name", "text", "helpful", "harmful", "low", "high", "width"] == list(rows[0])
     assert ["kpt_004", "kpt_003"] == [row["name"] for row in rows]
-    assert 1 == len(json.loads(asked(capsys, "needs-ratings", "--limit", "1", "--json")))
-    assert "kpt_003  +1 -0      21 to 100 %  use TYPE hints!" == asked(capsys, "needs-ratings").splitlines()[1]
-    assert "" == asked(capsys, "needs-ratings", "--limit", "0", code=2)
+    assert 1 == len(json.loads(ask(capsys, "needs-ratings", "--limit", "1", "--json")))
+    assert "kpt_003  +1 -0      21 to 100 %  use TYPE hints!" == ask(capsys, "needs-ratings").splitlines()[1]
+    assert "" == ask(capsys, "needs-ratings", "--limit", "0", code=2)
 
 
 def notes(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return what the command prints beside its answer."""
+    """Return what the command prints on standard error."""
     capsys.readouterr()
     main.run(list(words))
     return capsys.readouterr().err
 
 
-def test_an_answer_says_what_a_hand_changed_that_is_not_in_it(
-    here: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A note names the manual edit of the entry that is asked about, and for a list the entries with manual edits."""
+def test_an_answer_names_manual_edits_that_it_leaves_out(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """A note names the manual edit of the requested entry, and for a list the entries with manual edits."""
     commands.add(here, "Keep functions short", HUMAN)
     quiet = [("why", "kpt_001"), ("why", "kpt_002"), ("graveyard",), ("blame",), ("what-if",)]
     assert [""] * 5 == [notes(capsys, *words) for words in quiet]
@@ -221,8 +217,8 @@ def test_an_answer_says_what_a_hand_changed_that_is_not_in_it(
     assert "manual edits" not in notes(capsys, "what-if", "--at", "3")
 
 
-def test_a_playbook_without_a_ledger_is_told_of_in_short(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where nothing was ever taken in, the first few entries are named."""
+def test_a_playbook_without_a_ledger_is_noted_in_short(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """If nothing was ever imported, the note names the first few entries."""
     points = [{"name": f"kpt_00{number}", "text": "x" * number, "helpful": 0, "harmful": 0} for number in range(1, 8)]
     Project(project).playbook.write_text(json.dumps({"version": "1.0", "key_points": points}), encoding="utf-8")
     assert "of kpt_001, kpt_002, kpt_003, kpt_004, kpt_005 and 2 more; " in notes(capsys, "what-if")
@@ -231,10 +227,8 @@ def test_a_playbook_without_a_ledger_is_told_of_in_short(project: Path, capsys: 
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("words", [("why", "kpt_001"), ("what-if",)])
-def test_a_moment_inside_a_batch_is_told_beside_the_answer(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
-) -> None:
-    """A batch counts as a whole, so the answer is of the event before it; not beside JSON, where programs read."""
+def test_a_moment_inside_a_batch_is_noted(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    """A batch counts as a whole, so the answer is of the event before it; the note is not printed with `--json`."""
     assert notes(capsys, *words, "--at", "6").startswith("note: as of event 4, 20")
     assert "(event 6 is inside a batch, which counts as a whole)\n" in notes(capsys, *words, "--at", "6")
     assert ["", ""] == [notes(capsys, *words, "--at", "4"), notes(capsys, *words, "--at", "6", "--json")]
@@ -249,14 +243,14 @@ def test_a_moment_inside_a_batch_is_told_beside_the_answer(
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_who_asks_why_of_a_score_is_told_who_answers(words: list[str], hint: str, run: Run) -> None:
-    """A component is no entry, and says so beside the answer; so does a composite."""
+def test_why_of_a_score_names_the_right_verb(words: list[str], hint: str, run: Run) -> None:
+    """`why` of a component or a composite answers that it is no entry, and names the verb for scores."""
     done = run("why", *words)
     assert (1, f"note: {hint}\n" if hint else "") == (done.code, done.err)
 
 
-def test_a_configuration_with_a_mistake_leaves_why_as_it_was(here: Project, run: Run) -> None:
-    """It is the scores' own matter."""
+def test_an_invalid_configuration_of_scores_does_not_affect_why(here: Project, run: Run) -> None:
+    """A mistake in the configuration of scores is not reported by `why`."""
     (here.root / ".claude/config").mkdir(exist_ok=True)
     (here.root / ".claude/config/scoring-config.yaml").write_text("scoring: 7\n", encoding="utf-8")
     assert (1, "") == ((done := run("why", "ac06")).code, done.err)

@@ -20,7 +20,7 @@ Told = dict[str, Any]
 
 
 def row(day: int, kind: str, helpful: int, harmful: int) -> dict[str, Any]:
-    """Return a step of a day of November, its number the event's."""
+    """Return a step on a day of November, with the event's number."""
     at = f"2026-11-{day:02}T12:00:00.000000Z"
     return {**LEARNED, "seq": day, "at": at, "kind": kind, "helpful": helpful, "harmful": harmful}
 
@@ -43,8 +43,8 @@ STORIES: dict[str, Told] = {
 }
 
 
-def drawn(told: Mapping[str, Any], width: int = 40, encoding: str = "utf-8") -> str:
-    """Return what is drawn of a story in a pipe of this width and encoding."""
+def draw(told: Mapping[str, Any], width: int = 40, encoding: str = "utf-8") -> str:
+    """Return the chart of a story in a pipe of this width and encoding."""
     return shown(lambda console: print_chart(console, told), width, encoding)
 
 
@@ -107,39 +107,39 @@ helpful up, harmful down, x left
 
 
 @pytest.mark.parametrize(("name", "encoding"), GOLDEN)
-def test_a_chart_reads_as_it_always_did(name: str, encoding: str) -> None:
-    """At 40 columns: over time, event by event where all fell in one moment, scaled where counts are many."""
-    assert GOLDEN[name, encoding] == drawn(STORIES[name], 40, encoding)
+def test_a_chart_keeps_its_look(name: str, encoding: str) -> None:
+    """At 40 columns a chart runs over time, event by event within one moment, and scaled for large counts."""
+    assert GOLDEN[name, encoding] == draw(STORIES[name], 40, encoding)
 
 
 def test_a_wider_terminal_gets_a_wider_chart() -> None:
-    """As far as the eye can follow."""
+    """A chart is wider on a wider terminal, up to its maximum."""
     (narrow, wide, widest) = (
-        len(line) for width in (40, 60, 200) for line in drawn(STORIES["back"], width).splitlines() if "┼" in line
+        len(line) for width in (40, 60, 200) for line in draw(STORIES["back"], width).splitlines() if "┼" in line
     )
     assert (39, 59, MAX_COLUMNS + len("0 ┼")) == (narrow, wide, widest)
 
 
-def test_an_entry_of_one_event_is_drawn() -> None:
-    """A line with nothing on it, from its beginning to its beginning."""
-    lines = drawn(KEPT | {"trail": [row(1, "point.added", 0, 0)]}).splitlines()
+def test_an_entry_of_one_event_has_a_flat_chart() -> None:
+    """The chart is an empty axis that starts and ends at the same moment."""
+    lines = draw(KEPT | {"trail": [row(1, "point.added", 0, 0)]}).splitlines()
     assert [f"0 ┼{'─' * 36}", "helpful up, harmful down"] == [lines[1], lines[3]]
 
 
 @pytest.mark.parametrize("trail", [[], [row(8, "point.noted", 0, 0)]])
-def test_an_entry_that_never_stood_has_no_chart(trail: list[dict[str, Any]]) -> None:
-    """There is one sentence instead."""
-    assert drawn(KEPT | {"trail": trail}, 80).startswith("There is nothing to draw")
+def test_an_unknown_entry_has_no_chart(trail: list[dict[str, Any]]) -> None:
+    """One sentence takes the chart's place."""
+    assert draw(KEPT | {"trail": trail}, 80).startswith("There is nothing to draw")
 
 
-def test_a_clock_that_ran_back_draws_nothing_backwards() -> None:
-    """What was recorded later stands further right, or at the same place."""
+def test_a_clock_that_ran_back_does_not_reverse_the_chart() -> None:
+    """A later event is drawn further to the right, or in the same column."""
     steps = [row(day, "point.rated", count, 0) for count, day in enumerate([1, 9, 3, 11], 1)]
-    top, *_ = [line for line in drawn(KEPT | {"trail": steps}).splitlines() if "┤" in line]
+    top, *_ = [line for line in draw(KEPT | {"trail": steps}).splitlines() if "┤" in line]
     assert "4 ┤                                   █" == top
 
 
-def test_good_and_bad_have_colours_where_there_are_any() -> None:
+def test_ratings_have_colours_on_a_terminal() -> None:
     """Helpful is green and harmful red on a terminal, and neither with NO_COLOR."""
     printed = []
     for no_color in (False, True):
@@ -160,8 +160,8 @@ KINDS = st.sampled_from(["point.rated", "point.edited", "playbook.updated", "poi
     st.sampled_from(["utf-8", "ascii"]),
 )
 def test_no_chart_breaks_its_frame(trail: list[dict[str, Any]], width: int, encoding: str) -> None:
-    """Whatever happened: at most so many rows, none wider than the terminal, and only what its encoding has."""
-    text = drawn(KEPT | {"trail": trail}, width, encoding)
+    """Every chart has at most so many rows, fits the terminal's width, and uses only its encoding."""
+    text = draw(KEPT | {"trail": trail}, width, encoding)
     bars = [line for line in text.splitlines() if any(mark in line for mark in "┤│┼|") or "+" in line]
     assert len(bars) <= 2 * ROWS + 1
     assert max(map(len, text.splitlines())) <= width

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="a process cannot sen
 
 
 def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
-    """Run a command that gets Ctrl-C when it loads a module: its exit code and its output."""
+    """Run a command that gets Ctrl-C when it loads a module; return its exit code and its output."""
     command = [sys.executable, "-c", WATCHED, module, *words]
     done = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
@@ -52,20 +52,20 @@ def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
     ],
 )
 @pytest.mark.usefixtures("project")
-def test_a_command_interrupted_while_it_is_loaded_says_so(module: str, words: list[str]) -> None:
-    """Whichever module is loaded, it is one line and exit code 130."""
+def test_a_command_interrupted_while_it_loads_reports_that(module: str, words: list[str]) -> None:
+    """Whichever module is being loaded, the command prints one line and exits with 130."""
     assert (130, "", "tallybook: interrupted\n") == interrupted_at(module, *words)
 
 
 @pytest.mark.usefixtures("project")
-def test_a_hook_interrupted_while_it_is_loaded_ends_with_0() -> None:
-    """A hook ends with 0 and says nothing, whatever ends it."""
+def test_a_hook_interrupted_while_it_loads_ends_with_0() -> None:
+    """An interrupted hook exits with 0 and prints nothing."""
     assert (0, "", "") == interrupted_at("tallybook.hook", "hook")
 
 
 @pytest.mark.usefixtures("project")
 def test_a_hook_interrupted_while_it_works_ends_with_0() -> None:
-    """So does one that has begun to handle its payload."""
+    """A hook that already handles its payload exits with 0 as well."""
     program = "import os\nfrom tallybook.projections.surfaces.hooks import handler\n"
     program += "handler.handle = lambda _: os.kill(os.getpid(), 2)\nhandler.main(['claude'])"
     command = [sys.executable, "-c", program]
@@ -73,8 +73,8 @@ def test_a_hook_interrupted_while_it_works_ends_with_0() -> None:
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
 
-def test_a_command_interrupted_after_it_recorded_says_so(project: Path) -> None:
-    """What is recorded then is not to be sent again."""
+def test_a_command_interrupted_after_it_recorded_reports_that(project: Path) -> None:
+    """The message says that the events are recorded and must not be sent again."""
     file = project / "legacy.json"
     file.write_text('{"key_points": ["Quote ids.", 5]}', encoding="utf-8")
     code, _, said = interrupted_at("tallybook.projections.surfaces.console.terminal", "import", str(file))

@@ -1,4 +1,4 @@
-"""An answer that cannot be written: what was recorded is no failure, what was only asked for is."""
+"""An answer that cannot be written: a verb that has recorded succeeds, a verb that only reads fails."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def run_full(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """Return what runs a command with an output that takes nothing: its exit code and standard error."""
+    """Return a function that runs a command with an output that takes nothing: its exit code and standard error."""
 
     def run(*arguments: str, stdin: str = "") -> tuple[int, str]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
@@ -79,7 +79,7 @@ def run_full(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
     return run
 
 
-def recorded(project: Project) -> int:
+def count_events(project: Project) -> int:
     """Return how many events the ledger holds."""
     with closing(open_log(project)) as log:
         return sum(len(batch.events) for batch in decode(log.read()))
@@ -87,17 +87,17 @@ def recorded(project: Project) -> int:
 
 @pytest.mark.parametrize("as_json", [["--json"], []], ids=["json", "text"])
 @pytest.mark.parametrize("verb", WRITING)
-def test_what_is_recorded_is_no_failure_though_the_answer_is_lost(
+def test_a_recorded_event_with_a_lost_answer_is_no_failure(
     here: Project, run_full: Callable[..., tuple[int, str]], verb: str, as_json: list[str]
 ) -> None:
-    """A verb that records ends with 0, and standard error says that it is not to be sent again."""
-    before = recorded(here)
+    """A verb that records exits with 0, and standard error warns not to send it again."""
+    before = count_events(here)
     code, said = run_full(*WRITING[verb], *as_json, stdin=INPUT.get(verb, ""))
     assert (0, NOTE) == (code, said.splitlines(keepends=True)[-1])
-    assert before < recorded(here)
+    assert before < count_events(here)
 
 
-def test_what_is_spooled_is_no_failure_though_the_answer_is_lost(
+def test_a_spooled_rating_with_a_lost_answer_is_no_failure(
     here: Project, run_full: Callable[..., tuple[int, str]]
 ) -> None:
     """A rating that waits for the lock counts once, and is reported as recorded."""
@@ -108,14 +108,14 @@ def test_what_is_spooled_is_no_failure_though_the_answer_is_lost(
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("words", "code"), [(WRITING["rate"], 0), (["rate", "kpt_009", "helpful"], 1), (["show"], 4)])
-def test_standard_error_that_takes_nothing_changes_no_exit_code(words: list[str], code: int) -> None:
-    """What is recorded ends with 0 although its note is lost as well, and what fails ends with its own code."""
+def test_a_full_standard_error_changes_no_exit_code(words: list[str], code: int) -> None:
+    """A verb that records exits with 0 although its note is lost as well; a failure keeps its exit code."""
     with FULL.open("wb") as full:
         command = [sys.executable, "-m", "tallybook", *words]
         assert code == subprocess.run(command, stdout=full, stderr=full, check=False).returncode
 
 
 @pytest.mark.usefixtures("here")
-def test_an_answer_alone_that_is_lost_is_a_failure(run_full: Callable[..., tuple[int, str]]) -> None:
-    """A verb that only asks has nothing to give but its answer: exit code 4."""
+def test_a_lost_answer_of_a_reading_verb_is_a_failure(run_full: Callable[..., tuple[int, str]]) -> None:
+    """A verb that only reads exits with 4 if its answer is lost."""
     assert (4, "tallybook: system: No space left on device\n") == run_full("show", "--json")

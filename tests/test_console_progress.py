@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of a long command: progress that is cleared before the answer, and a pager."""
+"""Long commands on a terminal: progress that is cleared before the answer, and a pager."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def on_terminal(project: Project, words: list[str], pager: str) -> str:
     ids=lambda words: words[0],
 )
 def test_a_long_read_shows_progress_and_clears_it(here: Project, words: list[str]) -> None:
-    """A command whose reading takes longer than the delay shows how far it is, and its answer is what it always is."""
+    """A command that reads for longer than the delay shows its progress, and its answer is the same."""
     words = [word.format(here.root) for word in words]
     code, out, terminal = with_errors_on_terminal(here, words)
     assert (0, True) == (code, "%" in terminal), terminal
@@ -115,22 +115,22 @@ def test_a_long_read_shows_progress_and_clears_it(here: Project, words: list[str
 
 @pytest.mark.parametrize("verb", ["verify", "log", "why"])
 def test_a_short_command_shows_no_progress(here: Project, verb: str) -> None:
-    """A command that ends before the delay writes nothing of it to the terminal."""
+    """A command that ends before the delay writes no progress to the terminal."""
     program = AT_ONCE.replace("0.0", "600.0")
     words = [verb, "kpt_001"] if verb == "why" else [verb]
     assert (0, "") == with_errors_on_terminal(here, words, program)[::2]
 
 
 @pytest.mark.usefixtures("here")
-def test_no_progress_is_shown_where_nobody_looks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the error output is no terminal, nothing is shown."""
+def test_no_progress_is_shown_without_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If standard error is not a terminal, no progress is shown."""
     monkeypatch.setattr("tallybook.projections.surfaces.console.output.DELAY_S", 0.0)
     assert (0, "") == run("log")[::2]
 
 
 @pytest.mark.usefixtures("here")
-def test_log_takes_the_last_events(run: Run) -> None:
-    """`log -n N` lists the last N of the events that are asked for, in their order."""
+def test_log_lists_the_last_events(run: Run) -> None:
+    """`log -n N` lists the last N of the requested events, in their order."""
 
     def seqs(*words: str) -> list[int]:
         return [json.loads(line)["seq"] for line in run("log", *words, "--json").out.splitlines()]
@@ -146,15 +146,15 @@ def test_log_takes_the_last_events(run: Run) -> None:
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("words", [["log", "-n"], ["log", "--limit"], ["needs-ratings", "--limit"]])
 @pytest.mark.parametrize("number", ["x", "0", "1.5", ""])
-def test_a_limit_that_is_no_number_says_what_is_allowed(run: Run, words: list[str], number: str) -> None:
-    """A limit that is not a whole number, or is too small, is refused with the numbers that are allowed."""
+def test_an_invalid_limit_is_refused_with_the_valid_range(run: Run, words: list[str], number: str) -> None:
+    """A limit that is not a whole number, or is too small, is refused with the allowed numbers."""
     done = run(*words, number)
     assert (2, "") == done[:2]
     assert f": {number!r} is not a whole number; use one of 1 or more; see `tallybook {words[0]} --help`" in done[2]
 
 
 def test_log_on_a_terminal_is_paged(here: Project, run: Run, tmp_path: Path) -> None:
-    """Where the output is a terminal, `log` goes through PAGER; `log --json` and other verbs do not."""
+    """If the output is a terminal, `log` goes through PAGER; `log --json` and other verbs do not."""
     page = tmp_path / "page"
     pager = f"tee {page}"
     shown = on_terminal(here, ["log"], pager)
@@ -165,13 +165,13 @@ def test_log_on_a_terminal_is_paged(here: Project, run: Run, tmp_path: Path) -> 
 
 
 def test_a_log_that_fits_on_the_screen_does_not_wait(here: Project, run: Run) -> None:
-    """Without PAGER, `log` shows a few lines and ends; nobody presses a key."""
+    """Without PAGER, `log` shows a few lines and ends without a key press."""
     shown = on_terminal(here, ["log", "-n", "3"], "")
     assert 3 == sum(line in shown for line in run("log", "-n", "3").out.splitlines())
 
 
-def test_damage_is_named_after_the_pager(here: Project, tmp_path: Path) -> None:
-    """What stands before damage is paged, and the error comes after it."""
+def test_damage_is_reported_after_the_pager(here: Project, tmp_path: Path) -> None:
+    """The events before the damage are paged, and the error is printed after them."""
     log = here.ledger / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b"Test first.", b"Test later."))
     page = tmp_path / "page"
@@ -180,8 +180,8 @@ def test_damage_is_named_after_the_pager(here: Project, tmp_path: Path) -> None:
     assert "tallybook: events.jsonl:" in shown.splitlines()[-1]
 
 
-def test_a_log_tells_how_far_a_read_is(project: Path) -> None:
-    """A read and a search report the bytes done, and their end, however they end; without a file there is nothing."""
+def test_a_log_reports_its_progress(project: Path) -> None:
+    """A read and a search report the bytes done, and their end, however they end; without a file, nothing."""
     place = Project(project)
     commands.add(place, "Quote ids.", HUMAN)
     log = JsonlLog(place.ledger)

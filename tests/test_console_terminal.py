@@ -1,4 +1,4 @@
-"""What people read: tables, stories and lines that hold at 40 columns, without colour and without UTF-8."""
+"""Output for people: tables, stories and lines that fit 40 columns, without colour and without UTF-8."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ POINTS: list[dict[str, Any]] = [
 GRAVE = {"status": "merged", "rule": None, "reason": "both say it", "into": "kpt_001", "event": BRIEF}
 
 
-def nothing(_: object) -> None:
-    """Let an answer be: the screen alone counts."""
+def ignore(_: object) -> None:
+    """Ignore an answer: only the screen counts."""
 
 
 CHANGES = [
@@ -55,7 +55,7 @@ SCREENS: dict[str, Callable[[Console], None]] = {
     "blame": lambda console: tables.print_blame(console, [POINTS[2] | {"event": BRIEF}]),
     "graveyard": lambda console: tables.print_graveyard(console, [POINTS[2] | GRAVE]),
     "needs ratings": lambda console: tables.print_needs_ratings(console, [POINTS[2] | {"low": 0.0456, "high": 0.6994}]),
-    "answer": lambda console: nothing(tables.print_rows(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
+    "answer": lambda console: ignore(tables.print_rows(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
     "log": lambda console: terminal.print_log_rows(console, [BRIEF]),
     "changes": lambda console: terminal.print_changes(console, "From 3", "to 9", CHANGES, "1 gone"),
     "problems": lambda console: terminal.print_problems(console, [{"line": 3, "seq": 3, "message": "was changed…"}]),
@@ -66,21 +66,21 @@ screens = pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
 @WIDTHS
 @pytest.mark.parametrize("name", ["playbook", "story", "changes", "chart", "graveyard", "answer"])
 def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
-    """Tables and stories wrap, at 40 columns too."""
+    """Tables and stories wrap, even at 40 columns."""
     assert max(map(cell_len, shown(SCREENS[name], width).splitlines())) <= width
 
 
 @WIDTHS
 @screens
 def test_a_pipe_gets_no_colour_codes(screen: Callable[[Console], None], width: int) -> None:
-    """Nothing that steers a terminal is printed where there is none."""
+    """No terminal control codes are printed to a pipe."""
     assert "\x1b" not in shown(screen, width)
 
 
 @WIDTHS
 @screens
 def test_a_terminal_without_utf_8_gets_ascii(screen: Callable[[Console], None], width: int) -> None:
-    """Boxes, bars and texts are shown with what the encoding has, and nothing fails."""
+    """Boxes, bars and texts use the characters of the encoding, and nothing fails."""
     text = shown(screen, width, "ascii")
     assert text.isascii()
     assert text.strip()
@@ -88,7 +88,7 @@ def test_a_terminal_without_utf_8_gets_ascii(screen: Callable[[Console], None], 
 
 @pytest.mark.parametrize("no_color", [True, False])
 @pytest.mark.parametrize("name", ["playbook", "story", "changes", "chart"])
-def test_a_terminal_gets_colour_unless_it_wants_none(name: str, no_color: bool) -> None:
+def test_a_terminal_gets_colour_unless_it_is_turned_off(name: str, no_color: bool) -> None:
     """Good and bad are green and red on a terminal, and plain with NO_COLOR."""
     stream = StringIO()
     SCREENS[name](Console(file=stream, width=80, force_terminal=True, color_system="standard", no_color=no_color))
@@ -110,27 +110,27 @@ def test_the_playbook_shows_every_entry_with_its_counts(width: int) -> None:
     [(5, 0, "#####"), (0, 5, "....."), (1000, 1, "####."), (1, 1000, "#...."), (1, 1, "##..."), (0, 0, "unrated")],
 )
 def test_a_bar_is_full_or_empty_only_if_all_ratings_agree(helpful: int, harmful: int, bar: str) -> None:
-    """A single dissenting rating is seen among a thousand."""
+    """A single dissenting rating is visible among a thousand."""
     point = {"name": "kpt_001", "text": "x", "helpful": helpful, "harmful": harmful}
     assert bar in shown(lambda console: terminal.print_playbook(console, [point], None), encoding="ascii").split()
 
 
-def test_an_empty_playbook_says_what_to_do_next() -> None:
-    """A person with nothing yet is told the two commands that change that."""
+def test_an_empty_playbook_names_the_next_commands() -> None:
+    """The answer to an empty playbook names the two commands that fill it."""
     text = words(shown(lambda console: terminal.print_playbook(console, [], None), 40))
     assert text.startswith("The playbook is empty.")
     assert "`tallybook add TEXT`" in text
     assert "`tallybook import FILE`" in text
 
 
-def test_an_empty_playbook_of_the_past_is_told_as_past() -> None:
-    """At an earlier moment there is nothing to be done."""
+def test_an_empty_playbook_of_the_past_names_no_command() -> None:
+    """At an earlier moment the answer names no command."""
     text = shown(lambda console: terminal.print_playbook(console, [], None, at="2025-01-01"))
     assert "The playbook was empty at 2025-01-01.\n" == text
 
 
 def test_a_playbook_of_the_past_names_its_moment() -> None:
-    """The moment is named as the person named it."""
+    """The answer names the moment as the person wrote it."""
     assert "as of 7" in shown(lambda console: terminal.print_playbook(console, POINTS, None, at=7))
 
 
@@ -149,16 +149,16 @@ def test_a_playbook_of_the_past_names_its_moment() -> None:
         ("日本語", "日本語"),
     ],
 )
-def test_a_text_is_shown_literally_and_does_no_harm(text: str, expected: str, width: int) -> None:
-    """Markup, emoji names, control characters and turned writing are shown, never obeyed."""
+def test_a_text_is_shown_literally(text: str, expected: str, width: int) -> None:
+    """Markup, emoji names, control characters and reversed text are shown, never interpreted."""
     point = {"name": "kpt_001", "text": text, "helpful": 0, "harmful": 0}
     assert expected in shown(lambda console: terminal.print_playbook(console, [point], None), width)
     assert expected in shown(lambda console: story_text.print_story(console, KEPT | {"text": text}, {}), width)
 
 
 @WIDTHS
-def test_the_log_is_one_line_per_event_and_never_cut(width: int) -> None:
-    """Long lines and line breaks in a name leave one line, so that grep finds the event."""
+def test_the_log_is_one_line_per_event(width: int) -> None:
+    """Long texts and line breaks in a name leave one uncut line, so that grep finds the event."""
     long = BRIEF | {"seq": 7, "summary": "a\nb " + "x" * 200}
     lines = shown(lambda console: terminal.print_log_rows(console, [BRIEF, long]), width).splitlines()
     assert '   812  2026-11-21 20:17 UTC  reflector  learned kpt_004 "Write tests…"' == lines[0]
@@ -167,15 +167,15 @@ def test_the_log_is_one_line_per_event_and_never_cut(width: int) -> None:
 
 @pytest.mark.parametrize("text", ["x " * 100, "日本語" * 40, "[b]a[/b] :smile:", "a\nb\u202ec\x1b[2J", "  ", ""])
 def test_a_line_has_the_same_characters_in_a_pipe_as_on_a_terminal(text: str) -> None:
-    """Where nothing can be coloured Rich is passed by, and nobody sees a difference."""
+    """Without colour Rich is not used, and the output is the same."""
     stream = StringIO()
     coloured = Console(file=stream, width=40, force_terminal=True, color_system="standard", markup=False, emoji=False)
     terminal.print_line(coloured, text, "dim")
     assert re.sub(r"\x1b\[\d+m", "", stream.getvalue()) == shown(lambda console: terminal.print_line(console, text), 40)
 
 
-def test_the_log_is_printed_as_it_comes() -> None:
-    """Each event stands on the screen before the next is read."""
+def test_the_log_is_printed_event_by_event() -> None:
+    """Each event is printed before the next is read."""
     stream = StringIO()
     seen = []
 
@@ -197,8 +197,8 @@ def test_the_log_is_printed_as_it_comes() -> None:
         ({"message": "[b] a\nb"}, "[b] a\\nb\n"),
     ],
 )
-def test_a_problem_is_one_line_that_says_where(problem: dict[str, Any], expected: str) -> None:
-    """The place comes first, as a person would look it up."""
+def test_a_problem_is_one_line_with_its_place(problem: dict[str, Any], expected: str) -> None:
+    """The place comes first, in the form in which a person would look it up."""
     assert expected == shown(lambda console: terminal.print_problems(console, [problem]))
 
 
@@ -215,7 +215,7 @@ def test_a_problem_is_one_line_that_says_where(problem: dict[str, Any], expected
     ],
 )
 def test_a_moment_reads_the_same_everywhere(value: object, expected: str) -> None:
-    """Times are shown to the minute with their zone; what is no time is shown as it is."""
+    """Times are shown to the minute with their zone; an invalid time is shown unchanged."""
     assert expected == output.format_time(value)
 
 
@@ -242,7 +242,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 )
 @pytest.mark.usefixtures("zone")
 def test_people_see_local_time_and_programs_utc(project: Path, run: Run, at: str, expected: str) -> None:
-    """A time is shown in the local zone with its offset, `--at` takes what was shown, and JSON has UTC."""
+    """People see the local zone with its offset, `--at` accepts what was shown, and JSON has UTC."""
     now = clock.to_unix_us(at)
     log = JsonlLog(Project(project).ledger, lambda: clock.moment(now))
     point = Draft("point.added", 1, {"name": "kpt_001"}, {"text": "Quote ids."})

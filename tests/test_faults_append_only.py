@@ -1,4 +1,4 @@
-"""A log that the system lets nobody cut, rename or overwrite (`chattr +a`): everything goes on by appending."""
+"""A log that can only be appended to (`chattr +a`): every command works by appending."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def protected(tmp_path: Path) -> Iterator[Callable[[Callable[[Path], Project]], Project]]:
-    """Return what makes a project and lets its log only be appended to."""
+    """Return a function that makes a project and protects its log against all but appends."""
     logs: list[Path] = []
 
     def make(scene: Callable[[Path], Project]) -> Project:
@@ -52,7 +52,7 @@ def protected(tmp_path: Path) -> Iterator[Callable[[Callable[[Path], Project]], 
 def test_every_command_works(
     protected: Callable[[Callable[[Path], Project]], Project], make: Callable[[Path], Project], words: tuple[str, ...]
 ) -> None:
-    """Appending, sealing, taking in what waits or what a hand changed, rendering and reading need nothing else."""
+    """Append, seal, import the spool and manual edits, render and read need nothing but appends."""
     project = protected(make)
     before, stood = (project.ledger / "events.jsonl").read_bytes(), facts(project)
     answer = here(project, *words)
@@ -66,10 +66,10 @@ def test_every_command_works(
         assert 0 == here(project, *check).code
 
 
-def test_what_a_failed_flush_may_have_lost_is_not_written_again(
+def test_bytes_of_a_failed_flush_are_not_written_again(
     protected: Callable[[Callable[[Path], Project]], Project],
 ) -> None:
-    """Writing in place is refused: one clear line, exit code 4 and an unchanged log, until it is allowed again."""
+    """While writing in place is refused, a writer prints one clear line, exits 4 and leaves the log unchanged."""
     if why_not():
         pytest.skip(why_not())
     project = protected(scenes.suspect)
@@ -87,8 +87,8 @@ def test_what_a_failed_flush_may_have_lost_is_not_written_again(
     assert 0 == here(project, "verify").code
 
 
-def test_damage_is_found_and_the_log_left_alone(protected: Callable[[Callable[[Path], Project]], Project]) -> None:
-    """Acknowledged bytes that were changed before the file was protected are named, salvaged around, and kept."""
+def test_damage_is_found_and_the_log_not_changed(protected: Callable[[Callable[[Path], Project]], Project]) -> None:
+    """Acknowledged bytes that changed before the protection are named and kept, and salvage skips them."""
 
     def damaged(root: Path) -> Project:
         project = scenes.begun(root)

@@ -1,4 +1,4 @@
-"""Projects from archives, which keep times and modes of files: what is planted in them as a cache is not believed."""
+"""Projects from archives, which keep times and modes of files: a cache planted in one is not believed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write_long(root: Path) -> Project:
 
 
 def plant_settings(project: Project) -> None:
-    """Plant settings that choose a paid rater, as the cache of these very files."""
+    """Plant settings that choose a paid rater, as a cache of these exact files."""
     paths = settings.files(project)
     values = settings.Settings(rater="claude", tokens_per_day=settings.MAX_TOKENS_PER_DAY)._asdict()
     files = [[path, *settings._stamp(path)] for path in paths]
@@ -59,7 +59,7 @@ def plant_settings(project: Project) -> None:
 
 
 def plant_checkpoint(project: Project) -> None:
-    """Plant the checkpoint of this very ledger, with another text and the digest of that."""
+    """Plant a checkpoint of this exact ledger, with another text and that text's digest."""
     shutil.copytree(caches_of(project.ledger), project.ledger / FORMER)
     latest = project.ledger / FORMER / "playbook" / "latest"
     data = latest.read_bytes()[32:].replace(TEXT.encode(), PLANTED.encode())
@@ -68,7 +68,7 @@ def plant_checkpoint(project: Project) -> None:
 
 
 def ship(project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a project into an archive, and unpack it in its place for a user who never had it."""
+    """Put a project into an archive, and unpack it in the same place for another user."""
     archive = folder / "shipped.tar"
     with tarfile.open(archive, "w") as packed:
         packed.add(project.root, "project")
@@ -81,13 +81,13 @@ def ship(project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def settle_times(project: Project) -> None:
-    """Give every file a time in whole seconds, which an archive keeps."""
+    """Give every file a time in whole seconds, as an archive does."""
     for path in project.root.rglob("*"):
         os.utime(path, (1_790_000_000, 1_790_000_000), follow_symlinks=False)
 
 
 def call_hook(project: Project, event: str) -> str:
-    """Return what a hook answers, in a process of its own as an agent starts it."""
+    """Return the answer of a hook in its own process, started as an agent does."""
     said = {"hook_event_name": event, "source": "startup", "session_id": "s1", "last_assistant_message": "[kpt_003]"}
     answer = run(project, Scene(begun, ("hook",), json.dumps(said), silent=True))
     assert (0, "") == (answer.code, answer.err)
@@ -96,7 +96,7 @@ def call_hook(project: Project, event: str) -> str:
 
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Project], None]], Project]:
-    """Return what makes a project, plants something in it and ships it."""
+    """Return a function that makes a project, plants something in it, and ships it."""
 
     def make(plant: Callable[[Project], None]) -> Project:
         project = write_long(tmp_path / "project")
@@ -110,7 +110,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callab
 
 
 def test_planted_settings_choose_no_rater(shipped: Callable[[Callable[[Project], None]], Project]) -> None:
-    """The project's own settings count, and they spend nothing."""
+    """Tallybook uses the project's own settings, which name no paid rater."""
     project = shipped(plant_settings)
     for event in EVENTS:
         call_hook(project, event)
@@ -120,7 +120,7 @@ def test_planted_settings_choose_no_rater(shipped: Callable[[Callable[[Project],
 
 
 def test_a_planted_checkpoint_is_not_shown(shipped: Callable[[Callable[[Project], None]], Project]) -> None:
-    """No command and no hook shows its text, before and after a command that renders."""
+    """No command and no hook shows its text, before or after a command that renders."""
     project = shipped(plant_checkpoint)
     told = call_hook(project, "SessionStart")
     assert (True, False) == (TEXT in told, PLANTED in told)
@@ -134,7 +134,7 @@ def test_a_planted_checkpoint_is_not_shown(shipped: Callable[[Callable[[Project]
 def test_a_planted_link_is_not_followed(
     shipped: Callable[[Callable[[Project], None]], Project], tmp_path: Path
 ) -> None:
-    """Nothing is written, changed or removed where it leads, by whatever reads or writes."""
+    """No reader or writer writes, changes or removes anything at the link's target."""
     precious = tmp_path / "precious"
     precious.mkdir()
     for name in ("held", "keys", "mine", "checkpoints.lock"):
@@ -152,7 +152,7 @@ def test_a_planted_link_is_not_followed(
 def test_a_cache_folder_in_a_project_is_not_used(
     shipped: Callable[[Callable[[Project], None]], Project], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the user's cache folder is in the project, as in a sandbox, all of it could have come with the archive."""
+    """A user's cache folder inside the project is not used, because an archive may have planted it."""
 
     def plant(project: Project) -> None:
         place = caches_of(project.ledger)
@@ -179,7 +179,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def start_hook(event: str, text: str = "") -> str:
-    """Return what a hook answers that gets its cache folder from the environment."""
+    """Return the answer of a hook that gets its cache folder from the environment."""
     said = {"hook_event_name": event, "source": "startup", "session_id": "s1", "last_assistant_message": text}
     words = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "hook"]
     done = subprocess.run(words, input=json.dumps(said), capture_output=True, text=True, check=True, cwd=ROOT)
@@ -187,7 +187,7 @@ def start_hook(event: str, text: str = "") -> str:
 
 
 def test_without_a_cache_folder_every_command_and_hook_works(closed: Project, tmp_path: Path) -> None:
-    """They answer as they do with one, and leave nothing in the folder."""
+    """Their answers are those with a cache folder, and they write nothing to the folder."""
     assert TEXT in start_hook("SessionStart")
     assert ["", "", ""] == [start_hook("SessionStart"), start_hook("UserPromptSubmit"), start_hook("Stop", "[kpt_003]")]
     assert "" == start_hook("Stop", "[kpt_003]")
@@ -200,15 +200,15 @@ def test_without_a_cache_folder_every_command_and_hook_works(closed: Project, tm
 
 
 def test_without_a_cache_folder_later_prompts_do_not_read_the_ledger(closed: Project) -> None:
-    """A mark in the ledger's folder says that the session has the playbook."""
+    """A marker in the ledger's folder records that the session has the playbook."""
     assert TEXT in start_hook("SessionStart")
     (closed.ledger / "events.jsonl").write_bytes(b"damaged")
     assert ["", ""] == [start_hook("UserPromptSubmit"), start_hook("PreToolUse")]
     assert not (closed.ledger / "hook-error").exists()
 
 
-def test_without_a_cache_folder_a_new_key_is_searched_for_and_not_folded(closed: Project) -> None:
-    """Batches that do not hold its bytes are not read, so a flaw in one of them is not noticed here."""
+def test_without_a_cache_folder_a_new_key_is_searched_for_by_bytes(closed: Project) -> None:
+    """Batches without the bytes of the key are not read, so damage in one of them is not noticed here."""
     log = closed.ledger / "events.jsonl"
     data = log.read_bytes()
     log.write_bytes(data.replace(b"Name things well", b"Name things w3ll", 1))

@@ -1,4 +1,4 @@
-"""A real command that is killed, or one call of which fails: nothing is lost, doubled, torn or believed."""
+"""A real command that is killed, or one of whose calls fails: nothing is lost, doubled or torn."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ LONG = (SCENES["redaction"], SCENES["keeping quotes"])
 
 @pytest.fixture(params=SCENES)
 def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Trial:
-    """Return a scene, played once undisturbed."""
+    """Return a scene that was played once without a fault."""
     if why_not():
         pytest.skip(why_not())
     return Trial(request.param, tmp_path)
 
 
-def test_a_command_that_ends_or_fails_at_a_call_leaves_all_whole(trial: Trial) -> None:
-    """What was acknowledged is there once, the rest whole or not at all; a failure is one clear line and exit 4."""
+def test_a_command_that_ends_or_fails_at_a_call_loses_nothing(trial: Trial) -> None:
+    """Acknowledged events are there once, others whole or absent; a failure is one clear line and exit code 4."""
     calls = trial.staged.calls
     changing = [call for call in calls if call.name in CHANGING]
     chosen = [*some(kills(changing), KILLS), *some(errors(changing), FAILURES)]
@@ -54,8 +54,8 @@ def test_a_command_that_ends_or_fails_at_a_call_leaves_all_whole(trial: Trial) -
     assert len(calls) < (1_000 if trial.scene in LONG else 400)
 
 
-def test_a_replay_that_recorded_an_edit_and_cannot_write_the_file_is_a_failure(tmp_path: Path) -> None:
-    """What was recorded is no excuse: `replay` was asked for the file, so exit 0 means that the file is written."""
+def test_a_replay_that_cannot_write_its_file_is_a_failure(tmp_path: Path) -> None:
+    """Although a manual edit is recorded, `replay` exits 0 only if the file is written."""
     if why_not():
         pytest.skip(why_not())
     trial = Trial("replay of a changed file", tmp_path)
@@ -67,8 +67,8 @@ def test_a_replay_that_recorded_an_edit_and_cannot_write_the_file_is_a_failure(t
     assert EXIT_NOT_WRITTEN in {outcome.answer.code for outcome in outcomes}
 
 
-def test_a_reflection_that_cannot_release_its_lock_says_what_is_recorded(tmp_path: Path) -> None:
-    """One session is printed as quoted before the error: the one line says that this much is recorded."""
+def test_a_reflection_that_cannot_release_its_lock_reports_what_is_recorded(tmp_path: Path) -> None:
+    """One session is printed as quoted before the one-line error, which lists the recorded rating."""
     if why_not():
         pytest.skip(why_not())
     trial = Trial("keeping quotes", tmp_path)
@@ -78,8 +78,8 @@ def test_a_reflection_that_cannot_release_its_lock_says_what_is_recorded(tmp_pat
     assert any("what was printed so far is recorded" in outcome.answer.err for outcome in outcomes)
 
 
-def test_every_error_has_its_turn_at_every_call() -> None:
-    """Calls that change something meet each error, writes a short one too, and those that look meet one at least."""
+def test_every_call_meets_every_error() -> None:
+    """A call that changes something meets each error, a write a short one too; a call that reads, at least one."""
     made = errors([Call("write", 1), Call("fsync", 1), Call("openat", 1), Call("openat", 2)])
     expected = {"EIO", "ENOSPC", "EDQUOT", "EINTR"}
     assert expected | {SHORT} == {fault.how for fault in made if fault.name == "write"}
@@ -88,8 +88,8 @@ def test_every_error_has_its_turn_at_every_call() -> None:
     assert {"write", "pwrite64"} == {*WRITES}
 
 
-def test_some_are_evenly_spread() -> None:
-    """A slice takes its faults from the whole run, and all of them where there are no more."""
+def test_a_slice_is_evenly_spread() -> None:
+    """A slice takes its faults from the whole run, and all of them if there are no more."""
     faults = [Fault("write", number, KILL) for number in range(10)]
     assert [0, 3, 6] == [fault.number for fault in some(faults, 3)]
     assert faults == some(faults, 10) == some(faults, None) == some(faults, 99)
@@ -107,8 +107,8 @@ def test_some_are_evenly_spread() -> None:
     ],
     ids=["code", "traceback", "two lines", "answer", "taken back", "silent"],
 )
-def test_an_unclear_answer_is_told(answer: Answer) -> None:
-    """Neither a success nor one clear line with exit code 4: the harness says so, and of the clear ones nothing."""
+def test_an_unclear_answer_is_reported(answer: Answer) -> None:
+    """The harness reports an answer that is neither a success nor one clear line with exit code 4."""
     fault = Fault("write", 1, "EIO")
     assert [] != unclear(fault, answer)
     assert [] == unclear(fault, Answer(0, "recorded\n", "note: odd\n"))
@@ -125,10 +125,10 @@ def test_an_unclear_answer_is_told(answer: Answer) -> None:
     ],
     ids=str,
 )
-def test_what_is_lost_doubled_or_another_is_told(
+def test_lost_doubled_or_changed_events_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: list[str], expected: dict[str, int]
 ) -> None:
-    """A stand-in for a command that answers yes and records nothing, twice or something else: each is counted."""
+    """A stand-in answers yes and records nothing, an event twice or another one: each is counted."""
     if why_not():
         pytest.skip(why_not())
     trial = Trial("append", tmp_path)
@@ -146,15 +146,15 @@ def test_what_is_lost_doubled_or_another_is_told(
 
 
 def limited(project: Project, room: int) -> Callable[[], None]:
-    """Return what lets a process write no file beyond the log's present size and so many bytes."""
+    """Return a function that limits a process's files to the log's present size and so many bytes."""
     resource = pytest.importorskip("resource", reason="a process's files can be limited on POSIX alone")
     size = (project.ledger / "events.jsonl").stat().st_size + room
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 @pytest.mark.parametrize("room", [0, 1, 5, 100, 250, 300, 400])
-def test_a_write_that_the_system_takes_in_part_leaves_nothing_behind(tmp_path: Path, room: int) -> None:
-    """Where the system takes a part of a line and then no more, nothing is recorded, and the next command seals it."""
+def test_a_write_that_is_cut_short_is_sealed(tmp_path: Path, room: int) -> None:
+    """If the system takes only part of a batch, nothing is recorded, and the next command seals the part."""
     project = begun(tmp_path)
     before = facts(project)
     size = (project.ledger / "events.jsonl").stat().st_size
@@ -167,8 +167,8 @@ def test_a_write_that_the_system_takes_in_part_leaves_nothing_behind(tmp_path: P
     assert before == facts(project)[:-1]
 
 
-def test_a_batch_that_the_disk_takes_in_part_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    """Where the disk is full in the middle of a batch, nothing of it is read, and with room again it is recorded."""
+def test_a_batch_on_a_full_disk_is_whole_or_absent(tmp_path: Path) -> None:
+    """If the disk fills in the middle of a batch, none of it is read, and with room again it is recorded."""
     project = begun(tmp_path)
     before = facts(project)
     wide = Scene(begun, given=json.dumps({"new_key_points": [f"{n} " + "x" * 3_000 for n in range(4)]}))

@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: one table in the end, also of a run that was ended early, and an exit code that judges."""
+"""`python -m tests.faults` prints one table at its end, even if interrupted, and exits with a verdict."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from faults import NoToolError, Setting, Tally, render
 from faults import __main__ as command
+from tallybook.ledger.storage import caches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,8 +19,10 @@ ALL_WELL = {"acknowledged": 1_200, "lost": 0, "doubled": 0, "believed": 0, "seal
 
 
 @pytest.fixture(autouse=True)
-def _signals_as_they_were() -> Iterator[None]:
-    """Give the test runner its signals back."""
+def _restore_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Restore the signals and the cache folder that a run sets for its own process."""
+    # The value does not matter: a run sets its own, and pytest removes the variable after the test.
+    monkeypatch.setenv(caches.VARIABLE, "")
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in kept.items():
@@ -27,7 +30,7 @@ def _signals_as_they_were() -> Iterator[None]:
 
 
 def rows(monkeypatch: pytest.MonkeyPatch, **made: Callable[[Setting], Iterator[Tally]]) -> None:
-    """Put stand-ins in place of the rows."""
+    """Replace the rows by stand-ins."""
     monkeypatch.setattr(command, "ROWS", made)
 
 
@@ -37,8 +40,8 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_the_summary_says_the_same_of_every_fault() -> None:
-    """One line a fault and one for all, whatever a row calls it; rivals are left out, what nobody can ask is a dash."""
+def test_the_summary_has_one_row_for_each_fault() -> None:
+    """One row for each fault and one for the total, in uniform words; rivals are left out, an unknown is a dash."""
     tallies = [
         Tally("kills", "writers", 2_000, ALL_WELL),
         Tally("mutations", "Tallybook", 50, {"found": 50, "silently different": 1, "rows lost": 3}),
@@ -53,10 +56,10 @@ def test_the_summary_says_the_same_of_every_fault() -> None:
     assert 5 == len(cells)
 
 
-def test_a_run_that_is_ended_tells_what_it_has(
+def test_an_interrupted_run_prints_its_tally(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first signal ends the run in order: the faults made so far are tallied, and what was not begun is named."""
+    """The first signal ends the run in order: it prints the tally so far and the rows that did not run."""
 
     def ended(setting: Setting) -> Iterator[Tally]:
         made = 0
@@ -73,10 +76,8 @@ def test_a_run_that_is_ended_tells_what_it_has(
     assert "| ended: ledger | 30 " in out
 
 
-def test_a_run_that_is_broken_off_tells_what_it_has(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The second signal, or an error of the suite itself, ends it at once: what was tallied is printed even so."""
+def test_an_aborted_run_prints_its_tally(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second signal, or an error of the suite itself, ends it at once, with the tally printed."""
 
     def first(_: Setting) -> Iterator[Tally]:
         yield Tally("first", "ledger", 5, ALL_WELL)
@@ -93,10 +94,10 @@ def test_a_run_that_is_broken_off_tells_what_it_has(
 
 
 @pytest.mark.parametrize(("failures", "code"), [((), 0), (("lost: 1",), 1)], ids=["kept", "broken"])
-def test_the_exit_code_says_whether_a_promise_was_broken(
+def test_a_broken_promise_is_an_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failures: tuple[str, ...], code: int
 ) -> None:
-    """A broken promise is exit code 1 and a line that repeats it; a tool that is missing is told and breaks nothing."""
+    """A broken promise is exit code 1 and a line that repeats it; a missing tool is reported and breaks none."""
 
     def some(setting: Setting) -> Iterator[Tally]:
         yield Tally("some", "ledger", setting.times(9), ALL_WELL, failures=failures)
@@ -114,7 +115,7 @@ def test_the_exit_code_says_whether_a_promise_was_broken(
 
 
 def test_the_machine_is_named(tmp_path: Path) -> None:
-    """Date, Python, cores, kernel and file system stand above the tables."""
+    """Date, Python, cores, kernel and file system are printed above the tables."""
     told = command.machine(tmp_path)
     assert told[:2] == "20"
     assert "Python 3." in told

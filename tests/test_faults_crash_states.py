@@ -1,4 +1,4 @@
-"""Crash states: whatever a power loss leaves of a traced run, the ledger recovers to what it had promised."""
+"""Crash states: after any power loss in a traced run, the ledger recovers to what it had acknowledged."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SEED = 1
 
 
 def drawing() -> Random:
-    """Return what draws the same states every time."""
+    """Return a drawing of states that is the same every time."""
     return Random(SEED)  # noqa: S311 - as said
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_crash_state_recovers(name: str, tmp_path: Path) -> None:
-    """Acknowledged batches read, the rest is whole or absent, twice alike; the log goes on and verifies."""
+    """Acknowledged batches are read, others are whole or absent, recoveries agree; the log works on and verifies."""
     tried, counts, broken = suffer(name, SLICE, Setting(tmp_path, SEED))
     assert [] == [(each.where, each.counts, each.outcome) for each in broken]
     assert tried >= LEAST
@@ -39,7 +39,7 @@ def test_every_crash_state_recovers(name: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_flush_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for a writer that acknowledges without flushing the log: the enumerator finds batches lost."""
+    """The enumerator finds lost batches of a stand-in for a writer that acknowledges without flushing the log."""
     monkeypatch.setattr(disk, "flush", lambda *_: None)
     _, counts, broken = suffer("appending", SLICE, Setting(tmp_path, SEED))
     assert counts["lost"] > 0
@@ -47,13 +47,13 @@ def test_a_missing_flush_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_sector_has_each_of_its_versions() -> None:
-    """A sector is as it was before or after any write, NULs where the file was shorter; a like version counts once."""
+    """A sector is as before or after any write, NULs where the file was shorter; equal versions count once."""
     first, second = b"a" * SECTOR_BYTES, b"b" * 10
     assert [[first], [bytes(SECTOR_BYTES), second.ljust(SECTOR_BYTES, b"\0")]] == sectors([first, first + second])
 
 
 def test_states_are_every_subset() -> None:
-    """Two sectors, two sizes and a name that is not flushed are all combined, and a file may have no name yet."""
+    """Two sectors, two sizes and an unflushed name are combined, and a file may have no name yet."""
     grown = b"x" * (2 * SECTOR_BYTES)
     found = list(states(Image({1: [b"", grown]}, {}, [{"log": 1}], []), 16, drawing()))
     assert 16 == len(found)
@@ -63,8 +63,8 @@ def test_states_are_every_subset() -> None:
     assert [True, True] == [hole in found, {"log": grown} in found]
 
 
-def test_more_states_than_wanted_are_drawn() -> None:
-    """A bound keeps the number of states, the oldest and the newest always among them."""
+def test_a_bound_limits_the_states() -> None:
+    """A bound limits the number of states, and the oldest and the newest are always among them."""
     grown = b"x" * (40 * SECTOR_BYTES)
     found = list(states(Image({1: [b"", grown]}, {"log": 1}, [], []), 10, drawing()))
     assert 10 == len(found)
@@ -72,7 +72,7 @@ def test_more_states_than_wanted_are_drawn() -> None:
 
 
 def test_eight_writers_are_in_flight_at_once(tmp_path: Path) -> None:
-    """In one run every writer has written before the first one flushes, and each is acknowledged behind its flush."""
+    """In one run every writer has written before the first one flushes, and each is acknowledged after its flush."""
     folder = tmp_path / "ledger"
     folder.mkdir()
     run = crash_states.at_once(folder)
@@ -84,8 +84,8 @@ def test_eight_writers_are_in_flight_at_once(tmp_path: Path) -> None:
     assert 1 + 8 == most
 
 
-def test_the_recorder_lets_every_call_through(tmp_path: Path) -> None:
-    """What was written stands in the folder, and the image after the last step agrees with it."""
+def test_the_recorder_passes_every_call_on(tmp_path: Path) -> None:
+    """The folder has what was written, and the image after the last step agrees with it."""
     folder = tmp_path / "ledger"
     folder.mkdir()
     run = crash_states.appending(folder)

@@ -1,4 +1,4 @@
-"""One verdict from every path that reads a line, whatever the line says: a slice of ``python -m tests.faults fuzz``."""
+"""Every path that reads an event has one verdict about any line: a slice of ``python -m tests.faults fuzz``."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ LED = 60
 
 
 def seeded() -> Random:
-    """Return the same chance every time."""
+    """Return a random generator with the same seed every time."""
     return Random(SEED)  # noqa: S311 - a seed to repeat it
 
 
 @settings(max_examples=COUNT, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.integers(0, len(logs()) - 1), st.randoms(use_true_random=False))
-def test_every_path_comes_to_one_verdict(tmp_path: Path, number: int, chance: Random) -> None:
-    """Fold, verify, salvage, views, the writer's looks, its index and an append agree about every changed log."""
+def test_every_path_has_one_verdict(tmp_path: Path, number: int, chance: Random) -> None:
+    """Fold, verify, salvage, views, the writer's checks, its index and an append agree about every changed log."""
     assert () == judge(tmp_path / "ledger", changed(chance, logs()[number])).complaints
 
 
-def test_a_run_by_chance_has_no_failures(tmp_path: Path) -> None:
-    """As many inputs as were asked for are judged, some whole and most refused, and none is complained of."""
+def test_a_random_run_has_no_failures(tmp_path: Path) -> None:
+    """All requested inputs are tested, some valid and most refused, without a complaint."""
     (tally,) = rows(Setting(tmp_path, SEED, COUNT), guided=False)
     assert () == tally.failures
     assert (COUNT, HEADINGS, 0) == (tally.tried, tuple(tally.counts), tally.counts["complaints"])
@@ -59,8 +59,8 @@ def test_a_run_by_chance_has_no_failures(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed (it comes with the extra `fuzz`)")
-def test_a_run_led_by_coverage_has_no_failures(tmp_path: Path) -> None:
-    """The same where atheris leads, in a process of its own, and the note says so."""
+def test_a_run_guided_by_coverage_has_no_failures(tmp_path: Path) -> None:
+    """The same holds with atheris, in its own process, and the note says so."""
     (tally,) = rows(Setting(tmp_path, SEED, LED), guided=True)
     assert () == tally.failures
     assert (LED, 0) == (tally.tried, tally.counts["complaints"])
@@ -68,8 +68,8 @@ def test_a_run_led_by_coverage_has_no_failures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(logs())))
-def test_a_log_that_was_not_changed_is_whole_to_all(tmp_path: Path, number: int) -> None:
-    """What changes begin with is whole, all paths agree about it, and proving it anew changes no byte."""
+def test_an_unchanged_log_is_valid_to_all_paths(tmp_path: Path, number: int) -> None:
+    """The starting log is valid to all paths, and computing its proofs anew changes no byte."""
     data = logs()[number]
     assert (True, True, ()) == judge(tmp_path / "ledger", data)
     assert data == proven_anew(data)
@@ -77,7 +77,7 @@ def test_a_log_that_was_not_changed_is_whole_to_all(tmp_path: Path, number: int)
 
 
 def test_the_logs_hold_every_kind_and_every_form() -> None:
-    """Every kind, a kind from the future, continued and redacted texts, a key and a sealed range are among them."""
+    """The logs hold every kind, an unknown kind, continued and redacted texts, a key and a sealed range."""
     data = b"".join(logs())
     for kind in (*EVENT_TYPES, CONTINUED, "point.starred"):
         assert b'"kind":"%b"' % kind.encode() in data, kind
@@ -87,40 +87,40 @@ def test_the_logs_hold_every_kind_and_every_form() -> None:
 
 @pytest.mark.parametrize("kind", WITHIN)
 def test_every_kind_of_change_changes_lines(kind: str) -> None:
-    """No kind of change leaves every line as it was."""
+    """No kind of change leaves every line unchanged."""
     chance = seeded()
     assert any(WITHIN[kind](chance, line) != line for line in logs()[1].splitlines(keepends=True))
 
 
-def test_a_changed_line_is_proven_anew(tmp_path: Path) -> None:
-    """A field that was changed passes the chain once it is proven anew, and not before."""
+def test_a_changed_line_can_be_proven_anew(tmp_path: Path) -> None:
+    """A changed field passes the chain only after its proofs are computed anew."""
     data = logs()[1].replace(b'"rating":"helpful"', b'"rating":"harmful"')
     assert (False, True) == tuple(judge(tmp_path / "ledger", one).whole for one in (data, proven_anew(data)))
 
 
-def test_a_continued_line_that_says_who_twice_is_damage_to_every_path(tmp_path: Path) -> None:
-    """Its head is looked at like that of any other line, though its text belongs to the line before it."""
+def test_a_continued_line_with_two_session_fields_is_damage_to_every_path(tmp_path: Path) -> None:
+    """Its head is checked like that of any other line, though its text belongs to the line before it."""
     (log,) = {log for log in logs() if b'"kind":"text.continued"' in log and b'"by":{"rater":"test"},\t' in log}
     head, kind, rest = log.partition(b'\t"kind":"text.continued"')
     data = proven_anew(head + b'"by":{"rater":"test"},' + kind + rest)
     assert (False, False, ()) == tuple(judge(tmp_path / "ledger", data))
 
 
-def test_lines_that_were_moved_are_numbered_anew(tmp_path: Path) -> None:
-    """A line that comes twice stands in a log that verifies, but for the id that it repeats."""
+def test_moved_lines_are_numbered_anew(tmp_path: Path) -> None:
+    """A repeated line is in a log that verifies, except for the repeated id."""
     lines = logs()[1].splitlines(keepends=True)
     case = verdicts.Case(tmp_path / "ledger", proven_anew(b"".join([*lines[:3], *lines[2:]])), START)
     assert ["repeats the id id-3"] == [problem.message for problem in verify(case.log).problems]
 
 
 def test_the_same_seed_makes_the_same_inputs() -> None:
-    """A failure can be repeated from its seed."""
+    """A failure can be repeated with its seed."""
     first, second = ([changed(chance, logs()[0]) for _ in range(20)] for chance in (seeded(), seeded()))
     assert first == second
 
 
-def test_the_corpus_is_what_its_names_say() -> None:
-    """Each case has a name of its own, and what is said of its readers is one of three things."""
+def test_the_corpus_is_well_formed() -> None:
+    """Each case has a name of its own, and its expectation is one of the three allowed."""
     assert {"disagree", "agree", "canonical"} == {readers for _, readers in hostile().values()}
     assert b"[" * 1000 + b"]" * 1000 == hostile()["a depth of 1,000"][0]
     assert b"\xef\xbb\xbf{}" == hostile()["a byte order mark"][0]
@@ -132,7 +132,7 @@ def test_the_corpus_is_what_its_names_say() -> None:
 
 @contextmanager
 def planted(monkeypatch: pytest.MonkeyPatch, name: str, fault: Any) -> Iterator[None]:
-    """Put a faulty path in the place of one that the judge asks."""
+    """Replace a path that the judge asks by a faulty one."""
     with monkeypatch.context() as patch:
         patch.setattr(verdicts, name, fault)
         yield
@@ -179,20 +179,20 @@ FAULTS: list[tuple[bytes, str, Any, str]] = [
 def test_the_judge_notices_a_path_that_disagrees(  # noqa: PLR0913, PLR0917 - a row of the table and two fixtures
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, path: str, fault: Any, complaint: str
 ) -> None:
-    """A path that believes, refuses, forgets or crashes where the others do not is complained of."""
+    """The judge reports a path that accepts, refuses, forgets or crashes when the others do not."""
     with planted(monkeypatch, path, fault):
         found = judge(tmp_path / "ledger", data).complaints
     assert any(one.startswith(complaint) for one in found), found
 
 
 def test_the_judge_notices_an_index_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that verify finds and the writer's index does not would let a second delivery in."""
+    """It reports a key that verify finds and the writer's index does not: a second delivery would be recorded."""
     monkeypatch.setattr(idempotency, "find_known", _knows_nothing)
     assert ("the index does not know a key that verify knows",) == judge(tmp_path / "ledger", WHOLE).complaints
 
 
-def test_a_run_tells_what_repeats_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each complaint is told once, with the log that it is about."""
+def test_a_run_prints_what_repeats_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each complaint is printed once, with the log that it is about."""
     run = Run(tmp_path / "ledger", SEED)
     with planted(monkeypatch, "verify", _finds_fault):
         run.take(WHOLE)

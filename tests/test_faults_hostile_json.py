@@ -1,4 +1,4 @@
-"""JSON that readers disagree about, or that no writer of ours spells so: in every place of a line, and at the door.
+"""JSON that readers interpret differently, or that our writer never spells: in every place of a line, and as input.
 
 ``readers`` in data/hostile-json.json says what other readers of JSON make of a case: they ``disagree`` (some refuse
 it, or it means several things), they ``agree`` although it is not canonical, or it is ``canonical`` and odd.
@@ -68,7 +68,7 @@ SURROGATES = [name for name in DISAGREE if "surrogate" in name and "UTF-8" not i
 
 
 class Read(NamedTuple):
-    """What a log with hostile JSON in its second line came to.
+    """The verdicts about a log with hostile JSON in its second line.
 
     Attributes:
         found: Sequence numbers that verify names.
@@ -82,20 +82,20 @@ class Read(NamedTuple):
 
     @property
     def refused(self) -> int | None:
-        """Return the sequence number that the fold names, None where it takes the log."""
+        """Return the event number that the fold names, None if it accepts the log."""
         refused = self.answer.refused
         return refused.problems[0].seq if isinstance(refused, DamagedLedgerError) else None
 
 
 def log_with(place: str, text: bytes) -> bytes:
-    """Return a log of three lines of which the second holds these bytes in a place, every proof made to fit."""
+    """Return a log of three lines whose second has these bytes in a place, with matching proofs."""
     draft, old, new = PLACES[place]
     opening, line, rest = log_of([draft], [encode(RATED)]).splitlines(keepends=True)
     return proven_anew(opening + line.replace(old, new % text, 1) + rest, renumbered=False)
 
 
 def read(folder: Path, data: bytes) -> Read:
-    """Give a log, all of it acknowledged, to verify and to a fold."""
+    """Pass a log, all of it acknowledged, to verify and to a fold."""
     case = Case(folder, data, end_of(data))
     verdict = case.asked("verify", lambda: verify(case.log))
     answer = case.told("a fold", lambda: decode(case.log.read()))
@@ -103,26 +103,26 @@ def read(folder: Path, data: bytes) -> Read:
     return Read(found, answer, case.complaints)
 
 
-def in_every_place(folder: Path, text: bytes) -> dict[str, Read]:
-    """Return what came of hostile JSON in every place."""
+def read_in_every_place(folder: Path, text: bytes) -> dict[str, Read]:
+    """Return the verdicts about hostile JSON in every place."""
     return {place: read(folder / "ledger", log_with(place, text)) for place in PLACES}
 
 
 @pytest.mark.parametrize("name", DISAGREE)
-def test_what_readers_disagree_about_is_damage_wherever_it_stands(tmp_path: Path, name: str) -> None:
+def test_ambiguous_json_is_damage_anywhere(tmp_path: Path, name: str) -> None:
     """Verify and every fold refuse it and name its line, although checksum, sum and chain fit; nothing crashes."""
-    reads = in_every_place(tmp_path, hostile()[name][0])
+    reads = read_in_every_place(tmp_path, hostile()[name][0])
     assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
     assert [] == [place for place, one in reads.items() if SEQ not in one.found]
     assert [] == [place for place, one in reads.items() if one.refused != SEQ]
 
 
 @pytest.mark.parametrize("name", AGREE)
-def test_what_is_spelt_otherwise_is_found_and_never_means_anything_else(tmp_path: Path, name: str) -> None:
-    """Verify names the line; a fold refuses it, or takes it for what the canonical spelling says."""
+def test_another_spelling_never_changes_the_meaning(tmp_path: Path, name: str) -> None:
+    """Verify names the line; a fold refuses it, or reads it as the canonical spelling."""
     text = hostile()[name][0]
     canonical = dumps(strict_json.loads(text, "case")).encode()
-    reads = in_every_place(tmp_path, text)
+    reads = read_in_every_place(tmp_path, text)
     assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
     assert [] == [place for place, one in reads.items() if SEQ not in one.found]
     for place, one in reads.items():
@@ -132,25 +132,25 @@ def test_what_is_spelt_otherwise_is_found_and_never_means_anything_else(tmp_path
 
 
 @pytest.mark.parametrize("name", CANONICAL)
-def test_what_is_canonical_and_odd_is_judged_alike_by_all(tmp_path: Path, name: str) -> None:
-    """In a kind from the future it is kept; elsewhere verify and a fold both take it, or both refuse it there."""
-    reads = in_every_place(tmp_path, hostile()[name][0])
+def test_all_readers_agree_about_odd_canonical_json(tmp_path: Path, name: str) -> None:
+    """In an unknown kind it is kept; elsewhere verify and a fold both accept it, or both refuse it."""
+    reads = read_in_every_place(tmp_path, hostile()[name][0])
     assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
     assert [] == [place for place, one in reads.items() if (SEQ in one.found) != (one.refused == SEQ)]
     assert set() == reads["a value of an unknown kind"].found
 
 
 @pytest.mark.parametrize("name", [name for name in DISAGREE if name not in SURROGATES])
-def test_the_door_refuses_what_readers_disagree_about(name: str) -> None:
-    """A payload with it anywhere is refused in one line, on every Python alike."""
+def test_ambiguous_json_is_refused_as_input(name: str) -> None:
+    """A payload that has it anywhere is refused in one line, on every Python."""
     with pytest.raises(BadInputError) as caught:
         strict_json.loads(b'{"x":' + hostile()[name][0] + b"}", "standard input")
     assert 1 == len(str(caught.value).splitlines())
 
 
 @pytest.mark.parametrize("name", [*AGREE, *CANONICAL])
-def test_the_door_gives_what_all_readers_agree_about_one_spelling(name: str) -> None:
-    """What comes in has a canonical spelling, which says the same."""
+def test_unambiguous_json_is_stored_in_one_spelling(name: str) -> None:
+    """Accepted input gets a canonical spelling with the same meaning."""
     value = strict_json.loads(hostile()[name][0], "standard input")
     canonical = dumps(value).encode()
     assert value == strict_json.loads(canonical, "again")
@@ -158,15 +158,15 @@ def test_the_door_gives_what_all_readers_agree_about_one_spelling(name: str) -> 
 
 
 @pytest.mark.parametrize("name", SURROGATES)
-def test_half_of_a_surrogate_pair_is_never_framed(name: str) -> None:
-    """Behind the door it still cannot be written: it is bad input, in one line."""
+def test_half_of_a_surrogate_pair_is_never_written(name: str) -> None:
+    """The writer itself refuses it as bad input, in one line."""
     value = strict_json.loads(hostile()[name][0], "standard input")
     with pytest.raises(BadInputError, match="half of a surrogate pair"):
         frame([Draft("point.starred", 1, {"x": value})], stamp())
 
 
 def record(project: Path, given: bytes) -> tuple[int, bytes, bytes]:
-    """Run ``tallybook record -`` in a process of its own; return its exit code, its answer and its complaint."""
+    """Run ``tallybook record -`` in its own process; return its exit code, its answer and its error."""
     command = [sys.executable, "-B", "-c", "from tallybook.projections.surfaces.entry import main; main()"]
     words = ["--project", str(project), "record", "-", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -179,7 +179,7 @@ def record(project: Path, given: bytes) -> tuple[int, bytes, bytes]:
     ["a key twice", "2 to the 64", "a byte order mark", "a raw NUL in a text", "a depth of 100,000", "two documents"],
 )
 def test_a_hostile_payload_ends_in_one_line(project: Path, name: str) -> None:
-    """What readers disagree about gets exit code 2 and one line on standard error, and nothing is recorded."""
+    """Ambiguous JSON gets exit code 2 and one line on standard error, and nothing is recorded."""
     code, out, err = record(project, b'{"new_key_points":["x"],"more":%b}' % hostile()[name][0])
     assert (2, b"") == (code, out), err
     assert err.startswith(b"tallybook: ")
@@ -188,7 +188,7 @@ def test_a_hostile_payload_ends_in_one_line(project: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a lone high surrogate", "a lone surrogate as a key"])
-def test_half_of_a_surrogate_pair_costs_its_own_item_alone(project: Path, name: str) -> None:
+def test_half_of_a_surrogate_pair_affects_its_own_item_alone(project: Path, name: str) -> None:
     """The rest of the payload is recorded, the item is named, and the ledger is whole."""
     code, out, err = record(project, b'{"new_key_points":["x",%b]}' % hostile()[name][0])
     assert (0, b"") == (code, err)

@@ -1,4 +1,4 @@
-"""A log that was changed in any way is found by both readers, whatever was changed: a slice of `tests.faults`."""
+"""Both readers find every change of a log: a slice of `tests.faults`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ COUNT = slice_of(2_500, 800)
 SEED = 20261122
 
 
-def test_every_mutation_is_found_and_none_is_believed(tmp_path: Path) -> None:
-    """Of all seeded changes of a log, verify finds each, a fold refuses each, and nothing is silently different."""
+def test_every_mutation_is_found(tmp_path: Path) -> None:
+    """Of all seeded changes of a log, verify finds each, a fold refuses each, and no answer is silently wrong."""
     tally = ours(Setting(tmp_path, SEED), COUNT, "Tallybook")
     assert () == tally.failures
     expected = {
@@ -30,16 +30,16 @@ def test_every_mutation_is_found_and_none_is_believed(tmp_path: Path) -> None:
     assert expected == tally.counts
 
 
-def test_a_blank_more_or_less_in_a_redacted_text_is_found(tmp_path: Path) -> None:
-    """The blanks where a text was are no part of any digest, but every offset behind them depends on them."""
+def test_an_extra_or_missing_blank_in_a_redacted_text_is_found(tmp_path: Path) -> None:
+    """The blanks of a redacted text have no digest, but every offset after them depends on them."""
     image = build(tmp_path / "a", 1)
     at = image.data.index(b'"free":null ') + len(b'"free":null ')
     outcomes = [judge(image, image.data[:at] + more + image.data[at + less :]) for more, less in ((b" ", 0), (b"", 1))]
     assert [(True, True)] * 2 == [(outcome.verified, outcome.folded) for outcome in outcomes]
 
 
-def test_the_log_is_whole_before_it_is_changed(tmp_path: Path) -> None:
-    """The ledger that is changed verifies, holds a sealed range and a redacted text, and a fold gives all of it."""
+def test_the_log_is_valid_before_it_is_changed(tmp_path: Path) -> None:
+    """The ledger verifies, holds a sealed range and a redacted text, and a fold returns all of it."""
     image = build(tmp_path / "a", 1)
     verdict = verify(image.log)
     assert () == verdict.problems
@@ -49,7 +49,7 @@ def test_the_log_is_whole_before_it_is_changed(tmp_path: Path) -> None:
 
 
 def test_the_mutations_are_of_every_kind_and_hit_every_section(tmp_path: Path) -> None:
-    """Every kind of change is made, every section of a line is hit, and no change leaves the log as it was."""
+    """Every kind of change is made, every section of a line is hit, and every change changes the log."""
     image = build(tmp_path / "a", 1)
     made = list(mutations(image, build(tmp_path / "b", 2), 2_000, SEED))
     assert 2_000 == len(made)
@@ -66,16 +66,16 @@ def test_the_same_seed_makes_the_same_mutations(tmp_path: Path) -> None:
     assert list(first) == list(second)
 
 
-def test_a_reader_that_believes_is_told_from_one_that_stops(tmp_path: Path) -> None:
-    """The judge calls it believed when a fold gives fewer events without a word, as without a head it would."""
+def test_a_reader_that_accepts_a_change_is_counted(tmp_path: Path) -> None:
+    """The judge counts a change as believed if a fold silently returns fewer events, as it would without a head."""
     image = build(tmp_path / "a", 1)
     (image.log.folder / "head").unlink()
     outcome = judge(image, image.data[: image.batches[-1].offset])
     assert (False, False, True, 1) == (outcome.verified, outcome.folded, outcome.believed, outcome.lost)
 
 
-def test_another_ledger_of_the_same_length_in_its_place_is_found(tmp_path: Path) -> None:
-    """A whole log that is not the one whose end was acknowledged proves itself from end to end, and is refused."""
+def test_another_ledger_of_the_same_length_is_found(tmp_path: Path) -> None:
+    """A valid log that does not end at the acknowledged end is refused."""
     image = build(tmp_path / "a", 1)
     other = build(tmp_path / "b", 2)
     assert len(image.data) == len(other.data)

@@ -1,4 +1,4 @@
-"""Things that are no files, planted where the ledger keeps its own: nobody waits for them, follows or feeds them."""
+"""Pipes, devices, folders and links in place of the ledger's files: no process waits for, follows or writes to them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READING = (("show",), ("log",), ("why", "kpt_001"), ("verify",), ("replay", "--c
 
 
 def pipe(path: Path) -> None:
-    """Plant a pipe, whose other end nobody holds."""
+    """Plant a pipe without a process at its other end."""
     os.mkfifo(path)
 
 
@@ -44,7 +44,7 @@ def listener(path: Path) -> None:
 
 
 def endless(path: Path) -> None:
-    """Plant a device that gives NUL bytes for ever."""
+    """Plant a device that returns NUL bytes without end."""
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))
     except PermissionError:
@@ -52,7 +52,7 @@ def endless(path: Path) -> None:
 
 
 def full(path: Path) -> None:
-    """Plant a device that gives NUL bytes for ever, and takes none."""
+    """Plant a device that returns NUL bytes without end and takes none."""
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 7))
     except PermissionError:
@@ -73,13 +73,13 @@ PLANTS = (pipe, listener, endless, full, folder, loop)
 
 
 @pytest.fixture
-def begun_project(tmp_path: Path) -> Project:
+def planted_project(tmp_path: Path) -> Project:
     """Return a project with three entries."""
     return begun(tmp_path)
 
 
 def planted(project: Project, name: str, plant: Callable[[Path], None]) -> os.stat_result:
-    """Put something in place of a file, and return what the system says of it."""
+    """Plant something in place of a file, and return its stat line."""
     path = project.claude / name
     path.unlink()
     plant(path)
@@ -89,52 +89,52 @@ def planted(project: Project, name: str, plant: Callable[[Path], None]) -> os.st
 @pytest.mark.parametrize("words", WRITING, ids=" ".join)
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("plant", PLANTS)
-def test_nothing_is_written_where_no_file_is(
-    begun_project: Project, plant: Callable[[Path], None], name: str, words: tuple[str, ...]
+def test_nothing_is_written_to_a_planted_file(
+    planted_project: Project, plant: Callable[[Path], None], name: str, words: tuple[str, ...]
 ) -> None:
-    """A writer that finds something else in place of its file says so in one line with exit code 4, and leaves it."""
-    was = planted(begun_project, name, plant)
-    log = begun_project.claude / LOG
+    """A writer that finds something else in place of its file prints one line, exits 4, and leaves it."""
+    was = planted(planted_project, name, plant)
+    log = planted_project.claude / LOG
     before = log.read_bytes() if name != LOG else b""
-    answer = here(begun_project, *words)
+    answer = here(planted_project, *words)
     assert (EXIT_NOT_WRITTEN, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
     assert name.rpartition("/")[2] in answer.err
-    now = (begun_project.claude / name).lstat()
+    now = (planted_project.claude / name).lstat()
     assert (was.st_ino, was.st_mode) == (now.st_ino, now.st_mode)
     assert before == (log.read_bytes() if name != LOG else b"")
 
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 @pytest.mark.parametrize("plant", PLANTS)
-def test_nothing_is_read_where_no_file_is(
-    begun_project: Project, plant: Callable[[Path], None], words: tuple[str, ...]
+def test_nothing_is_read_from_a_planted_file(
+    planted_project: Project, plant: Callable[[Path], None], words: tuple[str, ...]
 ) -> None:
-    """A reader that finds something else in place of the log says so in one line, and waits for nothing."""
-    planted(begun_project, LOG, plant)
-    answer = here(begun_project, *words)
+    """A reader that finds something else in place of the log prints one line, and waits for nothing."""
+    planted(planted_project, LOG, plant)
+    answer = here(planted_project, *words)
     assert (EXIT_NOT_WRITTEN, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
     assert "events.jsonl" in answer.err
 
 
 @pytest.mark.parametrize("plant", [pipe, listener, endless, full, folder])
-def test_what_stands_for_the_playbook_costs_no_rating(begun_project: Project, plant: Callable[[Path], None]) -> None:
-    """Something else in place of playbook.json is not waited for; the rating is recorded, or refused with exit 4."""
-    planted(begun_project, "playbook.json", plant)
-    answer = here(begun_project, "rate", "kpt_001", "helpful")
+def test_a_planted_playbook_loses_no_rating(planted_project: Project, plant: Callable[[Path], None]) -> None:
+    """No command waits for something else in place of playbook.json; the rating is recorded, or refused with exit 4."""
+    planted(planted_project, "playbook.json", plant)
+    answer = here(planted_project, "rate", "kpt_001", "helpful")
     assert answer.code in {0, EXIT_NOT_WRITTEN}
     assert "Traceback" not in answer.err
-    shown = here(begun_project, "log", "kpt_001")
+    shown = here(planted_project, "log", "kpt_001")
     assert 0 == shown.code
     assert (2 if answer.code == 0 else 1) == shown.out.count("rated helpful")
 
 
 @pytest.mark.parametrize("plant", [pipe, listener, endless, full, folder, loop])
-def test_what_waits_in_the_spool_is_a_file(begun_project: Project, plant: Callable[[Path], None]) -> None:
-    """Something else among the payloads that wait is told and left, and what is sent is recorded all the same."""
-    spool = begun_project.ledger / "spool"
+def test_a_planted_payload_is_reported_and_left(planted_project: Project, plant: Callable[[Path], None]) -> None:
+    """Something else in the spool is reported and left, and the sent rating is recorded."""
+    spool = planted_project.ledger / "spool"
     spool.mkdir()
     plant(spool / "2026-01-01T000000.000000Z-x.json")
-    answer = here(begun_project, "rate", "kpt_001", "helpful")
+    answer = here(planted_project, "rate", "kpt_001", "helpful")
     assert 0 == answer.code
     assert (spool / "2026-01-01T000000.000000Z-x.json").lstat()
-    assert "spool" in here(begun_project, "show").err
+    assert "spool" in here(planted_project, "show").err

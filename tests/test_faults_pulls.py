@@ -1,4 +1,4 @@
-"""Power loss on a real file system: what was acknowledged before the plug was pulled is there, once."""
+"""Power loss on a real file system: acknowledged events are there once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEED = 1
 
 @pytest.mark.parametrize("system", MAKERS)
 def test_a_pulled_plug_loses_nothing(system: str, tmp_path: Path) -> None:
-    """Every event acknowledged before any pull reads, none is there twice, the log goes on and verifies."""
+    """Every event acknowledged before any pull is there exactly once; the log works on and verifies."""
     try:
         pulled = list(suffer(system, PULLS, Setting(tmp_path, SEED)))
     except NoToolError as missing:

@@ -1,4 +1,4 @@
-"""A redaction under fire: killed or refused at any call, raced by writers, on files that may not change as it must."""
+"""A redaction that is killed or refused at any call, raced by writers, or meets files that cannot change."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ OTHERS = (
 )
 
 
-def told(root: Path) -> Project:
-    """Make a project in which the secret stands in the log, on several lines, in a sealed range and in other files."""
+def begin_secret(root: Path) -> Project:
+    """Make a project with the secret in the log, on several lines, in a sealed range and in other files."""
     project = begun(root)
     commands.record(project, {"new_key_points": [TOLD, "x" * 9_990 + TOLD]}, HUMAN)
     with (project.ledger / "events.jsonl").open("ab") as file:
@@ -68,7 +68,7 @@ def told(root: Path) -> Project:
 
 
 def run(project: Project, options: Sequence[str] = ()) -> Answer:
-    """Redact the secret in a process of its own, under strace where there are options for it."""
+    """Redact the secret in its own process, under strace if there are options for it."""
     watched = [project.claude, project.playbook, project.ledger, *(project.ledger / name for name in FILES)]
     watched += [(project.ledger / name).resolve() for name in OTHERS]
     watched += (project.ledger / "quarantine").glob("*")
@@ -84,7 +84,7 @@ def run(project: Project, options: Sequence[str] = ()) -> Answer:
 
 
 def calls(project: Project, trace: Path) -> list[tuple[str, int]]:
-    """Return each call that a whole redaction makes: its name, and which of its kind it is."""
+    """Return each call of a whole redaction: its name, and its number among its kind."""
     assert 0 == run(project, ["-o", str(trace), "-e", f"trace={','.join(CALLS)}"]).code
     seen: Counter[str] = Counter()
     found = []
@@ -103,14 +103,14 @@ def holding(project: Project) -> list[Path]:
 
 
 def shown(project: Project) -> list[tuple[str, int]]:
-    """Return what stands, without those texts that hold the secret or were redacted."""
+    """Return the playbook, without texts that hold the secret or were redacted."""
     entries = commands.show(project)["key_points"]
     texts = [("" if PRIVATE in entry["text"] else entry["text"].replace("[redacted]", "")) for entry in entries]
     return [(text, entry["helpful"]) for text, entry in zip(texts, entries, strict=True)]
 
 
 def assert_recovers(project: Project, what: object, before: list[tuple[str, int]], *, done: bool) -> None:
-    """See that the ledger is whole, that the next writer finishes what was noted, and that another attempt always does.
+    """Check that the ledger is whole, the next writer finishes a noted redaction, and another attempt succeeds.
 
     Args:
         project: Where it was cut short.
@@ -137,18 +137,18 @@ def assert_recovers(project: Project, what: object, before: list[tuple[str, int]
 
 
 def redactions(project: Project) -> tuple[str, ...]:
-    """Return what verify notes of redactions, which is nothing once they are done."""
+    """Return the redactions that verify reports: none once they are done."""
     return tuple(note for note in commands.verify(project).notes if "redact" in note)
 
 
 def apply_again(project: Project) -> None:
-    """Redact once more; nothing to do is as good."""
+    """Redact once more; the error that nothing holds the text is fine as well."""
     words = ["redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
     assert main.run(["--project", str(project.root), *words]) in {0, 1}
 
 
 def suffer(folder: Path, share: int, how: str) -> Counter[int]:
-    """Redact with one call that kills the process or fails, each from the same beginning.
+    """Redact with one call that kills the process or fails, each time from the same start.
 
     Args:
         folder: An empty folder.
@@ -158,7 +158,7 @@ def suffer(folder: Path, share: int, how: str) -> Counter[int]:
     Returns:
         How often each exit code came.
     """
-    project = told(folder / "project")
+    project = begin_secret(folder / "project")
     shutil.copytree(project.root, folder / "kept")
     before = shown(project)
     codes: Counter[int] = Counter()
@@ -170,13 +170,13 @@ def suffer(folder: Path, share: int, how: str) -> Counter[int]:
         what = (call, number, how, answer)
         codes[answer.code] += 1
         if how != "signal=KILL":
-            assert_clear_or_told(answer, Fault(call, number, how))
+            assert_clear_or_listed(answer, Fault(call, number, how))
         assert_recovers(project, what, before, done=answer.code == 0)
     return codes
 
 
-def assert_clear_or_told(answer: Answer, fault: Fault) -> None:
-    """See that a refusal is one line, or that the answer says what still stands."""
+def assert_clear_or_listed(answer: Answer, fault: Fault) -> None:
+    """Check that a refusal is one line, or that the answer lists where the text still is."""
     if answer.code == 4 and answer.out:
         assert "not erased: " in answer.out, (fault, answer)
         assert "Traceback" not in answer.err, (fault, answer)
@@ -185,7 +185,7 @@ def assert_clear_or_told(answer: Answer, fault: Fault) -> None:
 
 
 def test_a_redaction_killed_at_any_call_is_finished_by_the_next_writer(tmp_path: Path) -> None:
-    """After each kill the ledger is whole, what was noted is not shown, and whoever writes next takes it out."""
+    """After each kill the ledger is whole, a noted text is not shown, and the next writer erases it."""
     if why_not():
         pytest.skip(why_not())
     codes = suffer(tmp_path, SHARE, "signal=KILL")
@@ -194,8 +194,8 @@ def test_a_redaction_killed_at_any_call_is_finished_by_the_next_writer(tmp_path:
 
 
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-def test_a_redaction_refused_at_any_call_says_so(tmp_path: Path, error: str) -> None:
-    """A full or failing disk is exit code 4 and a clear line, or the redaction is done; never a false yes."""
+def test_a_redaction_refused_at_any_call_reports_that(tmp_path: Path, error: str) -> None:
+    """A full or failing disk is exit code 4 and a clear line, or the redaction is done; never a false success."""
     if why_not():
         pytest.skip(why_not())
     codes = suffer(tmp_path, 3 * SHARE, f"error={error}")
@@ -205,7 +205,7 @@ def test_a_redaction_refused_at_any_call_says_so(tmp_path: Path, error: str) -> 
 
 @contextmanager
 def flagged(flag: str, *places: Path) -> Iterator[None]:
-    """Give files an attribute of the file system for a while."""
+    """Give files an attribute of the file system for the duration of a block."""
     named = list(map(str, places))
     tried = subprocess.run(["chattr", f"+{flag}", *named], capture_output=True, check=False)
     try:
@@ -220,9 +220,9 @@ needs_chattr = pytest.mark.skipif(shutil.which("chattr") is None, reason="chattr
 
 
 @needs_chattr
-def test_a_log_that_may_only_grow_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The event stands, no reader shows the text, the answer lists the log; once it may change a writer finishes."""
-    project = told(tmp_path)
+def test_an_append_only_log_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The event is recorded, no reader shows the text, the answer lists the log; a writer finishes it later."""
+    project = begin_secret(tmp_path)
     before = shown(project)
     log = project.ledger / "events.jsonl"
     words = ["--project", str(project.root), "redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
@@ -242,9 +242,9 @@ def test_a_log_that_may_only_grow_is_listed(tmp_path: Path, capsys: pytest.Captu
 
 
 @needs_chattr
-def test_a_project_that_may_not_change_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where nothing can be written the dry run finds the text, and the redaction is refused with exit code 4."""
-    project = told(tmp_path)
+def test_a_read_only_project_is_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a read-only project the dry run finds the text, and the redaction is refused with exit code 4."""
+    project = begin_secret(tmp_path)
     files = {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
     words = ["--project", str(project.root), "redact", "--text", PRIVATE]
     with flagged("i", *files, project.ledger, project.claude):
@@ -273,8 +273,8 @@ WRITERS = 8
 ROUNDS = 4
 
 
-def test_writers_bring_no_redacted_text_back(tmp_path: Path) -> None:
-    """Eight processes add while one redacts again and again: no text returns, nothing is lost, and all verifies."""
+def test_a_redacted_text_does_not_return(tmp_path: Path) -> None:
+    """Eight processes add while one redacts repeatedly: no text returns, nothing is lost, and all verifies."""
     project = begun(tmp_path)
     secrets = [f"{TOLD} number {number} of them" for number in range(ROUNDS)]
     commands.record(project, {"new_key_points": [*secrets, *("x" * 9_000 + str(n) for n in range(20))]}, HUMAN)
@@ -314,7 +314,7 @@ def test_writers_bring_no_redacted_text_back(tmp_path: Path) -> None:
 
 
 def attempt(project: Project, secret: str) -> None:
-    """Redact until the ledger is not held; a text that is gone meanwhile was taken out by a writer."""
+    """Redact until the ledger is not locked; a writer may have erased the text in the meantime."""
     for _ in range(50):
         words = ["--project", str(project.root), "redact", "--text", secret, "--reason", "it was private", "--yes"]
         if main.run(words) != 4:
@@ -322,9 +322,9 @@ def attempt(project: Project, secret: str) -> None:
     pytest.fail("the ledger was held all the while")
 
 
-def test_a_second_redaction_joins_one_that_is_not_finished(tmp_path: Path) -> None:
-    """What an earlier one could not take out is taken out with the next, under its own reason."""
-    project = told(tmp_path)
+def test_a_second_redaction_finishes_an_unfinished_one(tmp_path: Path) -> None:
+    """The next redaction erases what an earlier one could not, each with its own reason."""
+    project = begin_secret(tmp_path)
     stuck = project.ledger / "odd.json"
     stuck.write_text('["\\u0068unter2-of-the-customer"]')
     assert 1 == len(redact(project, RedactionTarget(text=PRIVATE), "first", HUMAN).erased.remaining)

@@ -1,4 +1,4 @@
-"""Two releases of Tallybook on one ledger: the older keeps what it does not know, and neither breaks the other's."""
+"""Two releases of Tallybook on one ledger: the older one keeps unknown events, and neither damages the other's."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ for number in range(int(sys.argv[3])):
 
 @attrs.frozen
 class Release:
-    """A copy of the packages as another release has them.
+    """A copy of the packages as another release would have them.
 
     Attributes:
         root: Where it is installed.
@@ -77,7 +77,7 @@ class Release:
         return subprocess.Popen(command, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Run a command, see that it exits so, and return what it printed, on either stream."""
+        """Run a command, check its exit code, and return its output and errors."""
         running = self.start(MAIN, "--project", str(self.project), *words)
         out, err = running.communicate()
         assert code == running.returncode, err
@@ -89,7 +89,7 @@ class Release:
 
 
 def release(project: Path, name: str, added: Mapping[str, str]) -> Release:
-    """Return a release of its own: the present code, with something added to the end of its files."""
+    """Return a release: the present code with something added to the end of its files."""
     root = project / "releases" / name
     lay_out(root)
     for file, text in added.items():
@@ -111,12 +111,12 @@ def events(project: Path) -> bytes:
 
 
 def helpful(release: Release) -> dict[str, int]:
-    """Return the helpful counts as a release shows them."""
+    """Return the helpful counts that a release shows."""
     return {point["name"]: point["helpful"] for point in release.answer("show")["key_points"]}
 
 
 def test_an_earlier_release_takes_turns(present: Release, project: Path) -> None:
-    """It keeps the kind that it does not know byte for byte, counts what it knows, and both find the ledger whole."""
+    """It keeps an unknown kind byte for byte, counts the known ones, and both releases verify the ledger."""
     earlier = release(project, "earlier", EARLIER_KINDS)
     for number, turn in enumerate((present, earlier, present, earlier)):
         before = events(project) if number else b""
@@ -131,7 +131,7 @@ def test_an_earlier_release_takes_turns(present: Release, project: Path) -> None
 
 
 def test_a_later_release_takes_turns(present: Release, project: Path) -> None:
-    """This release ignores and keeps a kind and a version from the future, and the later one still counts them all."""
+    """The present release ignores and keeps a newer kind and version, and the later one still counts them."""
     later = release(project, "later", LATER_KINDS)
     present.run("add", "The first")
     later.run("rate", "kpt_001", "helpful")
@@ -149,7 +149,7 @@ def test_a_later_release_takes_turns(present: Release, project: Path) -> None:
 
 
 def test_two_releases_write_at_once(present: Release, project: Path) -> None:
-    """Ratings by two releases at the same time are all there, once, and both find the ledger whole."""
+    """Ratings by two releases at the same time are all there, once, and both releases verify the ledger."""
     earlier = release(project, "earlier", EARLIER_KINDS)
     present.run("add", "The first")
     running = [
@@ -174,7 +174,7 @@ def test_two_releases_write_at_once(present: Release, project: Path) -> None:
     ids=" ".join,
 )
 def test_a_later_format_is_refused(project: Path, words: list[str]) -> None:
-    """A ledger in a later format is neither read nor written: one line that asks for an upgrade, and exit code 4."""
+    """A ledger in a later format is neither read nor written: one line suggests an upgrade, with exit code 4."""
     release(project, "later", LATER_FORMAT).run("add", "The first")
     files = [path for path in (project / ".claude").rglob("*") if path.is_file()]
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
@@ -186,7 +186,7 @@ def test_a_later_format_is_refused(project: Path, words: list[str]) -> None:
     assert [] == [path for path in (project / ".claude").rglob("*") if path.is_file() and path not in before]
 
 
-def test_releases_are_what_they_say(project: Path) -> None:
+def test_a_stand_in_release_runs_its_own_code(project: Path) -> None:
     """The stand-ins for other releases run their own code, not the present one."""
     later = release(project, "later", LATER_KINDS | LATER_FORMAT)
     told = later.start(

@@ -1,4 +1,4 @@
-"""Writers that are killed, stopped or deceived: what was acknowledged is kept, once, and nobody stands still."""
+"""Writers that are killed, stopped or misled: acknowledged events are kept, once, and no writer blocks another."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ sys.exit(run(["--project", sys.argv[1], *sys.argv[2:]]))
 
 
 def python(*arguments: str, env: Mapping[str, str] = os.environ, given: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a script of this project's."""
+    """Run a script of this project."""
     command = [sys.executable, "-B", "-c", *arguments]
     return subprocess.run(command, cwd=ROOT, env=env, input=given, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
-def begun(project: Path) -> Project:
-    """Return a project whose ledger holds two key points."""
+def two_entries(project: Path) -> Project:
+    """Return a project whose ledger holds two entries."""
     place = Project(project)
     commands.add(place, "Use type hints", HUMAN)
     commands.add(place, "Name things well", HUMAN)
@@ -71,7 +71,7 @@ def begun(project: Path) -> Project:
 
 
 def test_sixty_four_writers_killed_at_random_lose_nothing(tmp_path: Path) -> None:
-    """Whatever any of them printed before it was killed is in the log whole and once, and the log goes on."""
+    """Every rating printed before a kill is in the log whole and once, and the log works on."""
     folder = tmp_path / "ledger"
     chance = random.Random(64)  # noqa: S311 - repeats the choice of whom to kill
     acknowledged, kills, complaints = writers.kill_some(folder, chance)
@@ -85,54 +85,54 @@ def test_sixty_four_writers_killed_at_random_lose_nothing(tmp_path: Path) -> Non
     log.close()
 
 
-def test_the_soak_tells_what_it_did(tmp_path: Path) -> None:
-    """The longer run makes at least as many kills as asked for, and finds nothing wrong."""
+def test_the_soak_reports_its_kills(tmp_path: Path) -> None:
+    """The longer run makes at least as many kills as requested, and finds nothing wrong."""
     done = writers.tally(Setting(tmp_path, 1, 5))
     assert done.pop("kills") >= 5
     done.pop("acknowledged")
     assert {"complaints": 0, **NOTHING} == done
 
 
-def test_a_stopped_holder_delays_nobody(begun: Project) -> None:
-    """While the holder of the lock is stopped a rating is answered as spooled, and later it is taken in once."""
-    command = [sys.executable, "-B", "-c", HOLDER, str(ROOT), str(begun.ledger)]
+def test_a_stopped_lock_holder_delays_no_writer(two_entries: Project) -> None:
+    """While the lock's holder is stopped a rating is answered as spooled, and later it is recorded once."""
+    command = [sys.executable, "-B", "-c", HOLDER, str(ROOT), str(two_entries.ledger)]
     holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert holder.stdout is not None
         assert b"held" == holder.stdout.read(4)
         holder.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
-        outcome = commands.rate(begun, "kpt_001", "helpful", HUMAN)
+        outcome = commands.rate(two_entries, "kpt_001", "helpful", HUMAN)
         assert (True, None) == (outcome.spooled, outcome.seq_from)
         assert None is holder.poll()
     finally:
         holder.kill()
         holder.communicate()
-    commands.rate(begun, "kpt_002", "helpful", HUMAN)
-    points = commands.replay(begun).points
+    commands.rate(two_entries, "kpt_002", "helpful", HUMAN)
+    points = commands.replay(two_entries).points
     assert [1, 1] == [points[name].helpful for name in ("kpt_001", "kpt_002")]
-    assert () == commands.verify(begun).problems
+    assert () == commands.verify(two_entries).problems
 
 
 @pytest.mark.parametrize("spare", range(6))
-def test_no_file_descriptors_is_one_clear_line(begun: Project, spare: int) -> None:
-    """With few files that may be opened a command says so in one line with exit code 4, or it records durably."""
-    before = (begun.ledger / "events.jsonl").read_bytes()
-    done = python(BARE.replace("FEW", str(3 + spare)), str(begun.root), "record", given=RATING)
+def test_missing_file_descriptors_are_one_clear_line(two_entries: Project, spare: int) -> None:
+    """With few file descriptors a command prints one line with exit code 4, or it records durably."""
+    before = (two_entries.ledger / "events.jsonl").read_bytes()
+    done = python(BARE.replace("FEW", str(3 + spare)), str(two_entries.root), "record", given=RATING)
     assert "Traceback" not in done.stderr
-    recorded = commands.show(begun)["key_points"][0]["helpful"]
+    recorded = commands.show(two_entries)["key_points"][0]["helpful"]
     assert (0 if recorded else 4) == done.returncode
     if not recorded:
         assert ("", 1) == (done.stdout, len(done.stderr.splitlines()))
         assert done.stderr.startswith("tallybook: ")
         assert os.strerror(errno.EMFILE) in done.stderr
-        assert before == (begun.ledger / "events.jsonl").read_bytes()
-    assert commands.rate(begun, "kpt_002", "helpful", HUMAN).seq_from is not None
-    assert () == commands.verify(begun).problems
+        assert before == (two_entries.ledger / "events.jsonl").read_bytes()
+    assert commands.rate(two_entries, "kpt_002", "helpful", HUMAN).seq_from is not None
+    assert () == commands.verify(two_entries).problems
 
 
 def test_a_foreign_line_among_writers_is_sealed(tmp_path: Path) -> None:
-    """What another program appends while writers run stays in the file, is sealed, and costs nobody anything."""
+    """Bytes that another program appends while writers run stay in the file, are sealed, and lose no event."""
     folder = tmp_path / "ledger"
     append(JsonlLog(folder), "first")
     running = [writers.start(folder, f"w{number}", 40) for number in range(8)]
@@ -151,7 +151,7 @@ def test_a_foreign_line_among_writers_is_sealed(tmp_path: Path) -> None:
 
 
 def test_a_foreign_line_within_a_transaction_damages_nothing(tmp_path: Path) -> None:
-    """Bytes that come between a writer's look at the end and its write are sealed, by it or by the next one."""
+    """Bytes that arrive between a writer's check of the end and its write are sealed, by it or by the next one."""
     log = JsonlLog(tmp_path / "ledger")
     append(log, "a")
     expected = ["a", "b", "c"]
@@ -168,8 +168,8 @@ def test_a_foreign_line_within_a_transaction_damages_nothing(tmp_path: Path) -> 
     assert () == verify(log).problems
 
 
-def test_a_log_renamed_away_under_a_resident_writer_is_missed(tmp_path: Path) -> None:
-    """A writer whose log was renamed away says that it is gone, and begins none anew; put back, it goes on."""
+def test_a_renamed_log_is_missed_by_a_resident_writer(tmp_path: Path) -> None:
+    """A writer whose log was renamed reports that it is missing, and creates none; after it is put back it works on."""
     log = JsonlLog(tmp_path / "ledger")
     append(log, "a")
     log.path.rename(tmp_path / "away")
@@ -184,7 +184,7 @@ def test_a_log_renamed_away_under_a_resident_writer_is_missed(tmp_path: Path) ->
 
 
 def test_a_log_replaced_by_a_copy_is_written_to(tmp_path: Path) -> None:
-    """A writer whose log was replaced by a copy of it appends to the copy, which has the log's name."""
+    """A writer whose log was replaced by a copy appends to the copy, which has the log's name."""
     log = JsonlLog(tmp_path / "ledger")
     append(log, "a")
     shutil.copy(log.path, tmp_path / "copy")
@@ -196,7 +196,7 @@ def test_a_log_replaced_by_a_copy_is_written_to(tmp_path: Path) -> None:
 
 
 def test_a_log_replaced_by_an_older_copy_is_damage(tmp_path: Path) -> None:
-    """A copy that lacks what was acknowledged is refused, by the resident writer too."""
+    """A copy that lacks acknowledged events is refused, by the resident writer too."""
     log = JsonlLog(tmp_path / "ledger")
     append(log, "a")
     shutil.copy(log.path, tmp_path / "copy")
@@ -210,31 +210,32 @@ def test_a_log_replaced_by_an_older_copy_is_damage(tmp_path: Path) -> None:
     log.close()
 
 
-def backwards(clock: Clock) -> None:
+def run_backwards(clock: Clock) -> None:
     """Run back, by two hours at a time."""
     clock.move(-7200)
 
 
-def still(clock: Clock) -> None:
-    """Stand still."""
+def stay_at_one_time(clock: Clock) -> None:
+    """Return the same time always."""
     clock.move(0)
 
 
-def to_the_end(clock: Clock) -> None:
-    """Say the last second of year 9999 from now on."""
+def stay_at_the_maximum(clock: Clock) -> None:
+    """Return the last second of year 9999 from now on."""
     clock.unix_us = 253_402_300_799 * 1_000_000
 
 
-def to_the_end_and_back(odd: Clock) -> None:
-    """Say year 9999 and the present by turns."""
+def jump_to_the_maximum(odd: Clock) -> None:
+    """Return year 9999 and the present in turn."""
     odd.unix_us = clock.utc_now().unix_us if odd().at.startswith("9999") else 253_402_300_799 * 1_000_000
 
 
 @pytest.mark.parametrize(
-    ("step", "notes"), [(backwards, True), (still, False), (to_the_end, False), (to_the_end_and_back, True)]
+    ("step", "notes"),
+    [(run_backwards, True), (stay_at_one_time, False), (stay_at_the_maximum, False), (jump_to_the_maximum, True)],
 )
 def test_an_odd_clock_breaks_nothing(tmp_path: Path, step: Callable[[Clock], None], *, notes: bool) -> None:
-    """Sequence numbers, ids and the chain are whole whatever the clock says; one that runs back is noted."""
+    """Event numbers, ids and the chain are whole whatever the clock returns; a clock that runs back is noted."""
     odd = Clock()
     for name in "abcd":
         log = JsonlLog(tmp_path / "ledger", odd)
@@ -258,23 +259,25 @@ def test_an_odd_clock_breaks_nothing(tmp_path: Path, step: Callable[[Clock], Non
     ],
     ids=str,
 )
-def test_no_environment_changes_the_bytes(begun: Project, odd: dict[str, str]) -> None:
-    """A replay gives the same bytes under every hash seed, locale and time zone, and what they record reads alike."""
+def test_no_environment_changes_the_bytes(two_entries: Project, odd: dict[str, str]) -> None:
+    """A replay gives the same bytes under every hash seed, locale and time zone, and so does what they record."""
     payload = (
         '{"new_key_points":["I\\u0131 \\u4e16 first","second"],"evaluations":[{"name":"kpt_001","rating":"harmful"}]}'
     )
-    place = str(begun.root)
+    place = str(two_entries.root)
     recorded = python(COMMAND, "--project", place, "record", env=os.environ | odd, given=payload)
     assert (0, "") == (recorded.returncode, recorded.stderr)
-    here = begun.playbook.read_bytes()
-    assert here == commands.replay_bytes(begun)
-    there = python(COMMAND, "--project", place, "replay", "--output", str(begun.root / "out"), env=os.environ | odd)
+    here = two_entries.playbook.read_bytes()
+    assert here == commands.replay_bytes(two_entries)
+    there = python(
+        COMMAND, "--project", place, "replay", "--output", str(two_entries.root / "out"), env=os.environ | odd
+    )
     assert (0, "") == (there.returncode, there.stderr)
-    assert here == (begun.root / "out").read_bytes()
-    assert () == commands.verify(begun).problems
+    assert here == (two_entries.root / "out").read_bytes()
+    assert () == commands.verify(two_entries).problems
 
 
 @pytest.mark.parametrize("verb", sparse.VERBS)
 def test_a_sparse_log_takes_no_memory(tmp_path: Path, verb: str) -> None:
-    """A log that a hole of 256 MiB follows is read, verified and sealed in little memory."""
+    """A log followed by a hole of 256 MiB is read, verified and sealed in little memory."""
     assert [] == sparse.suffer(verb, sparse.GIB // 4, tmp_path / "ledger").problems

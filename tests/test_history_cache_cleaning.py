@@ -1,4 +1,4 @@
-"""Which caches are removed, by whom and when."""
+"""The caches that are removed, by which command and when."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def begin(folder: Path, text: str = "Use type hints") -> Project:
 
 
 def age(path: Path, days: float) -> None:
-    """Let a file look as if it had last changed so many days ago."""
+    """Set a file's time of change back by so many days."""
     then = path.stat().st_mtime - days * 24 * 3600
     os.utime(path, (then, then))
 
@@ -43,7 +43,7 @@ def add_entry(project: Project, text: str) -> None:
 
 
 def add_later(project: Project, text: str) -> None:
-    """Add an entry a day after the cache folder was last swept."""
+    """Add an entry a day after the last sweep of the cache folder."""
     swept = caches_of(project.ledger).parent.parent / cache_files.SWEEP_STAMP
     swept.touch()
     age(swept, 1.1)
@@ -52,7 +52,7 @@ def add_later(project: Project, text: str) -> None:
 
 @pytest.fixture
 def here(project: Path) -> Project:
-    """Return a project with one entry and a cache, in a home of its own."""
+    """Return a project with one entry and a cache, in its own home folder."""
     return begin(project / "here")
 
 
@@ -68,7 +68,7 @@ def test_the_cache_of_earlier_versions_is_removed_by_the_next_command_that_write
 
 
 def test_the_cache_of_earlier_versions_is_not_removed_through_a_link(here: Project, tmp_path: Path) -> None:
-    """The link goes, and what it leads to stays."""
+    """The link is removed, and its target stays."""
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("mine")
     (here.ledger / "cache").symlink_to(tmp_path / "precious")
@@ -77,8 +77,8 @@ def test_the_cache_of_earlier_versions_is_not_removed_through_a_link(here: Proje
 
 
 @pytest.mark.parametrize("how", ["gone", "unused", "another in its place", "kept"])
-def test_a_cache_goes_when_its_ledger_is_gone_or_after_30_days(here: Project, project: Path, how: str) -> None:
-    """Any other stays."""
+def test_a_cache_is_removed_without_its_ledger_or_after_30_days(here: Project, project: Path, how: str) -> None:
+    """All other caches stay."""
     other = begin(project / "other")
     place = caches_of(other.ledger)
     if how == "gone":
@@ -95,7 +95,7 @@ def test_a_cache_goes_when_its_ledger_is_gone_or_after_30_days(here: Project, pr
 
 
 def test_the_cache_folder_is_swept_once_a_day(here: Project, project: Path) -> None:
-    """So that a command does not look at every cache there is."""
+    """Later commands on the same day do not check every cache."""
     other = begin(project / "other")
     place = caches_of(other.ledger)
     shutil.rmtree(other.root)
@@ -106,7 +106,7 @@ def test_the_cache_folder_is_swept_once_a_day(here: Project, project: Path) -> N
     assert [True, False] == found
 
 
-def test_what_is_not_a_cache_is_left(here: Project) -> None:
+def test_other_files_in_the_cache_folder_stay(here: Project) -> None:
     """Other files in the user's cache folder stay, whatever their age."""
     base = caches_of(here.ledger).parent.parent
     strange = [base / "mine", base / "mine" / "deep", base / "mine" / "deep" / "file"]
@@ -119,7 +119,7 @@ def test_what_is_not_a_cache_is_left(here: Project) -> None:
 
 
 def test_a_redaction_clears_every_cache_of_the_ledger_and_its_copies(here: Project, project: Path, run: Run) -> None:
-    """Caches of other ledgers stay; those of other users are named as out of its reach."""
+    """Caches of other ledgers stay; those of other users are named as out of reach."""
     words = ("redact", "--text", "type hints", "--reason", "private", "--dry-run")
     assert "other users' caches" in run("--project", str(here.root), *words).out
     shutil.copytree(here.root, project / "copy")
@@ -133,7 +133,7 @@ def test_a_redaction_clears_every_cache_of_the_ledger_and_its_copies(here: Proje
 
 @pytest.mark.skipif(os.name != "posix", reason="this system has other rights")
 def test_a_redaction_clears_a_cache_that_is_no_longer_used(here: Project) -> None:
-    """A folder that was opened to others since holds the text all the same."""
+    """A cache folder that was made readable to others since still holds the text, and is cleared."""
     own = caches_of(here.ledger)
     own.parent.parent.chmod(0o755)
     redact.redact(here, redact.RedactionTarget(text="type hints"), "private", HUMAN)

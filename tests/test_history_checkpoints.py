@@ -1,4 +1,4 @@
-"""Checkpoints of the playbook: whatever becomes of them, every answer is the one that the whole of history gives."""
+"""Checkpoints of the playbook: whatever their state, every answer is that of the whole history."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ BATCHES = 45
 
 
 @pytest.fixture(autouse=True)
-def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a checkpoint be due behind every batch."""
+def _checkpoint_after_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a checkpoint due after every batch."""
     monkeypatch.setattr(reading, "TIMES", 0)
     for name in ("APART_BYTES", "TAIL_BYTES"):
         monkeypatch.setattr(cache_files, name, 0)
@@ -55,7 +55,7 @@ def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def log(project: Path) -> Iterator[JsonlLog]:
-    """Return a ledger of a minute a batch, in which something was undone here and there, and undone again."""
+    """Return a ledger of a batch a minute, with some undos, and undos of undos."""
     minutes = count(1_700_000_000_000_000, 60_000_000)
     made = JsonlLog(Project(project).ledger, lambda: clock.moment(next(minutes)))
     grow(made, BATCHES)
@@ -69,11 +69,13 @@ def grow(log: JsonlLog, number: int) -> None:
     begin = len(list(log.read()))
     for index in range(number):
         with log.transaction() as tx:
-            tx.append(list(map(encode, said(chance, begin + index, log))), HUMAN | {"session": f"s{begin + index}"})
+            tx.append(
+                list(map(encode, make_batch(chance, begin + index, log))), HUMAN | {"session": f"s{begin + index}"}
+            )
 
 
-def said(chance: Random, number: int, log: JsonlLog) -> Sequence[Event]:
-    """Return an update, or now and then what somebody decided, or an undoing."""
+def make_batch(chance: Random, number: int, log: JsonlLog) -> Sequence[Event]:
+    """Return an update, or sometimes a decision by a person, or an undo."""
     names = [f"kpt_{one:03d}" for one in range(max(1, number - 6), number + 2)]
     if number % 13 == 12:
         records = [record for batch in decode(log.read()) for record in batch.records]
@@ -86,41 +88,41 @@ def said(chance: Random, number: int, log: JsonlLog) -> Sequence[Event]:
     return [PointAdded(f"kpt_{number + 1:03d}", f"text {number}"), *rated, PlaybookUpdated(1, 3, 0)]
 
 
-def shown(state: Playbook) -> dict[str, Any]:
-    """Return every field of a state; of the batches in it their moment and time."""
+def fields(state: Playbook) -> dict[str, Any]:
+    """Return every field of a state; of its batches the moment and time."""
     fields = {name: getattr(state, name) for name in attrs.fields_dict(Playbook)}
     batches = {name: fields[name] and (fields[name].last, fields[name].at) for name in ("latest", "latest_batch")}
     return fields | batches | {"points": list(state.points.values()), "due": list(state.due)}
 
 
-def cold(log: JsonlLog) -> None:
-    """Fold all of history and keep what that comes to."""
+def fold_cold(log: JsonlLog) -> None:
+    """Fold the whole history and store the checkpoints."""
     reading.current(log, cold=True)
 
 
-def wholly(log: JsonlLog, until: int | None = None) -> dict[str, Any]:
-    """Return what the whole of history comes to, folded from the first event on."""
-    return shown(fold_history(PLAYBOOK, lambda: decode(log.read()), until))
+def fold_wholly(log: JsonlLog, until: int | None = None) -> dict[str, Any]:
+    """Return the fold of the whole history from the first event."""
+    return fields(fold_history(PLAYBOOK, lambda: decode(log.read()), until))
 
 
 def check(log: JsonlLog) -> None:
-    """Compare the end and every moment, first with the checkpoints there are, then with those that this left."""
-    end = wholly(log)
+    """Compare the end and every moment, first with the present checkpoints, then with those that this stored."""
+    end = fold_wholly(log)
     places = sorted({0, *(seq for batch in log.read() for seq in (batch.first, batch.last))})
-    moments = {seq: wholly(log, seq) for seq in places}
+    moments = {seq: fold_wholly(log, seq) for seq in places}
     for _ in range(2):
-        assert end == shown(reading.current(log))
+        assert end == fields(reading.current(log))
         for seq, expected in moments.items():
-            assert expected == shown(reading.current(log, seq))
+            assert expected == fields(reading.current(log, seq))
 
 
-def kept(log: JsonlLog) -> dict[str, bytes]:
+def checkpoints(log: JsonlLog) -> dict[str, bytes]:
     """Return the checkpoints by name."""
     return {path.name: path.read_bytes() for path in sorted((caches_of(log.folder) / "playbook").iterdir())}
 
 
 def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, until: int | None = None) -> int:
-    """Return how many batches an answer takes."""
+    """Return the number of batches that an answer reads."""
     seen: list[int] = []
 
     def noted(batches: Any) -> Any:
@@ -134,74 +136,74 @@ def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, until: int | None = Non
     return len(seen)
 
 
-def test_every_moment_is_the_one_that_history_gives(log: JsonlLog) -> None:
-    """With no checkpoint, with those that a fold leaves, and with those that came as the ledger grew."""
+def test_every_moment_is_that_of_the_whole_history(log: JsonlLog) -> None:
+    """It holds without checkpoints, with those that a fold stores, and with those stored as the ledger grew."""
     check(log)
     grow(log, 30)
     check(log)
-    assert {"latest"} < kept(log).keys()
+    assert {"latest"} < checkpoints(log).keys()
 
 
-def test_an_answer_reads_what_is_new(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a checkpoint at the end there is one batch to read, the one that proves it, and those appended since."""
-    cold(log)
+def test_an_answer_reads_only_new_batches(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a checkpoint at the end only the batch that proves it and those appended since are read."""
+    fold_cold(log)
     assert 1 == read(log, monkeypatch)
     with log.transaction() as tx:
         tx.append([encode(PlaybookUpdated(0, 0, 0))], HUMAN)
     assert 2 == read(log, monkeypatch)
 
 
-def test_a_moment_is_read_from_the_nearest_checkpoint_below(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no undoing lies ahead there is one behind every batch; it and the next one are read."""
-    cold(log)
-    names = [int(name) for name in kept(log) if name.isdigit()]
+def test_a_moment_is_read_from_the_nearest_earlier_checkpoint(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without later undos there is one after every batch; its batch and the next one are read."""
+    fold_cold(log)
+    names = [int(name) for name in checkpoints(log) if name.isdigit()]
     assert 2 == read(log, monkeypatch, max(names))
     assert 2 == read(log, monkeypatch, min(names))
 
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damage_changes_no_answer(log: JsonlLog, how: str) -> None:
-    """A checkpoint that does not prove itself is not believed."""
-    cold(log)
-    for name, data in kept(log).items():
+    """A checkpoint with a wrong checksum is not used."""
+    fold_cold(log)
+    for name, data in checkpoints(log).items():
         (caches_of(log.folder) / "playbook" / name).write_bytes(DAMAGES[how](data))
     check(log)
 
 
-def test_one_that_stands_under_another_name_changes_no_answer(log: JsonlLog) -> None:
-    """A name is where a checkpoint is looked for; what it is of stands in it."""
-    cold(log)
+def test_a_renamed_checkpoint_changes_no_answer(log: JsonlLog) -> None:
+    """A checkpoint's name is only where it is looked for; its position is in its content."""
+    fold_cold(log)
     folder = caches_of(log.folder) / "playbook"
-    found = kept(log)
+    found = checkpoints(log)
     for (name, _), data in zip(found.items(), reversed(found.values()), strict=True):
         (folder / name).write_bytes(data)
     check(log)
 
 
-def test_those_of_another_ledger_change_no_answer(log: JsonlLog, tmp_path: Path) -> None:
-    """A cache that was copied along with a project's settings is not taken in."""
+def test_checkpoints_of_another_ledger_change_no_answer(log: JsonlLog, tmp_path: Path) -> None:
+    """A cache that was copied along with a project's settings is not used."""
     other = JsonlLog(tmp_path / "other")
     grow(other, BATCHES)
-    cold(other)
+    fold_cold(other)
     shutil.copytree(caches_of(other.folder), caches_of(log.folder), dirs_exist_ok=True)
     other.close()
     check(log)
 
 
-def test_those_of_an_earlier_end_change_no_answer(log: JsonlLog, tmp_path: Path) -> None:
-    """A cache that came back from a backup is merely older."""
-    cold(log)
+def test_checkpoints_of_an_earlier_end_change_no_answer(log: JsonlLog, tmp_path: Path) -> None:
+    """A cache from a backup is merely older."""
+    fold_cold(log)
     shutil.copytree(caches_of(log.folder), tmp_path / "older")
     grow(log, 30)
-    cold(log)
+    fold_cold(log)
     shutil.rmtree(caches_of(log.folder))
     shutil.copytree(tmp_path / "older", caches_of(log.folder))
     check(log)
 
 
-def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later version may make something else of the same events."""
-    cold(log)
+def test_checkpoints_of_other_code_are_not_used(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version may fold the same events differently."""
+    fold_cold(log)
     monkeypatch.setattr(cache_files, "code_digest", lambda *_: "another")
     assert read(log, monkeypatch) > BATCHES
 
@@ -215,7 +217,7 @@ def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest
     ids=lambda one: getattr(one, "name", ""),
 )
 def test_the_digest_of_the_code_covers_every_module_of_a_fold(module: str, form: Form[Any]) -> None:
-    """Every module of Tallybook that is loaded along with a fold is in the digest that its checkpoints are bound to."""
+    """Every module of Tallybook that is loaded for a fold is in the digest that its checkpoints are bound to."""
     # A package is only a folder with a docstring.
     named = "*(name for name, one in sys.modules.items() if not hasattr(one, '__path__'))"
     probe = f"import sys, tallybook.ledger.encoding.codec, tallybook.projections.fold, {module}; print({named})"
@@ -228,30 +230,30 @@ def test_the_digest_of_the_code_covers_every_module_of_a_fold(module: str, form:
 # Other views
 
 
-def plainly(told: Any) -> Any:
-    """Return JSON values as they are behind JSON."""
+def json_copy(told: Any) -> Any:
+    """Return JSON values after a round trip through JSON."""
     return msgspec.json.decode(msgspec.json.encode(told))
 
 
-def whole(form: Form[Any], log: JsonlLog, until: int | None = None) -> Any:
-    """Return what a view comes to from the first event on, as its form tells it."""
-    return plainly(form.pack(fold_history(form.view, lambda: decode(log.read()), until)))
+def fold_view(form: Form[Any], log: JsonlLog, until: int | None = None) -> Any:
+    """Return the fold of a view from the first event, as its document."""
+    return json_copy(form.pack(fold_history(form.view, lambda: decode(log.read()), until)))
 
 
 @pytest.mark.parametrize("form", [PLAYBOOK_FORM, STATUS_FORM], ids=lambda form: form.name)
-def test_every_view_with_checkpoints_goes_on_from_them(log: JsonlLog, form: Form[Any]) -> None:
-    """Its state is the one of the whole of history, at the end as it grows and at each moment."""
+def test_every_view_with_checkpoints_continues_from_them(log: JsonlLog, form: Form[Any]) -> None:
+    """Its state is that of the whole history, at the end as it grows and at each moment."""
     for more in (0, 1, 12, 1):
         grow(log, more)
         for _ in range(2):
-            assert whole(form, log) == plainly(form.pack(reading.fold_view(form, log)))
+            assert fold_view(form, log) == json_copy(form.pack(reading.fold_view(form, log)))
     for seq in [batch.last for batch in log.read()]:
-        assert whole(form, log, seq) == plainly(form.pack(reading.fold_view(form, log, seq)))
+        assert fold_view(form, log, seq) == json_copy(form.pack(reading.fold_view(form, log, seq)))
     assert (caches_of(log.folder) / form.name / reading.LATEST).exists()
 
 
-def test_what_last_changed_an_entry_is_told_as_it_was_recorded(log: JsonlLog) -> None:
-    """Blame and graveyard say the same of a state that was kept."""
+def test_the_last_change_of_an_entry_survives_a_checkpoint(log: JsonlLog) -> None:
+    """Blame and graveyard give the same answers from a stored state."""
     expected = fold_history(STATUS_VIEW, lambda: decode(log.read()))
     for _ in range(2):
         state = reading.fold_view(STATUS_FORM, log)
@@ -268,14 +270,12 @@ def project_of(log: JsonlLog) -> Project:
     return Project(log.folder.parent.parent)
 
 
-def test_a_text_that_was_redacted_stands_in_no_checkpoint_and_comes_back_from_none(
-    log: JsonlLog, tmp_path: Path
-) -> None:
-    """Not from those that were there, and not from those that a backup brings back."""
-    cold(log)
+def test_a_redacted_text_is_in_no_checkpoint(log: JsonlLog, tmp_path: Path) -> None:
+    """It is in none of the present checkpoints, and in none that a backup restores."""
+    fold_cold(log)
     shutil.copytree(caches_of(log.folder), tmp_path / "older")
     redact.redact(project_of(log), redact.RedactionTarget(None, "text 4"), "private", HUMAN)
-    assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]
+    assert [] == [name for name, data in checkpoints(log).items() if b'"text 4"' in data]
     check(log)
     shutil.rmtree(caches_of(log.folder))
     shutil.copytree(tmp_path / "older", caches_of(log.folder))
@@ -283,9 +283,9 @@ def test_a_text_that_was_redacted_stands_in_no_checkpoint_and_comes_back_from_no
     assert REDACTED == reading.current(log, 30).points["kpt_005"].text
 
 
-def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
-    """Its text may still stand in the log, and must not be written anywhere else."""
-    cold(log)
+def test_a_pending_redaction_stores_nothing(log: JsonlLog) -> None:
+    """The text may still be in the log, and must not be written to another file."""
+    fold_cold(log)
     shutil.rmtree(caches_of(log.folder))
     write_pending(log.folder, PendingRedaction(("an id",), ("text 4",), "private", HUMAN))
     reading.current(log)
@@ -293,8 +293,8 @@ def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
     assert not caches_of(log.folder).exists()
 
 
-def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: JsonlLog) -> None:
-    """It holds the text, which was searched for in every file meanwhile."""
+def test_a_reading_that_began_before_a_redaction_stores_nothing_after_it(log: JsonlLog) -> None:
+    """Its state holds the text, which the redaction has erased from every file in the meantime."""
     checkpointer = reading.checkpointer_of(log, PLAYBOOK_FORM)
     assert checkpointer is not None
     view = attrs.evolve(PLAYBOOK, start=checkpointer.begin)
@@ -303,14 +303,14 @@ def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: J
     redact.redact(project_of(log), redact.RedactionTarget(None, "text 4"), "private", HUMAN)
     checkpointer.store(reading.LATEST)
     assert checkpointer.stopped
-    assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]
+    assert [] == [name for name, data in checkpoints(log).items() if b'"text 4"' in data]
 
 
 # Where nothing can be stored, and damage
 
 
 def test_a_checkpoint_that_cannot_be_written_costs_only_time(log: JsonlLog) -> None:
-    """A file that stands in place of the folder is left where it is."""
+    """A file in place of the folder is left alone."""
     cache = make_caches(log.folder)
     shutil.rmtree(cache)
     cache.write_bytes(b"in the way")
@@ -320,30 +320,30 @@ def test_a_checkpoint_that_cannot_be_written_costs_only_time(log: JsonlLog) -> N
 
 
 def test_a_held_lock_is_not_waited_for(log: JsonlLog) -> None:
-    """Another process that stores at this moment is left to it."""
-    cold(log)
+    """While another process stores a checkpoint, this one skips it."""
+    fold_cold(log)
     shutil.rmtree(caches_of(log.folder) / "playbook")
     with (caches_of(log.folder) / cache_files.LOCK).open("rb+") as held:
         assert disk.try_lock(held.fileno())
-        assert wholly(log) == shown(reading.current(log))
-    assert {} == kept(log)
+        assert fold_wholly(log) == fields(reading.current(log))
+    assert {} == checkpoints(log)
 
 
-def test_a_replay_reads_everything_whatever_a_cache_says(log: JsonlLog, run: Any) -> None:
-    """Damage before a checkpoint is found by replay, replay --check and verify; what stands behind is answered."""
+def test_a_replay_reads_everything_whatever_the_cache_holds(log: JsonlLog, run: Any) -> None:
+    """Replay, replay --check and verify find damage before a checkpoint; later events are still answered."""
     project = project_of(log)
     commands.replay(project)
     data = log.path.read_bytes()
     log.path.write_bytes(data.replace(b'"text 4"', b'"text 5"'))
-    assert wholly_is_damaged(log)
+    assert _whole_history_is_damaged(log)
     assert [3, 3, 3] == [run(*words).code for words in (("replay",), ("replay", "--check"), ("verify",))]
     assert 0 == run("show").code
 
 
-def wholly_is_damaged(log: JsonlLog) -> bool:
-    """Say whether the whole of history cannot be read."""
+def _whole_history_is_damaged(log: JsonlLog) -> bool:
+    """Return whether the whole history is unreadable."""
     try:
-        wholly(log)
+        fold_wholly(log)
     except DamagedLedgerError:
         return True
     return False

@@ -35,8 +35,8 @@ def printed(
 
 
 @WIDTHS
-def test_the_story_of_a_pruned_entry_says_when_by_whom_and_why(width: int) -> None:
-    """A few lines say when it was learned, rated and pruned, by which rule and counts, and what followed."""
+def test_the_story_of_a_pruned_entry_gives_time_author_and_rule(width: int) -> None:
+    """A few lines give when it was learned, rated and pruned, by which rule and counts, and what followed."""
     text = words(printed(PRUNED, None, width))
     assert [] == [
         sentence
@@ -53,7 +53,7 @@ def test_the_story_of_a_pruned_entry_says_when_by_whom_and_why(width: int) -> No
 
 
 def test_the_evidence_of_an_entry_is_named() -> None:
-    """The story says where in the transcript the evidence is."""
+    """The story gives the place of the evidence in the transcript."""
     learned = {**LEARNED, "by": BY | {"place": "s1.jsonl:120-480"}}
     assert "by reflector in session s1 (s1.jsonl:120-480), event 2." in words(printed(KEPT | {"trail": [learned]}))
 
@@ -128,15 +128,15 @@ def test_the_trail_lists_every_event_in_order(width: int) -> None:
     assert ["2", "4", "5", "6", "8", "11", "12", "14", "16"] == firsts
 
 
-def test_a_long_trail_shows_its_end_and_says_so() -> None:
-    """A thousand ratings do not fill the screen."""
+def test_a_long_trail_shows_its_end() -> None:
+    """A thousand ratings do not fill the screen, and a note gives the number of hidden ones."""
     told = KEPT | {"trail": [LEARNED, *(rating(seq, seq - 2, 0, "helpful") for seq in range(3, 1003))]}
     text = printed(told, trail=True)
     assert "981 earlier events not shown; --json has them all." in text
     assert MAX_TRAIL_ROWS == text.count("rated helpful")
 
 
-def test_the_story_of_a_legacy_entry_says_what_the_file_had() -> None:
+def test_the_story_of_a_legacy_entry_describes_the_file() -> None:
     """Imported entries name their format, their counts, and the original."""
     seeded = {**LEARNED, "kind": "point.seeded", "helpful": 3, "by": {"rater": "import"}}
     extras = {"origin": "dict_with_score", "original": '{"text": "x", "score": 3}'}
@@ -162,7 +162,7 @@ def test_an_entry_removed_by_a_manual_edit_is_described_so() -> None:
 
 
 def test_a_merged_entry_names_its_target() -> None:
-    """Its story ends at the merge and says which later ratings count for the target."""
+    """Its story ends at the merge and names the later ratings that count for the target."""
     late = [
         ignored(14, "counts for kpt_001"),
         ignored(15, "counts for kpt_001"),
@@ -248,7 +248,7 @@ def test_a_prune_caused_by_an_undo_names_the_undo() -> None:
 
 
 def test_an_unknown_name_has_a_story_of_one_sentence() -> None:
-    """The story of an unknown name says that the ledger does not have it."""
+    """The story of an unknown name is that the ledger does not have it."""
     text = printed(PRUNED | NOTHING | {"name": "kpt_999"})
     assert "kpt_999  unknown\nNo entry ever had this name, or a text with these words.\n" == text
     then = printed(PRUNED | NOTHING | {"name": "kpt_999"}, as_of=True)

@@ -1,4 +1,4 @@
-"""The register of a long ledger: whatever becomes of it, every answer is the one that all of history gives."""
+"""The index of a long ledger: whatever its state, every answer is that of the whole history."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def _everywhere() -> Iterator[None]:
-    """Let every ledger be long."""
+def _index_every_ledger() -> Iterator[None]:
+    """Index every ledger, however short."""
     with pytest.MonkeyPatch.context() as patch:
         make_long(patch)
         yield
 
 
 def story(batches: Sequence[Batch], name: str, until: int | None = None) -> Any:
-    """Return what the whole history says of an entry as of a moment."""
+    """Return the story of an entry as of a moment, from the whole history."""
 
     def audit(moment: int | None) -> Any:
         return fold_history(audit_view(name), lambda: batches, moment)
@@ -73,7 +73,7 @@ def stories_of(log: JsonlLog) -> dict[tuple[str, int | None], Any]:
 
 
 def check(log: JsonlLog, expected: dict[tuple[str, int | None], Any] | None = None) -> None:
-    """Compare what `why` answers with the whole history, twice: the second time with the index that the first left.
+    """Compare the answer of `why` with the whole history, twice: the second time with the index that the first stored.
 
     Args:
         log: The ledger.
@@ -110,12 +110,12 @@ def log(project: Path) -> Iterator[JsonlLog]:
 
 
 def files(log: JsonlLog) -> list[Path]:
-    """Return the files of the register."""
+    """Return the files of the index."""
     return sorted((caches_of(log.folder) / "register").iterdir())
 
 
 def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
-    """Return the last events of the batches of which a story is told."""
+    """Return the last events of the batches that a story reads."""
     found = index.index_of(log)
     assert found is not None
     monkeypatch.setattr(log, "read", None)
@@ -175,7 +175,7 @@ def test_a_missing_segment_changes_no_answer(log: JsonlLog) -> None:
 
 
 def test_a_renamed_segment_changes_no_answer(log: JsonlLog) -> None:
-    """A segment's file name is where it is looked for; its content says where it begins."""
+    """A segment's file name is only where it is looked for; its content has its start."""
     check(log)
     found = {path: path.read_bytes() for path in files(log)}
     for path, data in zip(found, reversed(found.values()), strict=True):
@@ -250,7 +250,7 @@ def test_a_pending_redaction_is_answered_from_the_whole_history(log: JsonlLog) -
 
 @pytest.mark.parametrize("said", [b'"rating":"helpful"', b'"text":"the text of'])
 def test_a_changed_batch_is_damage(log: JsonlLog, said: bytes) -> None:
-    """The batches of a story are verified with their texts; the error is the one of a full read."""
+    """The batches of a story are verified with their texts; the error equals that of a full read."""
     check(log)
     log.path.write_bytes(log.path.read_bytes().replace(said, said.upper(), 1))
     with pytest.raises(DamagedLedgerError) as expected:

@@ -1,4 +1,4 @@
-"""Moments and conditions on a long ledger: what its register tells is what all of history tells."""
+"""Moments and conditions on a long ledger: the index gives the answers of the whole history."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def _everywhere() -> Iterator[None]:
-    """Let every ledger be long."""
+def _index_every_ledger() -> Iterator[None]:
+    """Index every ledger, however short."""
     with pytest.MonkeyPatch.context() as patch:
         make_long(patch)
         yield
@@ -46,7 +46,7 @@ def log(tmp_path: Path) -> Iterator[JsonlLog]:
 
 
 def moments_of(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
-    """Return which moment each of these is, with what is said of it, or why there is none."""
+    """Return each of these moments with its notes, or its error."""
     found: list[Any] = []
     for one in whens:
         try:
@@ -57,8 +57,8 @@ def moments_of(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
     return found
 
 
-def from_everything(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
-    """Return the same from all that was recorded: a ledger is not long."""
+def from_whole_history(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
+    """Return the same from the whole history, without the index."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_files, "TAIL_BYTES", 1 << 30)
         return moments_of(log, whens)
@@ -70,8 +70,8 @@ SESSIONS = ("", "s", "s1", "s1+", "s10", 's"', "a session", 'a "session"', "none
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(hours=HOURS, apart=st.sampled_from([0, 700, 1 << 30]))
-def test_a_moment_is_the_one_of_all_of_history(tmp_path: Path, hours: list[int], apart: int) -> None:
-    """By its time, also where the clock runs back and forth, and by a session, whole or begun, told once or again."""
+def test_a_moment_is_that_of_the_whole_history(tmp_path: Path, hours: list[int], apart: int) -> None:
+    """It holds by time, even if the clock runs back and forth, and by session id or prefix, twice in a row."""
     clocks = (clock.moment(1_700_000_000_000_000 + 3_600_000_000 * hour) for hour in accumulate(hours))
     log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
     log.now = lambda: next(clocks, clock.moment(1_700_000_000_000_000))
@@ -83,7 +83,7 @@ def test_a_moment_is_the_one_of_all_of_history(tmp_path: Path, hours: list[int],
     whens += [f"session:{one}" for one in SESSIONS]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_files, "APART_BYTES", apart)
-        expected = from_everything(log, whens)
+        expected = from_whole_history(log, whens)
         assert [expected, expected] == [moments_of(log, whens) for _ in range(2)]
     log.close()
 
@@ -100,10 +100,10 @@ CONDITIONS = (
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(stretches=STRETCHES, begin=st.integers(0, 12))
-def test_a_condition_turns_where_all_of_history_turns_it(
+def test_a_condition_changes_where_the_whole_history_changes_it(
     tmp_path: Path, stretches: list[list[Any]], begin: int
 ) -> None:
-    """First and last, from any moment on, and with the values of then."""
+    """It holds for the first and the last time, from any moment on, with the values of that moment."""
     log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
     grow(log, [LEARNED, *stretches])
     begin = min(begin, log.head().seq)
@@ -115,8 +115,8 @@ def test_a_condition_turns_where_all_of_history_turns_it(
     log.close()
 
 
-def test_a_moment_reads_what_can_decide(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a ledger that is told of in whole stretches nothing is read by a time, and by a session its own batches."""
+def test_a_moment_reads_only_the_batches_that_decide(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a fully indexed ledger a time reads no batch, and a session its own batches."""
     times = [batch.at for batch in decode(log.read())]
     assert register.index_of(log) is not None
     seen: list[int] = []

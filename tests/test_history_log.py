@@ -1,4 +1,4 @@
-"""`log`: filters that are combined, little that is decoded for nothing, and following what is appended."""
+"""`log`: combined filters, little decoding, and following what is appended."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def here(project: Path) -> Project:
 
 
 def log_of(batches: list[tuple[dict[str, str], list[Any]]]) -> MemoryLog:
-    """Return a log of these batches, each with who says so; line 1 opens it."""
+    """Return a log of these batches, each with its provenance; line 1 opens it."""
     made = MemoryLog()
     for by, events in batches:
         with made.transaction() as tx:
@@ -82,7 +82,7 @@ def seqs(answer: Answer) -> list[int]:
     kinds=KINDS,
     bounds=st.tuples(st.integers(0, 20), st.none() | st.integers(0, 20)),
 )
-def test_what_is_listed_is_what_every_filter_lets_through(  # noqa: PLR0913, PLR0917 - one for each filter
+def test_filters_on_bytes_and_on_events_agree(  # noqa: PLR0913, PLR0917 - one for each filter
     batches: list[tuple[dict[str, str], list[Any]]],
     name: str | None,
     session: str | None,
@@ -90,7 +90,7 @@ def test_what_is_listed_is_what_every_filter_lets_through(  # noqa: PLR0913, PLR
     kinds: list[str],
     bounds: tuple[int, int | None],
 ) -> None:
-    """Choosing batches by their bytes leaves out nothing that a look at every single event would find."""
+    """Choosing batches by their bytes leaves out no event that a check of every single event would list."""
     made = log_of(batches)
     wanted = EventFilter(name, session, rater, tuple(kinds), *bounds)
     every = [one for batch in decode(made.read()) for one in batch.records]
@@ -103,8 +103,8 @@ def test_what_is_listed_is_what_every_filter_lets_through(  # noqa: PLR0913, PLR
             list(listing.events(made, wanted))
 
 
-def test_what_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches without the name, session, rater or kind that is asked for are passed over as bytes."""
+def test_a_batch_that_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches without the requested name, session, rater or kind are skipped as bytes."""
     made = log_of([
         ({"rater": "human", "session": "s1"}, [PointAdded("kpt_001", "a")]),
         ({"rater": "human", "session": "s2"}, [PointRated("kpt_002", "helpful")]),
@@ -149,7 +149,7 @@ def test_what_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_options_choose_events(run: Run, words: list[str], expected: list[int]) -> None:
-    """Each option narrows the list, and none of them is an error where nothing is left."""
+    """Each option narrows the list, and an empty list is no error."""
     answer = run("log", *words, "--json")
     assert (0, expected) == (answer.code, seqs(answer))
 
@@ -172,15 +172,15 @@ def test_options_choose_events(run: Run, words: list[str], expected: list[int]) 
         (["--since", "1d"], 0, "note: 1d is before the ledger's first event"),
     ],
 )
-def test_what_an_option_cannot_mean_is_told(run: Run, words: list[str], code: int, message: str) -> None:
-    """A mistake is one line that names the option; what is merely odd is a note beside the answer."""
+def test_an_invalid_option_is_reported(run: Run, words: list[str], code: int, message: str) -> None:
+    """A mistake is one line that names the option; an oddity is a note with the answer."""
     answer = run("log", *words)
     assert (code, 1) == (answer.code, answer.err.count("\n"))
     assert message in answer.err
 
 
-def test_a_person_sees_what_was_undone(here: Project, run: Run) -> None:
-    """An event that was taken back is marked with what did it, and that names it by its number."""
+def test_a_person_sees_undone_events(here: Project, run: Run) -> None:
+    """An undone event is marked with the number of its undo, which names it by its number."""
     curation.undo(here, "6", None, "misread", HUMAN)
     curation.undo(here, None, "s-one", "", HUMAN)
     lines = [line.split("  ", 3)[3] for line in run("log", "--since", "5").out.splitlines()]
@@ -196,15 +196,15 @@ def test_a_person_sees_what_was_undone(here: Project, run: Run) -> None:
     assert "event 9 undone\n" in run("log", "--since", "10").out
 
 
-def test_without_an_undoing_nothing_is_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of a ledger in which nothing was taken back begins at once."""
+def test_a_log_without_undos_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of a ledger without undos begins at once."""
     made = log_of([({"rater": "human"}, [PointAdded("kpt_001", "events.voided")])])
     monkeypatch.setattr(made, "read", None)
     assert listing.Undone() == listing.find_undone_events(made)
 
 
-def test_a_script_sees_what_was_undone(here: Project, run: Run) -> None:
-    """In JSON an event that was taken back has the number of what did it, and no other event has the key."""
+def test_a_script_sees_undone_events(here: Project, run: Run) -> None:
+    """In JSON an undone event has the number of its undo, and no other event has that key."""
     curation.undo(here, "6", None, "", HUMAN)
     rows = [json.loads(line) for line in run("log", "--json").out.splitlines()]
     assert {6: 9} == {row["seq"]: row["undone_by"] for row in rows if "undone_by" in row}
@@ -213,8 +213,8 @@ def test_a_script_sees_what_was_undone(here: Project, run: Run) -> None:
 # What is appended
 
 
-def test_a_log_that_grows_is_read_on(here: Project) -> None:
-    """Each stretch begins behind the one before, whatever was filtered out of that, and the end is the listener's."""
+def test_a_growing_log_is_read_on(here: Project) -> None:
+    """Each read begins where the one before ended, whatever the filters left out, until the listener ends it."""
     made = reading.open_log(here)
     told: list[list[int]] = []
 
@@ -228,7 +228,7 @@ def test_a_log_that_grows_is_read_on(here: Project) -> None:
 
 
 def test_a_ledger_that_begins_later_is_followed(project: Path) -> None:
-    """Neither a ledger nor an entry needs to be there at first."""
+    """The ledger and the entry may both be created later."""
     place = Project(project)
     seen: list[EventRecord] = []
 
@@ -241,8 +241,8 @@ def test_a_ledger_that_begins_later_is_followed(project: Path) -> None:
     assert [2] == [one.seq for one in seen]
 
 
-def test_what_has_an_end_is_not_followed(here: Project) -> None:
-    """With --until nothing more can come."""
+def test_a_log_with_an_end_is_not_followed(here: Project) -> None:
+    """With --until no later event can match."""
 
     def wait() -> bool:
         raise AssertionError
@@ -256,7 +256,7 @@ ENDS_WITHIN_S = 60
 
 @contextmanager
 def following(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Give a process that follows the ledger; it is ended where it has not ended by itself."""
+    """Give a process that follows the ledger; end it if it has not ended by itself."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         [*COMMAND, "log", "--follow", *words],
@@ -280,8 +280,8 @@ def line_of(process: subprocess.Popen[bytes]) -> str:
 
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
 @pytest.mark.parametrize("words", [[], ["--json"]], ids=["lines", "json"])
-def test_following_shows_what_comes_and_ends_at_an_interrupt(here: Project, words: list[str]) -> None:
-    """What is appended is printed at once, an undoing with its number; Ctrl-C is no error and leaves no trace."""
+def test_following_prints_new_events_and_ends_at_an_interrupt(here: Project, words: list[str]) -> None:
+    """New events are printed at once, an undo with its number; Ctrl-C is no error and leaves no trace."""
     with following("--since", "7", *words) as process:
         line_of(process)
         commands.rate(here, "kpt_001", "helpful", HUMAN)
@@ -296,8 +296,8 @@ def test_following_shows_what_comes_and_ends_at_an_interrupt(here: Project, word
 
 
 @pytest.mark.skipif(not hasattr(__import__("select"), "poll"), reason="nothing tells of a closed pipe here")
-def test_following_ends_when_nobody_reads_any_more(here: Project) -> None:
-    """A pipe whose reader is gone ends it, even if nothing is ever appended."""
+def test_following_ends_without_a_reader(here: Project) -> None:
+    """A closed pipe ends it, even if nothing is ever appended."""
     del here
     with following("--since", "7") as process:
         line_of(process)

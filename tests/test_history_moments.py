@@ -1,4 +1,4 @@
-"""WHEN: numbers, times, ages and sessions, each as the last line recorded by then, and what is said beside it."""
+"""WHEN: numbers, times, ages and sessions, each as the last event recorded by then, with the notes about it."""
 
 from __future__ import annotations
 
@@ -139,13 +139,13 @@ def test_events_are_counted_back_from_the_end(when: str, seq: int) -> None:
 
 @pytest.mark.parametrize("when", ["~10", f"~{'9' * 5000}"], ids=len)
 def test_more_events_back_than_there_are_is_refused(when: str) -> None:
-    """The error says how far back one can go."""
+    """The error gives the first event that exists."""
     with pytest.raises(BadInputError, match=r"the ledger has 9 events; the furthest back is ~9, before the first$"):
         resolve(LOG, when, NOW)
 
 
 def test_a_date_without_dashes_is_an_event_number() -> None:
-    """Digits alone are an event number, and the error says how a date is written."""
+    """Digits alone are an event number, and the error shows how to write a date."""
     with pytest.raises(BadInputError, match=r"ends at seq 9; the date is written 2026-11-20$"):
         resolve(LOG, "20261120", NOW)
 
@@ -193,8 +193,8 @@ def test_equal_times_are_one_moment() -> None:
         ("2027-01-01", ("2027-01-01 has not come yet; the ledger's last event is 9, 2026-11-20 00:07 UTC",)),
     ],
 )
-def test_a_time_before_the_first_or_after_the_last_event_says_so(when: str, notes: tuple[str, ...]) -> None:
-    """The question is answered, and the nearest event is named."""
+def test_a_time_before_the_first_or_after_the_last_event_is_noted(when: str, notes: tuple[str, ...]) -> None:
+    """The question is answered, and the note names the nearest event."""
     assert notes == of(LOG, when).notes
 
 
@@ -207,7 +207,7 @@ def test_an_empty_ledger_adds_no_note_about_times() -> None:
 
 
 def sessions(*ids: str) -> MemoryLog:
-    """Return a log with a batch of two events for each session, in order; line 1 opens it."""
+    """Return a log with a batch of two events for each session, in order; event 1 opens it."""
     log = MemoryLog(lambda: NOW)
     for id_ in ids:
         with log.transaction() as tx:
@@ -254,13 +254,13 @@ def test_an_unknown_or_ambiguous_session_is_refused(when: str, message: str) -> 
 
 
 def test_events_of_others_during_a_session_are_counted() -> None:
-    """A note says how many events between a session's first and last are not its own."""
+    """A note gives the number of events between a session's first and last that are not its own."""
     told = "of events 2 to 9, 4 did not come from session abc-1"
     assert [(told,), (), ()] == [of(BUSY, f"session:{one}").notes for one in ("abc-1+", "abc-1", "abd+")]
 
 
 def test_a_session_in_a_ledger_without_sessions_is_refused() -> None:
-    """The error says that no event has a session."""
+    """The error is that no event has a session."""
     with pytest.raises(BadInputError, match=r"begins with it; no event in this ledger has a session$"):
         resolve(LOG, "session:abc", NOW)
 
@@ -285,13 +285,13 @@ def test_an_undo_of_a_session_is_not_an_event_of_that_session() -> None:
         ("4", "event 3, 2026-11-20 00:01 UTC (event 4 is inside a batch, which counts as a whole)"),
     ],
 )
-def test_an_answer_says_which_moment_it_shows(when: str, told: str) -> None:
+def test_an_answer_names_its_moment(when: str, told: str) -> None:
     """The answer gives number and time of the last event that it includes."""
     found = of(LOG, when)
     assert told == describe(fold_history(PLAYBOOK, found.history, found.seq), found.seq, found.named)
 
 
-def test_an_answer_says_which_session_was_meant() -> None:
+def test_an_answer_names_the_whole_session() -> None:
     """The answer has the whole id, however short the prefix was."""
     found = of(BUSY, "session:abc")
     state = fold_history(PLAYBOOK, found.history, found.seq)

@@ -1,4 +1,4 @@
-"""A commit as a moment: the time it was made at, or the ledger that it has, with a real git."""
+"""A commit as a moment: its time, or the ledger that it has, with a real git."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def here(project: Path) -> Project:
 
 @pytest.fixture
 def tracked(here: Project) -> Project:
-    """Return the same where git tracks the ledger."""
+    """Return the same project with a ledger that git tracks."""
     (here.ledger / ".gitignore").unlink()
     return here
 
@@ -72,7 +72,7 @@ def texts(then: AsOf[Playbook]) -> list[str]:
 
 
 def keep(here: Project) -> Callable[[], None]:
-    """Return what puts the ledger back as it is now."""
+    """Return a function that restores the present ledger."""
     kept = {path: path.read_bytes() for path in (here.ledger / "events.jsonl", here.ledger / "head")}
 
     def put_back() -> None:
@@ -89,7 +89,7 @@ def keep(here: Project) -> Callable[[], None]:
 
 
 def test_a_commit_is_the_last_event_before_it(here: Project) -> None:
-    """Where the ledger ignores itself, the commit's time counts, in whatever zone it was made."""
+    """If git ignores the ledger, the commit's time counts, in whatever zone it was made."""
     at = next(reading.batches(here)).at
     early = commit(here, GIT_COMMITTER_DATE="2001-01-01T12:00:00+0900")
     late = commit(here, GIT_COMMITTER_DATE="2099-01-01T00:00:00+0000")
@@ -101,8 +101,8 @@ def test_a_commit_is_the_last_event_before_it(here: Project) -> None:
     assert f"the last before commit {late[:12]} of 2099-01-01 00:00 UTC" in commands.playbook(here, "git:HEAD").moment
 
 
-def test_every_name_that_git_knows_will_do(here: Project) -> None:
-    """Branches, tags, short ids and ways back from them."""
+def test_every_name_that_git_knows_is_accepted(here: Project) -> None:
+    """Branches, tags, short ids and ancestors are moments."""
     first = commit(here)
     git(here.root, "tag", "--annotate", "v1", "--message", "v1")
     commit(here)
@@ -111,37 +111,37 @@ def test_every_name_that_git_knows_will_do(here: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["nope", "", "--all", "-h", "HEAD:README", "HEAD..", "a b", "\udcff"])
-def test_what_git_does_not_know_is_one_line(here: Project, name: str) -> None:
-    """Nothing that is typed is an option of git's."""
+def test_an_unknown_commit_is_one_line(here: Project, name: str) -> None:
+    """No word on the command line becomes an option of git."""
     commit(here)
     with pytest.raises(BadInputError, match=r"^[^\n]*: git names no such commit; give a time or a number$"):
         moments.find(here, f"git:{name}")
 
 
-def test_what_is_no_commit_is_told_in_gits_words(here: Project) -> None:
-    """A folder of a commit is none, and git says what it is."""
+def test_a_name_that_is_no_commit_is_reported_in_gits_words(here: Project) -> None:
+    """A folder of a commit is not a commit, and the error quotes git."""
     commit(here)
     with pytest.raises(BadInputError, match=r"git names no such commit: \S+: expected commit type, but the object"):
         moments.find(here, "git:HEAD^{tree}")
 
 
-def test_without_a_repository_git_says_so(project: Path) -> None:
-    """Its own words are told."""
+def test_without_a_repository_the_error_quotes_git(project: Path) -> None:
+    """The error quotes git's own words."""
     with pytest.raises(BadInputError, match="git names no such commit: not a git repository"):
         moments.find(Project(project), "git:HEAD")
 
 
-def test_without_git_the_line_says_so(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What names a moment without it is told beside."""
+def test_without_git_the_error_names_it(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error also lists the moments that need no git."""
     monkeypatch.setenv("PATH", str(here.claude))
     with pytest.raises(BadInputError, match=r"^--at git:HEAD: git is not installed; give a time or a number$"):
         moments.find(here, "git:HEAD")
 
 
-def test_a_repository_that_a_hook_of_git_names_is_not_asked(
+def test_a_repository_in_a_git_hooks_environment_is_not_used(
     here: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The repository is the one around the project, whatever the environment says."""
+    """The repository is the one around the project, whatever the environment names."""
     name = commit(here)
     other = tmp_path_factory.mktemp("other")
     git(other, "init", "--quiet")
@@ -152,8 +152,8 @@ def test_a_repository_that_a_hook_of_git_names_is_not_asked(
 # A ledger that git tracks
 
 
-def test_a_commit_that_has_the_ledger_is_its_end(tracked: Project) -> None:
-    """What was appended since does not belong to it, however little later it came."""
+def test_a_commit_with_the_ledger_is_its_end(tracked: Project) -> None:
+    """Later events do not belong to it, even those of the same second."""
     name = commit(tracked)
     commands.add(tracked, "two", HUMAN)
     then = commands.playbook(tracked, "git:HEAD")
@@ -163,13 +163,13 @@ def test_a_commit_that_has_the_ledger_is_its_end(tracked: Project) -> None:
 
 
 def since(here: Project, moment: str) -> list[dict[str, Any]]:
-    """Return the events behind a moment of the project's own ledger."""
+    """Return the events after a moment of the project's own ledger."""
     seq = moments.find_here(here, moment, "--since").seq
     return [row for row in commands.list_events(here) if row["seq"] > seq]
 
 
 def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> None:
-    """Where two branches went their own ways, each commit shows what its own ledger says."""
+    """When two branches diverge, each commit shows its own ledger."""
     put_back = keep(tracked)
     commands.add(tracked, "their second", HUMAN)
     commands.record(tracked, extraction(("kpt_001", "helpful")), {"rater": "reflector"})
@@ -187,8 +187,8 @@ def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> No
         moments.find_here(tracked, "git:HEAD", "--since")
 
 
-def test_a_commit_may_go_on_where_the_projects_ledger_ends(tracked: Project) -> None:
-    """Whoever went back to an older commit sees what a newer one has, and is told that it is the same history."""
+def test_a_commit_may_continue_the_projects_ledger(tracked: Project) -> None:
+    """After a checkout of an older commit a newer one can be read, and a note names the common history."""
     put_back = keep(tracked)
     commands.add(tracked, "two", HUMAN)
     name = commit(tracked)
@@ -201,8 +201,8 @@ def test_a_commit_may_go_on_where_the_projects_ledger_ends(tracked: Project) -> 
         moments.find_here(tracked, "git:HEAD", "--until")
 
 
-def test_what_was_redacted_since_is_gone_from_a_commits_ledger(tracked: Project) -> None:
-    """Git keeps the bytes; nobody is shown them here."""
+def test_a_redacted_text_is_hidden_in_a_commits_ledger(tracked: Project) -> None:
+    """Git keeps the bytes, but no answer shows them."""
     put_back = keep(tracked)
     commands.add(tracked, "two", HUMAN)
     commit(tracked)
@@ -212,7 +212,7 @@ def test_what_was_redacted_since_is_gone_from_a_commits_ledger(tracked: Project)
 
 
 def test_an_empty_ledger_in_a_commit_is_the_beginning(tracked: Project) -> None:
-    """A file without a byte has no event."""
+    """An empty file has no event."""
     put_back = keep(tracked)
     (tracked.ledger / "events.jsonl").write_bytes(b"")
     commit(tracked)
@@ -227,8 +227,8 @@ def test_an_empty_ledger_in_a_commit_is_the_beginning(tracked: Project) -> None:
         (b"<<<<<<< ours\n", "is damaged: events.jsonl:1"),
     ],
 )
-def test_what_is_no_ledger_in_a_commit_is_refused(tracked: Project, data: bytes, message: str) -> None:
-    """A pointer to a large file, or a merge that went wrong: the line names the commit and its time."""
+def test_a_file_that_is_no_ledger_is_refused_in_a_commit(tracked: Project, data: bytes, message: str) -> None:
+    """For a pointer to a large file, or a failed merge, the error names the commit and its time."""
     put_back = keep(tracked)
     path = tracked.ledger / "events.jsonl"
     path.write_bytes(data if b"version" in data else data + path.read_bytes())
@@ -240,7 +240,7 @@ def test_what_is_no_ledger_in_a_commit_is_refused(tracked: Project, data: bytes,
 
 
 def test_a_torn_end_in_a_commit_is_left_out(tracked: Project) -> None:
-    """A commit that was made just as somebody wrote has what was whole by then."""
+    """A commit that was made in the middle of a write has the whole batches of that time."""
     put_back = keep(tracked)
     with (tracked.ledger / "events.jsonl").open("ab") as file:
         file.write(b'{"crc":"0000')
@@ -250,7 +250,7 @@ def test_a_torn_end_in_a_commit_is_left_out(tracked: Project) -> None:
 
 
 def test_a_subfolders_ledger_is_found_in_the_commit(project: Path) -> None:
-    """The project need not be the top of the repository."""
+    """The project may be a folder below the top of the repository."""
     git(project, "init", "--quiet")
     own = Project(project / "part [1]")
     own.claude.mkdir(parents=True)
@@ -261,8 +261,8 @@ def test_a_subfolders_ledger_is_found_in_the_commit(project: Path) -> None:
     assert "the end of the ledger in commit" in commands.playbook(own, "git:HEAD").moment
 
 
-def test_a_linked_worktree_asks_its_own_branch(tracked: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """HEAD is that of the folder where the command was typed, the ledger the one that all worktrees share."""
+def test_a_linked_worktree_resolves_its_own_branch(tracked: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """HEAD is that of the current folder, and the ledger the one that all worktrees share."""
     commit(tracked)
     linked = tmp_path_factory.mktemp("linked") / "tree"
     git(tracked.root, "worktree", "add", "--quiet", "--detach", str(linked))
@@ -276,7 +276,7 @@ def test_a_linked_worktree_asks_its_own_branch(tracked: Project, tmp_path_factor
 
 
 def plant(here: Project, mark: Path) -> None:
-    """Give a repository a configuration that runs a command wherever git would fetch, refresh, page or run a hook."""
+    """Give a repository a configuration that runs a command whenever git would fetch, refresh, page or run a hook."""
     touch = f"touch {mark}"
     for key, value in {
         "core.repositoryFormatVersion": "1",
@@ -303,10 +303,10 @@ def plant(here: Project, mark: Path) -> None:
 
 @pytest.mark.parametrize("url", ["ext::touch {mark}", "file:///{mark}", "/{mark}", "ssh://host/x"])
 @pytest.mark.parametrize("question", ["a commit that is not there", "a ledger that is not there"])
-def test_nothing_that_a_repository_configures_runs(
+def test_no_command_that_a_repository_configures_runs(
     tracked: Project, run: Run, tmp_path_factory: pytest.TempPathFactory, question: str, url: str
 ) -> None:
-    """What git lacks is not fetched, whatever the remote is; the answer is one line."""
+    """Missing objects are not fetched, whatever the remote is; the answer is one line."""
     mark = tmp_path_factory.mktemp("mark") / "planted"
     commit(tracked)
     blob = git(tracked.root, "rev-parse", "HEAD:.claude/ledger/events.jsonl")
@@ -321,8 +321,8 @@ def test_nothing_that_a_repository_configures_runs(
     assert answer.code != 0
 
 
-def test_the_doctor_runs_nothing_that_a_repository_configures(tracked: Project, run: Run, tmp_path: Path) -> None:
-    """It asks git whether files are tracked or ignored."""
+def test_the_doctor_runs_no_command_that_a_repository_configures(tracked: Project, run: Run, tmp_path: Path) -> None:
+    """The doctor calls git only to find out whether files are tracked or ignored."""
     commit(tracked)
     plant(tracked, tmp_path / "planted")
     run("doctor")

@@ -1,4 +1,4 @@
-"""One query over the verified ledger and its views, shut off from all else; and other tools on the file itself."""
+"""One query over the verified ledger and its views, without access to anything else; and other tools on the file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TEXT = 'a "quoted"\ttext, 🎉, \x00 and \u2028 ' + "x" * 30_000
 
 @pytest.fixture
 def here(project: Path) -> Project:
-    """Return a project with an entry that was pruned, one whose rating was undone, and one of a long text."""
+    """Return a project with a pruned entry, one whose rating was undone, and one with a long text."""
     place = Project(project)
     commands.record(place, extraction(new=["Use type hints", "Mock the clock", TEXT]), HUMAN)
     commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), {"rater": "reflector", "session": "s2"})
@@ -50,7 +50,7 @@ def ask(project: Project, query: str, when: str | None = None) -> list[tuple[Any
 
 
 def test_every_event_is_a_row(here: Project) -> None:
-    """In order, as `log` has it: who, what, free text whole, JSON as JSON; what was undone is marked."""
+    """Rows are in the order of `log`, with author, content, whole texts and JSON; undone events are marked."""
     logged = list(commands.list_events(here))
     rows = ask(here, "SELECT seq, id, kind, v, rater, session, body, free FROM events ORDER BY seq")
     assert [
@@ -69,7 +69,7 @@ def test_every_event_is_a_row(here: Project) -> None:
 
 
 def test_the_playbook_and_the_graveyard_are_tables(here: Project) -> None:
-    """The same entries, in their order, as `show` and `graveyard` have them."""
+    """They have the entries of `show` and `graveyard`, in the same order."""
     shown = [tuple(point.values()) for point in commands.show(here)["key_points"]]
     assert shown == ask(here, "SELECT name, text, helpful, harmful FROM points")
     assert [("kpt_001", 3, "pruned", "reflector", "s2")] == ask(
@@ -78,15 +78,15 @@ def test_the_playbook_and_the_graveyard_are_tables(here: Project) -> None:
 
 
 def test_ratings_and_sessions_are_tables(here: Project) -> None:
-    """A row for each rating, undone ones marked; a row for each session with how much came of it."""
+    """Each rating is a row, undone ones marked; each session is a row with its counts."""
     ratings = ask(here, "SELECT name, rating, rater, void, count(*) FROM ratings GROUP BY ALL ORDER BY name")
     assert [("kpt_001", "harmful", "reflector", False, 3), ("kpt_002", "helpful", "agent", True, 1)] == ratings
     sessions = ask(here, "SELECT session, events, ratings, learned, cited FROM sessions")
     assert [("s1", 5, 0, 3, 0), ("s2", 4, 3, 0, 0)] == sessions
 
 
-def test_a_moment_of_the_past_can_be_asked(here: Project) -> None:
-    """With a WHEN the tables are those of that moment, what was undone later included."""
+def test_a_moment_of_the_past_can_be_queried(here: Project) -> None:
+    """With a WHEN the tables are those of that moment, with events that were undone later."""
     heads = [ask(here, "SELECT max(seq) FROM events WHERE NOT void", when)[0][0] for when in ("8", None)]
     logged = list(commands.list_events(here))
     assert [8, logged[-1]["seq"]] == heads
@@ -95,7 +95,7 @@ def test_a_moment_of_the_past_can_be_asked(here: Project) -> None:
 
 @pytest.mark.parametrize("table", [*sql_tables.COLUMNS, *sql_tables.VIEWS])
 def test_every_table_is_described(here: Project, table: str) -> None:
-    """SHOW and DESCRIBE tell what there is; the reference names each table."""
+    """SHOW and DESCRIBE list the tables; the reference names each."""
     assert (table,) in ask(here, "SHOW TABLES")
     described = [row[0] for row in ask(here, f"DESCRIBE {table}")]
     assert list(sql_tables.COLUMNS.get(table, described)) == described
@@ -130,10 +130,10 @@ def test_every_table_is_described(here: Project, table: str) -> None:
         "SELECT error('stop')",
     ],
 )
-def test_what_is_no_question_to_the_tables_is_refused(
+def test_a_statement_other_than_a_query_is_refused(
     here: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str], query: str
 ) -> None:
-    """No file, no address, no setting, no write, no second statement, no mistake: one line, exit 2, no trace."""
+    """A file, address, setting, write, second statement or mistake gets one line and exit 2, and leaves no trace."""
     file = tmp_path / "secret.txt"
     file.write_text("a,b\nsecret,1\n", encoding="utf-8")
     before = sorted(tmp_path.rglob("*"))
@@ -147,7 +147,7 @@ def test_what_is_no_question_to_the_tables_is_refused(
 
 
 def test_an_error_in_the_middle_of_an_answer_is_one_line(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rows that came before it are printed; the exit code says that they are not all."""
+    """Rows before it are printed; the exit code shows that some are missing."""
     del here
     query = "SELECT CASE WHEN i = 50000 THEN error('stop') ELSE i END FROM range(60000) t(i)"
     assert 2 == main.run(["sql", query, "--json"])
@@ -155,14 +155,14 @@ def test_an_error_in_the_middle_of_an_answer_is_one_line(here: Project, capsys: 
 
 
 @pytest.mark.parametrize("query", ["SELECT when, kind FROM events", "SELECT max(when) FROM ratings"])
-def test_a_word_that_sql_keeps_for_itself_is_named(here: Project, query: str) -> None:
-    """The ledger's own names for times want double quotes, and whoever forgets them is told."""
+def test_a_reserved_word_of_sql_is_named(here: Project, query: str) -> None:
+    """The ledger's own names for times need double quotes, and an error without them says so."""
     with pytest.raises(BadInputError, match='put the columns "at" and "when" in double quotes'):
         ask(here, query)
 
 
 def test_an_answer_in_json_is_an_object_a_line(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever type a column has, its value is JSON; columns of one name get numbers."""
+    """A value of any column type becomes JSON; columns with equal names get numbers."""
     del here
     values = {
         "1": 1,
@@ -191,10 +191,10 @@ def test_an_answer_in_json_is_an_object_a_line(here: Project, capsys: pytest.Cap
     assert list(values.values()) == list(first.values())
 
 
-def test_times_of_a_zone_are_told_in_utc(
+def test_times_with_a_zone_are_shown_in_utc(
     here: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Wherever the machine is, on their own, in lists and beside other columns, with no further library."""
+    """The machine's zone does not matter; alone, in lists and among other columns, without another library."""
     del here
     monkeypatch.setenv("TZ", "America/New_York")
     monkeypatch.setitem(sys.modules, "pytz", None)
@@ -207,22 +207,22 @@ def test_times_of_a_zone_are_told_in_utc(
     assert capsys.readouterr().out.startswith('{"past": ')
 
 
-def test_no_bar_is_drawn_into_an_answer(here: Project) -> None:
-    """DuckDB would show how far a slow query is, on standard output."""
+def test_no_progress_bar_is_printed_into_an_answer(here: Project) -> None:
+    """DuckDB would print the progress of a slow query to standard output."""
     assert [(False,)] == ask(here, "SELECT current_setting('enable_progress_bar')")
 
 
 @pytest.mark.parametrize(
     ("kind", "message"), [(RuntimeError, "Query interrupted"), (duckdb.InterruptException, "INTERRUPT Error")]
 )
-def test_an_interrupted_query_ends_as_any_command(
+def test_an_interrupted_query_ends_like_any_command(
     here: Project,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     kind: type[Exception],
     message: str,
 ) -> None:
-    """DuckDB has its own words for it; any other error that it has no class for is not taken for one."""
+    """An interrupt exits with 130; another error of DuckDB without a class is not taken for one."""
     del here
     # Made anew each time: one that lives as long as the test's parameters keeps each frame that it passed, and with
     # them DuckDB's objects and pytest's files, open to the end of the process.
@@ -240,8 +240,8 @@ def test_an_interrupted_query_ends_as_any_command(
         main.run(["sql", "SELECT 1"])
 
 
-def test_people_are_shown_a_table_of_so_many_rows(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Columns with their names, and a note where there is more; in JSON there is all of it."""
+def test_people_see_a_table_of_so_many_rows(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns have their names, and a note counts further rows; JSON has all of them."""
     del here
     assert 0 == main.run(["sql", f"FROM range({tables.MAX_ROWS + 5}) t(i) SELECT i AS number, NULL AS nothing"])
     printed = capsys.readouterr()
@@ -252,8 +252,10 @@ def test_people_are_shown_a_table_of_so_many_rows(here: Project, capsys: pytest.
     assert 25_000 == capsys.readouterr().out.count("\n")
 
 
-def test_wide_rows_are_blocks_and_none_are_told(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """A row that has no room is told column by column; an empty answer names its columns."""
+def test_wide_rows_are_blocks_and_an_empty_answer_names_its_columns(
+    here: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row that is too wide is printed column by column; an empty answer names its columns."""
     del here
     main.run(["sql", "SELECT * FROM events ORDER BY seq LIMIT 1"])
     lines = capsys.readouterr().out.splitlines()
@@ -262,8 +264,8 @@ def test_wide_rows_are_blocks_and_none_are_told(here: Project, capsys: pytest.Ca
     assert "no rows of name, text\n" == capsys.readouterr().out
 
 
-def test_a_query_can_come_on_standard_input(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """For - the whole of it is the query."""
+def test_a_query_can_be_read_from_standard_input(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """With `-` all of standard input is the query."""
     command = [
         sys.executable,
         "-c",
@@ -283,10 +285,10 @@ def test_a_query_can_come_on_standard_input(here: Project, capsys: pytest.Captur
     assert "" == capsys.readouterr().out
 
 
-def test_without_the_extra_a_line_says_how_to_get_it(
+def test_without_the_extra_the_error_names_it(
     here: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No traceback, and nothing was read in vain."""
+    """Without DuckDB one line says how to install it, before anything is read."""
     del here
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert 2 == main.run(["sql", "SELECT 1"])
@@ -295,7 +297,7 @@ def test_without_the_extra_a_line_says_how_to_get_it(
 
 
 def test_a_damaged_ledger_answers_no_query(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """What does not verify is not queried."""
+    """A ledger that does not verify is not queried."""
     log = here.ledger / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"rating":"harmful"', b'"rating":"helpful"', 1))
     assert 3 == main.run(["sql", "SELECT count(*) FROM events"])
@@ -306,13 +308,13 @@ def test_a_damaged_ledger_answers_no_query(here: Project, capsys: pytest.Capture
 
 
 def documented(begins: str) -> list[str]:
-    """Return the commands of the documentation that begin with a word, as a shell takes them."""
+    """Return the documented commands that begin with a word, as arguments of a shell."""
     blocks = "\n".join(block.code for block in examples("sh")).replace("\\\n", "")
     return [line for line in blocks.splitlines() if line.startswith(f"{begins} ")]
 
 
 def lines_of(command: str, cwd: Path) -> Sequence[str]:
-    """Return what a documented command prints, which must not fail."""
+    """Return the lines that a documented command prints, which must succeed."""
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=cwd)
     assert ("", 0) == (done.stderr, done.returncode)
     return done.stdout.removesuffix("\n").split("\n")
@@ -320,7 +322,7 @@ def lines_of(command: str, cwd: Path) -> Sequence[str]:
 
 @pytest.fixture
 def worn(here: Project) -> Project:
-    """Return the project with a text redacted, and with sealed bytes in the midst of its ledger that are no JSON."""
+    """Return the project with a redacted text, and with sealed bytes in its ledger that are not JSON."""
     assert 0 == main.run(["redact", "2", "--reason", "a name"])
     with (here.ledger / "events.jsonl").open("ab") as file:
         file.write(b'{"crc":"0000' + b"\x00" * 5000 + b"\n" + b"\xff" * 10)
@@ -331,7 +333,7 @@ def worn(here: Project) -> Project:
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 def test_jq_reads_the_file_as_documented(worn: Project) -> None:
-    """Raw TABs, a text that is gone, texts over several lines and sealed bytes are no hindrance."""
+    """Raw TABs, a redacted text, texts over several lines and sealed bytes do not break it."""
     counts, texts = documented("jq")
     rated = [json.loads(line) for line in lines_of(counts, worn.root)]
     assert [["kpt_001", "harmful"]] * 3 + [["kpt_002", "helpful"]] == rated
@@ -340,7 +342,7 @@ def test_jq_reads_the_file_as_documented(worn: Project) -> None:
 
 
 def test_duckdb_reads_the_file_as_documented(worn: Project) -> None:
-    """The query that the documentation gives for DuckDB's own command counts what stands in the file."""
+    """The query that the documentation gives for DuckDB's own command counts the events of the file."""
     (command,) = documented("duckdb")
     query = re.search(r'"(.*)"$', command, re.DOTALL)
     assert query is not None

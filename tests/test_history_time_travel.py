@@ -1,4 +1,4 @@
-"""The past as it is answered: every number of a long history, undone and redacted events, and what was decided when."""
+"""Answers about the past: every number of a long history, undone and redacted events, and diffs."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ CHECKPOINT_BATCHES = 25
 # Every number
 
 
-def stretch(chance: Random, number: int) -> list[Event]:
-    """Return an update: an entry now and then, ratings of the latest ones, most of them harmful, and citations."""
+def make_update(chance: Random, number: int) -> list[Event]:
+    """Return an update: now and then an entry, ratings of the latest ones, most of them harmful, and citations."""
     names = [f"kpt_{one:03d}" for one in range(max(1, number // 3 - 8), number // 3 + 2)]
     added = [PointAdded(f"kpt_{number // 3 + 1:03d}", f"text {number}")] if number % 3 == 0 else []
     rated = [PointRated(chance.choice(names), chance.choice(("helpful", "harmful", "harmful"))) for _ in range(3)]
@@ -53,7 +53,7 @@ def stretch(chance: Random, number: int) -> list[Event]:
 
 
 def long_history() -> MemoryLog:
-    """Return a log of EVENTS events and a few more, in which UNDONE events before the end some of the first are undone.
+    """Return a log of EVENTS events and a few more, in which events UNDONE before the end undo some of the first.
 
     A second lies between two batches.
     """
@@ -68,7 +68,9 @@ def long_history() -> MemoryLog:
                 is_undone = True
                 ids = [one.id for batch in decode(log.batches[5:9]) for one in batch.records]
                 tx.append([encode(EventsVoided(tuple(ids), None, ""))], HUMAN)
-            tx.append(list(map(encode, stretch(chance, number))), {"rater": "reflector", "session": f"s{number // 9}"})
+            tx.append(
+                list(map(encode, make_update(chance, number))), {"rater": "reflector", "session": f"s{number // 9}"}
+            )
             number += 1
     return log
 
@@ -79,7 +81,7 @@ def shown(state: Playbook) -> tuple[Any, ...]:
 
 
 def copied(state: Playbook) -> Playbook:
-    """Return a state that can be folded on while the other stays."""
+    """Return a copy of a state, which can be folded on."""
     held = {field.name: getattr(state, field.name) for field in attrs.fields(Playbook) if field.init}
     fresh: dict[str, Any] = {
         name: copy.copy(value) for name, value in held.items() if isinstance(value, dict | set | list)
@@ -88,7 +90,7 @@ def copied(state: Playbook) -> Playbook:
 
 
 def answers(batches: list[Batch]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield each number and what a fold up to it shows.
+    """Yield each event number and the fold up to it.
 
     Up to the undoing it sets out from the moment, folded from the beginning, at which its stretch of the history
     begins; that a fold in two stretches is a fold at once is a law of its own.
@@ -108,7 +110,7 @@ def answers(batches: list[Batch]) -> Iterator[tuple[int, tuple[Any, ...]]]:
 
 
 def first_of(batches: list[Batch]) -> dict[int, tuple[Any, ...]]:
-    """Return what the first batches show, without what is undone in them, by the number of the last of them."""
+    """Return the folds of the first batches, without undone events, by their last event number."""
     running = PLAYBOOK.start()
     found = {0: shown(running)}
     undone = False
@@ -120,8 +122,8 @@ def first_of(batches: list[Batch]) -> dict[int, tuple[Any, ...]]:
     return found
 
 
-def test_every_number_shows_what_the_first_events_give(project: Path) -> None:
-    """For each number of a long history: what the whole batches up to it give; `show --at` answers so."""
+def test_every_number_shows_the_fold_of_the_first_events(project: Path) -> None:
+    """For each number of a long history the fold has the whole batches up to it; `show --at` answers the same."""
     log = long_history()
     batches = list(decode(log.read()))
     expected = first_of(batches)
@@ -138,8 +140,8 @@ def test_every_number_shows_what_the_first_events_give(project: Path) -> None:
 # What was undone or redacted
 
 
-def test_a_moment_before_an_undoing_shows_what_stood_then() -> None:
-    """As-of a time before it nothing is undone yet, as-of its own time it is."""
+def test_a_moment_before_an_undo_shows_the_undone_events() -> None:
+    """As of a time before the undo nothing is undone yet, as of its own time it is."""
     seconds = iter(range(1_700_000_000, 1_800_000_000))
     log = MemoryLog(lambda: moment(next(seconds) * 1_000_000))
     said: list[list[Event]] = [
@@ -169,8 +171,8 @@ def here(project: Path) -> Project:
     return made
 
 
-def test_what_was_redacted_since_is_in_no_moment(here: Project, run: Run) -> None:
-    """The entry stands where it stood, with its counts, and its text is nowhere."""
+def test_a_redacted_text_is_in_no_moment(here: Project, run: Run) -> None:
+    """The entry is shown with its counts, and its text nowhere."""
     redact.redact(here, redact.RedactionTarget("2", None), "private", HUMAN)
     for seq in (3, 6):
         (point,) = json.loads(run("show", "--at", str(seq), "--json").out)["key_points"]
@@ -178,8 +180,8 @@ def test_what_was_redacted_since_is_in_no_moment(here: Project, run: Run) -> Non
     assert REDACTED in run("diff", "3", "7").out
 
 
-def test_show_says_which_moment_it_shows(here: Project, run: Run) -> None:
-    """Number and time of the last event stand below the entries; what is odd about a WHEN is a note beside them."""
+def test_show_names_its_moment(here: Project, run: Run) -> None:
+    """Number and time of the last event follow the entries; an odd WHEN gets a note."""
     at = commands.playbook(here, "3").state.last_updated
     told = " ".join(run("show", "--at", "session:s1").out.split())
     assert told.endswith(f"as of event 3, {at[:16].replace('T', ' ')} UTC, before session s1 began")
@@ -189,8 +191,8 @@ def test_show_says_which_moment_it_shows(here: Project, run: Run) -> None:
     assert [] == json.loads(run("show", "--at", "1d", "--json").out)["key_points"]
 
 
-def test_replay_to_a_file_says_which_moment_it_wrote(here: Project, run: Run, tmp_path: Path) -> None:
-    """The file's name is told with the moment, in words; in JSON the answer stays as it is."""
+def test_replay_to_a_file_names_its_moment(here: Project, run: Run, tmp_path: Path) -> None:
+    """In words the answer gives the file with the moment; the JSON does not change."""
     words = ("replay", "--at", "3", "--output", str(tmp_path / "then.json"))
     at = commands.playbook(here, "3").state.last_updated
     assert f"then.json written, as of event 3, {at[:16].replace('T', ' ')} UTC\n" in run(*words).out
@@ -201,13 +203,13 @@ def test_replay_to_a_file_says_which_moment_it_wrote(here: Project, run: Run, tm
 
 
 def difference(answer: Answer) -> dict[str, Any]:
-    """Return what a `diff` answered as JSON."""
+    """Return the JSON answer of `diff`."""
     found: dict[str, Any] = json.loads(answer.out)
     return found
 
 
-def test_diff_answers_both_moments_and_what_changed(here: Project, run: Run) -> None:
-    """The stable shape: both ends, entries that came and went, changes, order, and what stands beside the entries."""
+def test_diff_answers_with_both_moments_and_the_changes(here: Project, run: Run) -> None:
+    """The stable shape has both ends, added and removed entries, changes, order, and further fields."""
     answer = difference(run("diff", "3", "9", "--json"))
     assert ["from", "to", "added", "gone", "changed", "order", "top"] == list(answer)
     assert [3, 9] == [answer[end]["seq"] for end in ("from", "to")]
@@ -220,7 +222,7 @@ def test_diff_answers_both_moments_and_what_changed(here: Project, run: Run) -> 
 
 
 def test_diff_without_a_second_moment_is_up_to_now(here: Project, run: Run) -> None:
-    """What a hand changed in the file belongs to now, as `show` shows it, and is said to."""
+    """A manual edit of the file belongs to the present, as in `show`, and is marked as one."""
     assert difference(run("diff", "3", "9", "--json")) == difference(run("diff", "3", "--json"))
     changed = json.loads(here.playbook.read_bytes())
     changed["key_points"] = []
@@ -231,8 +233,8 @@ def test_diff_without_a_second_moment_is_up_to_now(here: Project, run: Run) -> N
     assert commands.playbook(here, "~0").state.seq == 9
 
 
-def test_what_no_command_has_taken_in_has_no_number(here: Project, run: Run) -> None:
-    """What a hand's change will be is no event yet, so nothing is told by its number; now is told by its time."""
+def test_a_manual_edit_that_is_not_recorded_has_no_number(here: Project, run: Run) -> None:
+    """It is no event yet, so its moment is given by time, not by number."""
     changed = json.loads(here.playbook.read_bytes())
     changed["key_points"] = []
     here.playbook.write_text(json.dumps(changed), encoding="utf-8")
@@ -245,7 +247,7 @@ def test_what_no_command_has_taken_in_has_no_number(here: Project, run: Run) -> 
 
 
 def test_diff_reads_as_lines(here: Project, run: Run) -> None:
-    """A sign, a name and what became of it, the text below, and the sum of it last."""
+    """Each line has a sign, a name and the change, then the text, and last the totals."""
     commands.rate(here, "kpt_002", "helpful", HUMAN)
     curation.undo(here, "2", None, "", HUMAN)
     lines = run("diff", "3").out.split(":\n", 1)[1].splitlines()
@@ -268,8 +270,8 @@ def test_diff_reads_as_lines(here: Project, run: Run) -> None:
     assert "Nothing changed in the playbook.\n" in run("diff", "9", "9").out
 
 
-def test_diff_says_where_an_undoing_made_an_old_event_count(here: Project, run: Run) -> None:
-    """Undone and then not, the prune lies before both moments; backwards it is merely what stood then."""
+def test_diff_names_an_undo_that_made_an_old_event_count(here: Project, run: Run) -> None:
+    """If an undo is undone, the prune is before both moments; backwards the entry was simply present."""
     curation.undo(here, None, "s1", "", HUMAN)
     curation.undo(here, "10", None, "", HUMAN)
     assert "+ kpt_001  0 helpful and 0 harmful, back: it was pruned at event 7\n" in run("diff", "9", "10").out
@@ -290,16 +292,16 @@ def test_diff_says_where_an_undoing_made_an_old_event_count(here: Project, run: 
         (["diff"], "Missing argument 'A'; see `tallybook diff --help`"),
     ],
 )
-def test_a_moment_that_is_none_is_one_line(here: Project, run: Run, words: list[str], message: str) -> None:
-    """It names the moment as it was typed, and nothing is answered."""
+def test_an_invalid_moment_is_one_line(here: Project, run: Run, words: list[str], message: str) -> None:
+    """The error quotes the moment, and nothing is answered."""
     del here
     answer = run(*words)
     assert (2, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
     assert message in answer.err
 
 
-def test_no_id_of_a_session_steers_the_terminal(here: Project, run: Run) -> None:
-    """Neither in an answer nor in what is said beside it, an error included."""
+def test_no_session_id_controls_the_terminal(here: Project, run: Run) -> None:
+    """Answers, notes and errors escape it."""
     for _ in range(2):
         commands.add(here, "two", {"rater": "agent", "session": "odd\x1b[31m"})
         commands.rate(here, "kpt_002", "helpful", HUMAN)
@@ -311,8 +313,8 @@ def test_no_id_of_a_session_steers_the_terminal(here: Project, run: Run) -> None
         assert "\x1b" not in answer.out + answer.err
 
 
-def test_no_text_of_an_entry_steers_the_terminal(here: Project, run: Run) -> None:
-    """Escapes in a text, as somebody else may have written it, are shown as what they are."""
+def test_no_entry_text_controls_the_terminal(here: Project, run: Run) -> None:
+    """Escape sequences in a text are shown escaped."""
     commands.add(here, "red \x1b[31m and\nnext", HUMAN)
     out = run("diff", "9").out
     assert ("\x1b" not in out, r"red \x1b[31m and\nnext" in out) == (True, True)

@@ -1,4 +1,4 @@
-"""`replay --no-verify`: the playbook by what the ledger's lines say, whoever wrote them, and nothing of it kept."""
+"""`replay --no-verify`: the playbook by the ledger's events without a proof, and without a stored checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTE = "note: the chain was not verified"
 
 @pytest.fixture
 def here(project: Path, run: Run) -> Project:
-    """Return a project with so long a ledger that a fold of it would be kept, and no checkpoint; a rating is undone."""
+    """Return a project with a ledger long enough for a checkpoint, without one; a rating is undone."""
     place = Project(project)
     commands.record(place, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(8)]}, HUMAN)
     commands.rate(place, "kpt_001", "helpful", HUMAN)
@@ -35,7 +35,7 @@ def here(project: Path, run: Run) -> Project:
 
 
 def change(here: Project, expression: bytes, other: bytes) -> None:
-    """Change the first place of the ledger that fits."""
+    """Change the first match in the ledger."""
     path = here.ledger / "events.jsonl"
     data, number = re.subn(expression, other, path.read_bytes(), count=1)
     assert 1 == number
@@ -43,13 +43,13 @@ def change(here: Project, expression: bytes, other: bytes) -> None:
 
 
 def files(here: Project) -> dict[Path, bytes]:
-    """Return what every file of the project holds."""
+    """Return the bytes of every file of the project."""
     return {path: path.read_bytes() for path in here.claude.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("when", [[], ["--at", "9"], ["--at", "11"], ["--at", "~1"], ["--at", "1d"]], ids=" ".join)
-def test_what_nobody_changed_is_what_a_replay_gives(here: Project, run: Run, when: list[str]) -> None:
-    """Now and at any moment the bytes are those of a replay that verifies, and a note says that this one did not."""
+def test_an_unchanged_ledger_gives_the_same_replay(here: Project, run: Run, when: list[str]) -> None:
+    """Now and at any moment the bytes are those of a verified replay, and a note says that this one was not."""
     expected = run("replay", "--output", "-", *when)
     shutil.rmtree(caches_of(here.ledger), ignore_errors=True)
     before = files(here)
@@ -59,8 +59,8 @@ def test_what_nobody_changed_is_what_a_replay_gives(here: Project, run: Run, whe
     assert before == files(here)
 
 
-def test_a_file_of_its_own_says_so_too(here: Project, run: Run, tmp_path: Path) -> None:
-    """A person and a program are both told that what was written was not verified; the project's own file is not it."""
+def test_a_replay_to_another_file_is_noted_as_unverified(here: Project, run: Run, tmp_path: Path) -> None:
+    """Text and JSON both report it; the project's own playbook.json is never written so."""
     other, own = str(tmp_path / "other.json"), str(here.playbook)
     answer = run("replay", "--no-verify", "--output", other)
     assert answer.out.startswith(f"{other} written, as of event ")
@@ -71,8 +71,8 @@ def test_a_file_of_its_own_says_so_too(here: Project, run: Run, tmp_path: Path) 
     assert 2 == run("replay", "--no-verify", "--output", own).code
 
 
-def test_what_was_changed_is_believed_and_nothing_of_it_is_kept(here: Project, run: Run) -> None:
-    """It shows what the lines say; no checkpoint comes of it, and whoever verifies still refuses."""
+def test_a_changed_event_is_shown_and_nothing_is_stored(here: Project, run: Run) -> None:
+    """The replay shows the changed event; no checkpoint is stored, and verifying commands still refuse the ledger."""
     change(here, rb'"kpt_001","rating":"helpful"', b'"kpt_001","rating":"harmful"')
     before = files(here)
     answer = run("replay", "--no-verify")
@@ -89,9 +89,9 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "other", "says"), DAMAGE, ids=["a field", "a head", "a line that is gone"])
-def test_what_cannot_be_read_is_damage(here: Project, run: Run, expression: bytes, other: bytes, says: str) -> None:
-    """It ends with exit code 3 and one line, which says nothing of a chain that nobody looked at."""
+@pytest.mark.parametrize(("expression", "other", "says"), DAMAGE, ids=["a field", "a head", "a missing line"])
+def test_an_unreadable_event_is_damage(here: Project, run: Run, expression: bytes, other: bytes, says: str) -> None:
+    """It exits with 3 and one line, which does not mention the unchecked chain."""
     change(here, expression, other)
     answer = run("replay", "--no-verify")
     assert (3, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
@@ -100,16 +100,16 @@ def test_what_cannot_be_read_is_damage(here: Project, run: Run, expression: byte
 
 
 @pytest.mark.parametrize("words", [["replay", "--check", "--no-verify"], ["verify", "--no-verify"]], ids=" ".join)
-def test_a_check_verifies(here: Project, run: Run, words: list[str]) -> None:
-    """What is asked for the proof cannot be asked to leave it out."""
+def test_check_refuses_to_skip_the_proof(here: Project, run: Run, words: list[str]) -> None:
+    """`--check` cannot be combined with `--no-verify`."""
     before = files(here)
     answer = run(*words)
     assert (2, "", True) == (answer.code, answer.out, "--no-verify" in answer.err)
     assert before == files(here)
 
 
-def test_where_there_is_no_ledger_nothing_stands(project: Path, run: Run) -> None:
-    """An empty project has an empty playbook, and nothing is made."""
+def test_without_a_ledger_the_playbook_is_empty(project: Path, run: Run) -> None:
+    """An empty project has an empty playbook, and no file is created."""
     answer = run("replay", "--no-verify")
     assert (0, []) == (answer.code, json.loads(answer.out)["key_points"])
     assert [] == list((project / ".claude").iterdir())

@@ -1,4 +1,4 @@
-"""`verify` for people: a head noted elsewhere, and what can be saved of a damaged ledger."""
+"""`verify` for people: a head noted elsewhere, and the salvage of a damaged ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def here(project: Path) -> Project:
-    """Return a project with three key points and a rating each."""
+    """Return a project with three entries and a rating each."""
     here = Project(project)
     for text in ("one", "two", "three"):
         commands.add(here, text, HUMAN)
@@ -29,14 +29,14 @@ def here(project: Path) -> Project:
 
 
 def spoil(here: Project, needle: bytes) -> None:
-    """Change one byte of the first line that holds a text."""
+    """Change one byte of the first line that has a text."""
     data = bytearray((here.ledger / "events.jsonl").read_bytes())
     data[data.index(needle)] ^= 1
     (here.ledger / "events.jsonl").write_bytes(bytes(data))
 
 
 def test_a_head_noted_elsewhere_is_found_again(here: Project) -> None:
-    """What verify printed once holds however long the ledger grows; anything else is a problem."""
+    """A printed head stays valid as the ledger grows; any other head is a problem."""
     head = commands.verify(here).head
     commands.rate(here, "kpt_001", "harmful", HUMAN)
     assert commands.verify(here, expect=f"{head.seq}:{head.chain}").ok
@@ -56,22 +56,22 @@ def test_verify_prints_the_head_that_expect_takes(here: Project, capsys: pytest.
     assert 0 == main.run(["--project", str(here.root), "verify", "--expect", line.rpartition(" ")[2]])
 
 
-def test_a_ledger_that_is_not_there_is_not_what_was_expected(project: Path) -> None:
-    """An empty project verifies, unless something was expected of it."""
+def test_a_missing_ledger_has_no_expected_head(project: Path) -> None:
+    """An empty project verifies, unless a head is expected."""
     assert commands.verify(Project(project)).ok
     assert not commands.verify(Project(project), expect=f"5:{'0' * 32}").ok
 
 
 def test_every_damaged_batch_is_named(here: Project) -> None:
-    """Behind the first damage verify goes on, and names the second too."""
+    """After the first damage verify continues, and names the second too."""
     spoil(here, b'"kpt_001","rating"')
     spoil(here, b'"kpt_003","rating"')
     lines = [problem.line for problem in commands.verify(here).problems]
     assert [8, 12] == lines
 
 
-def test_salvage_folds_what_is_whole(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """A damaged rating costs its own batch; the playbook of all others is shown, and what is missing is listed."""
+def test_salvage_folds_whole_batches(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """A damaged rating loses its own batch; the playbook of all others is shown, with a list of what is missing."""
     spoil(here, b'"kpt_002","rating"')
     code = main.run(["--project", str(here.root), "verify", "--salvage", "--json"])
     told = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""`what-if` and `bisect`, from the command line: what they answer, that they record nothing, and bad input."""
+"""`what-if` and `bisect` on the command line: their answers, their bad input, and that they record nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def here(project: Path) -> Project:
 
 @pytest.fixture
 def ask(run: Callable[..., Answer]) -> Callable[..., Any]:
-    """Return what asks for a JSON answer on one line."""
+    """Return a function that returns a JSON answer of one line."""
 
     def ask_(*arguments: str, code: int = 0) -> Any:
         answer = run(*arguments, "--json")
@@ -52,7 +52,7 @@ def files(here: Project) -> dict[str, bytes]:
 
 
 def test_what_if_answers_in_a_stable_shape(here: Project, ask: Callable[..., Any]) -> None:
-    """What was supposed, how many entries stand in either, and the entries that differ; no file changes."""
+    """The answer has the assumptions, both numbers of entries, and the entries that differ; no file changes."""
     before = files(here)
     told = ask("what-if", "--floor", "4", "--without", "session:s1")
     assert ["policy", "rule", "without", "at", "real", "other", "back", "gone", "changed"] == list(told)
@@ -84,24 +84,24 @@ def test_what_if_answers_in_a_stable_shape(here: Project, ask: Callable[..., Any
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_who_would_come_back_and_who_would_go(
+def test_each_option_returns_and_removes_entries(
     ask: Callable[..., Any], arguments: list[str], back: list[str], gone: list[str]
 ) -> None:
-    """Each option by itself, and some together."""
+    """Each option has its effect alone, and some together."""
     told = ask("what-if", *arguments)
     assert (back, gone) == ([row["name"] for row in told["back"]], [row["name"] for row in told["gone"]])
 
 
-def test_the_beginning_of_a_session_id_is_enough(here: Project, ask: Callable[..., Any]) -> None:
-    """As everywhere that a session is named; the answer has the whole id."""
+def test_a_prefix_of_a_session_id_is_enough(here: Project, ask: Callable[..., Any]) -> None:
+    """The answer has the whole id, as everywhere that a session is named."""
     session = "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60"
     commands.rate(here, "kpt_001", "helpful", HUMAN | {"session": session})
     told = ask("what-if", "--without", "session:5f1c2f0e", "--without", "session:s1")
     assert {f"session:{session}": 2, "session:s1": 4} == told["without"]
 
 
-def test_what_if_tells_people_in_sentences(here: Project, run: Callable[..., Answer]) -> None:
-    """First the rule and what is left out, then an entry a line, then how many differ."""
+def test_what_if_answers_people_in_sentences(here: Project, run: Callable[..., Answer]) -> None:
+    """First the rule and the left-out events, then an entry a line, then the number of differences."""
     commands.add(here, "n" * 500 + "\x1b[2J", HUMAN)
     wish(here, "retire", "kpt_003")
     told = run("what-if", "--policy", "final", "--without", "2", "--without", "session:s1", "--at", "20")
@@ -116,10 +116,8 @@ def test_what_if_tells_people_in_sentences(here: Project, run: Callable[..., Ans
     assert "\x1b" not in run("what-if", "--without", "20").out
 
 
-def test_the_alternative_is_written_beside_the_project(
-    here: Project, run: Callable[..., Answer], tmp_path: Path
-) -> None:
-    """With --output a file has the other playbook, the default policy's being playbook.json to the byte."""
+def test_the_alternative_is_written_to_another_file(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+    """With --output the file has the other playbook; with the default policy it equals playbook.json."""
     same, other = tmp_path / "same.json", tmp_path / "other.json"
     assert 0 == run("what-if", "--output", str(same)).code
     assert here.playbook.read_bytes() == same.read_bytes()
@@ -128,8 +126,8 @@ def test_the_alternative_is_written_beside_the_project(
     assert other.read_text(encoding="utf-8") == run("what-if", "--floor", "9", "--output", "-").out
 
 
-def test_no_output_takes_the_place_of_what_is_ours(here: Project, run: Callable[..., Answer]) -> None:
-    """Neither playbook.json nor a file of the ledger is ever written over, by whatever name it is called."""
+def test_no_output_replaces_a_file_of_the_project(here: Project, run: Callable[..., Answer]) -> None:
+    """Neither playbook.json nor a file of the ledger is overwritten, by whatever path it is named."""
     link = here.root / "link.json"
     link.symlink_to(here.playbook)
     before = files(here)
@@ -163,10 +161,10 @@ def test_no_output_takes_the_place_of_what_is_ours(here: Project, run: Callable[
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_what_cannot_be_supposed_ends_in_one_line(
+def test_an_invalid_assumption_is_one_line(
     run: Callable[..., Answer], arguments: list[str], code: int, says: str
 ) -> None:
-    """The line names the option and what it takes."""
+    """The line names the option and its valid values."""
     answer = run("what-if", *arguments)
     assert (code, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
     assert says in answer.err
@@ -176,7 +174,7 @@ def test_what_cannot_be_supposed_ends_in_one_line(
 
 
 def test_bisect_answers_in_a_stable_shape(here: Project, ask: Callable[..., Any]) -> None:
-    """The condition, the moment, the event, the terms before and after, and how it began; no file changes."""
+    """The answer has condition, moment, event, terms before and after, and the start; no file changes."""
     before = files(here)
     told = ask("bisect", "pruned(kpt_002) and count < 2")
     assert ["condition", "moment", "event", "before", "after", "began"] == list(told)
@@ -204,15 +202,15 @@ def test_bisect_answers_in_a_stable_shape(here: Project, ask: Callable[..., Any]
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_bisect_searches_a_stretch(ask: Callable[..., Any], arguments: list[str], seq: int | None) -> None:
-    """Behind --from and up to --to, the first time or the last; exit 1 where it never became true."""
+def test_bisect_searches_a_range(ask: Callable[..., Any], arguments: list[str], seq: int | None) -> None:
+    """After --from and up to --to, for the first time or the last; exit 1 if it never became true."""
     told = ask("bisect", *arguments, code=0 if seq else EXIT_NO)
     assert seq == (told["event"] and told["event"]["seq"])
 
 
 @pytest.mark.usefixtures("here")
-def test_bisect_says_what_is_odd_about_its_stretch(run: Callable[..., Answer]) -> None:
-    """A moment before the first event, or one that has not come yet, is told beside the answer."""
+def test_bisect_notes_an_odd_range(run: Callable[..., Answer]) -> None:
+    """A moment before the first event, or in the future, is noted with the answer."""
     notes = run("bisect", "count > 0", "--from", "9000d", "--to", "2999-01-01").err.splitlines()
     assert ["note: 9000d is before the ledger's first event", "note: 2999-01-01 has not come yet"] == [
         line.replace(";", ",").partition(",")[0] for line in notes
@@ -220,8 +218,8 @@ def test_bisect_says_what_is_odd_about_its_stretch(run: Callable[..., Answer]) -
 
 
 @pytest.mark.usefixtures("here")
-def test_bisect_tells_people_in_sentences(run: Callable[..., Answer]) -> None:
-    """The event, what the terms are and were, and the moment that shows it where that is another."""
+def test_bisect_answers_people_in_sentences(run: Callable[..., Answer]) -> None:
+    """The answer has the event, the terms now and before, and the moment that shows it if that is another."""
     lines = run("bisect", "kpt_002.harmful > kpt_002.helpful").out.splitlines()
     assert lines[0].startswith("first became true at event 6, 20")
     assert lines[0].endswith(" UTC, by reflector in session s1: kpt_002 rated harmful")
@@ -256,10 +254,8 @@ def test_bisect_tells_people_in_sentences(run: Callable[..., Answer]) -> None:
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_what_cannot_be_searched_ends_in_one_line(
-    run: Callable[..., Answer], arguments: list[str], code: int, says: str
-) -> None:
-    """The line names the place in the condition, or the option."""
+def test_an_invalid_search_is_one_line(run: Callable[..., Answer], arguments: list[str], code: int, says: str) -> None:
+    """The line names the position in the condition, or the option."""
     answer = run("bisect", *arguments)
     assert (code, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
     assert says in answer.err
@@ -268,6 +264,6 @@ def test_what_cannot_be_searched_ends_in_one_line(
 
 @pytest.mark.usefixtures("project")
 def test_without_a_ledger_both_answer(ask: Callable[..., Any]) -> None:
-    """Nothing happened yet, so nothing would differ and nothing became true."""
+    """Without events nothing differs and nothing became true."""
     assert (0, 0, 0) == tuple(ask("what-if", "--floor", "9")[key] for key in ("at", "real", "other"))
     assert (None, False) == tuple(ask("bisect", "count > 0", code=EXIT_NO)[key] for key in ("moment", "began"))

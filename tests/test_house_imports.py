@@ -1,4 +1,4 @@
-"""The import rules of the house: who may know whom, read from the sources, and what an import really loads."""
+"""The import rules of the house, read from the sources and checked against the modules that are loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BARE = ("ledger", "projections", "prompts")
 
 
 def dotted(path: Path) -> str:
-    """Return the dotted name under which a module is installed; a package goes by its folder."""
+    """Return the dotted name under which a module is installed; a package has the name of its folder."""
     parts = path.with_suffix("").parts
     if parts[: len(LIBRARY)] == LIBRARY:
         parts = ("tallybook", *parts[len(LIBRARY) :])
@@ -70,7 +70,7 @@ VIEWS_MAY = (
 
 
 class Rule(NamedTuple):
-    """One rule: whom it binds, and what it lets them import.
+    """A rule: the modules that it binds, and the imports that it allows them.
 
     Attributes:
         text: The rule as a failure names it.
@@ -91,7 +91,7 @@ SHELL = (
 
 
 def within(name: str, *packages: str) -> bool:
-    """Tell whether a dotted name is one of these packages or stands in one."""
+    """Return whether a dotted name is one of these packages or inside one."""
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 

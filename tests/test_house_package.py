@@ -1,4 +1,4 @@
-"""What is installed: one package, whose list of folders agrees with the tree and with the wheel."""
+"""The installed package: its list of folders agrees with the tree and with the wheel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def in_tree() -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a wheel, built in a copy so that the clone gets no folders of a build."""
+    """Return a wheel, built in a copy so that the clone gets no build folders."""
     copy = tmp_path_factory.mktemp("clone")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -140,7 +140,7 @@ def colliding(tmp_path: Path, wheel: Path) -> tuple[Path, dict[str, str]]:
 
 
 def python(place: tuple[Path, dict[str, str]], words: list[str], given: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a project, with words and standard input."""
+    """Run Python in a project, with arguments and standard input."""
     project, environment = place
     command = [sys.executable, *words]
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""The habits of the house that no linter knows: sizes, docstrings, who asks the clock, what the repository holds."""
+"""The rules of the house that no linter checks: sizes, docstrings, use of the clock, the repository's files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse(path: Path) -> ast.Module:
 
 
 def impure_uses(tree: ast.Module) -> list[tuple[int, str]]:
-    """Return line and full name of every use of something impure, whatever name it was imported under."""
+    """Return line and full name of every use of something impure, under any imported name."""
     full: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -78,7 +78,7 @@ def test_every_module_is_short() -> None:
     assert {} == {path: count for path, count in lines.items() if count >= MAX_LINES}
 
 
-def test_every_module_says_what_belongs_in_it() -> None:
+def test_every_module_has_a_docstring() -> None:
     """Every module starts with a docstring."""
     assert [] == [path.as_posix() for path in MODULES if not ast.get_docstring(parse(path))]
 
@@ -95,8 +95,8 @@ def test_a_test_file_is_named_by_its_subject() -> None:
     assert [] == [path.as_posix() for path in MODULES if path.stem.endswith(("_more", "_rest", "_2"))]
 
 
-def test_only_the_clock_asks_for_time_and_chance() -> None:
-    """The present moment and random bits come from ledger/clock.py alone."""
+def test_only_the_clock_module_reads_time_and_chance() -> None:
+    """The present moment and random bits are read in ledger/clock.py alone."""
     uses = {path.as_posix(): impure_uses(parse(path)) for path in PACKAGED}
     assert ["ledger/clock.py"] == [path for path, found in uses.items() if found], uses
 
@@ -114,12 +114,12 @@ def test_only_the_clock_asks_for_time_and_chance() -> None:
     ],
 )
 def test_a_disguised_clock_is_found(source: str) -> None:
-    """An alias or a plain name does not hide who asks the clock."""
+    """An alias or a plain name does not hide a use of the clock."""
     assert [] != impure_uses(ast.parse(source))
 
 
 def test_no_file_names_a_package_registry() -> None:
-    """The repository installs from wherever the user's tools point."""
+    """The repository installs from the index that the user's tools are configured for."""
     found = [
         path.as_posix()
         for path in repository_files()
@@ -129,13 +129,13 @@ def test_no_file_names_a_package_registry() -> None:
 
 
 def test_the_visible_folders_are_the_four_of_the_design() -> None:
-    """Beside ledger, projections, prompts and tests there are only files and dot folders."""
+    """Apart from ledger, projections, prompts and tests there are only files and dot folders."""
     folders = {path.parts[0] for path in repository_files() if len(path.parts) > 1}
     assert set(FOLDERS) == {folder for folder in folders if not folder.startswith(".")}
 
 
 def exceptions_made_at_import(tree: ast.Module) -> list[int]:
-    """Return the lines on which a module makes an exception when it is imported, in decorators too."""
+    """Return the lines on which a module creates an exception when it is imported, in decorators too."""
     bodies = {
         id(inner)
         for node in ast.walk(tree)
@@ -154,6 +154,6 @@ def test_no_exception_outlives_its_test() -> None:
 
 
 def test_an_exception_among_parameters_is_found() -> None:
-    """A decorator and a constant are looked at; what a function makes when it is called is not."""
+    """A decorator and a constant are checked; an exception that a called function creates is not reported."""
     source = "A = [OSError(1)]\n@mark('x', [duck.InterruptException('y')])\ndef test():\n    raise OSError(2)\n"
     assert [1, 2] == exceptions_made_at_import(ast.parse(source))

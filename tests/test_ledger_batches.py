@@ -1,4 +1,4 @@
-"""Batches split into lines equal the batches that they come from."""
+"""Batches split into lines equal the batches that they came from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tallybook.ledger.batches import Batches, Run
 from tallybook.ledger.line import complete_lines, split_lines
 
 
-def test_a_batch_by_its_lines_is_the_batch() -> None:
+def test_the_lines_of_a_batch_make_up_the_batch() -> None:
     """Its data splits into its lines, and its end is where the next batch begins."""
     for batch, following in pairwise(BATCHES):
         assert complete_lines(batch.data) == batch.lines
@@ -18,8 +18,8 @@ def test_a_batch_by_its_lines_is_the_batch() -> None:
         assert batch.end - batch.offset == len(batch.raw)
 
 
-def test_batches_are_gone_through_one_by_one_or_as_they_were_read() -> None:
-    """Both come to all of them, once and in order."""
+def test_batches_can_be_iterated_one_by_one_or_as_read() -> None:
+    """Both ways return all of them, once and in order."""
     runs = [Run(BATCHES[:2]), Run(BATCHES[2:])]
     assert [*BATCHES] == list(Batches(iter(runs)))
     assert runs == list(Batches(iter(runs)).runs)

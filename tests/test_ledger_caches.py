@@ -1,4 +1,4 @@
-"""Where the caches of a ledger are, and which folders are not used for them."""
+"""The place of a ledger's caches, and the folders that are not used for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def begin_ledger(folder: Path) -> Path:
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a ledger; the home folder is a neighbour of the project, and no variable names a cache."""
+    """Return the folder of a ledger; the home folder is next to the project, and no variable names a cache."""
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return begin_ledger(tmp_path / "project")
@@ -52,10 +52,10 @@ def test_the_place_is_made_of_the_ledgers_id_and_the_digest_of_its_real_path(led
 
 
 @pytest.mark.skipif(sys.platform in {"darwin", "win32"}, reason="their cache folders have other names")
-def test_the_users_cache_folder_is_found_as_its_specification_says(
+def test_the_users_cache_folder_follows_its_specification(
     ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relative XDG_CACHE_HOME is ignored, an absolute one counts, and TALLYBOOK_CACHE_DIR comes before both."""
+    """A relative XDG_CACHE_HOME is ignored, an absolute one is used, and TALLYBOOK_CACHE_DIR has priority."""
     found = [caches_of(ledger).parent.parent]
     for name, value in (
         ("XDG_CACHE_HOME", "relative"),
@@ -69,7 +69,7 @@ def test_the_users_cache_folder_is_found_as_its_specification_says(
 
 
 def open_folder(folder: Path) -> str:
-    """Create a cache folder that others may look into."""
+    """Create a cache folder that others may read."""
     folder.mkdir()
     folder.chmod(0o755)
     return str(folder)
@@ -114,10 +114,10 @@ def relative(folder: Path) -> str:
     [open_folder, regular_file, other_users, in_project, linked_into_project, relative],
     ids=lambda one: one.__name__,
 )
-def test_a_folder_that_is_not_safe_is_not_used(
+def test_an_unsafe_folder_is_not_used(
     ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], str]
 ) -> None:
-    """It is absolute, this user's, open to nobody else and outside the project, or there is no cache."""
+    """A cache folder must be absolute, this user's, private and outside the project, or there is no cache."""
     place = caches_of(ledger)
     monkeypatch.setenv(caches.VARIABLE, make(tmp_path / "named"))
     assert caches.find_folder(ledger) is None
@@ -126,8 +126,8 @@ def test_a_folder_that_is_not_safe_is_not_used(
 
 
 @posix
-def test_a_project_whose_agent_folder_is_a_link_is_taken_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache folder anywhere in such a project is not used."""
+def test_a_cache_inside_a_linked_project_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a project's agent folder is a link, a cache folder anywhere in the project is refused."""
     (tmp_path / "project" / "deep" / "agent").mkdir(parents=True)
     (tmp_path / "project" / ".claude").symlink_to("deep/agent")
     ledger = begin_ledger(tmp_path / "project").resolve()
@@ -136,8 +136,8 @@ def test_a_project_whose_agent_folder_is_a_link_is_taken_whole(tmp_path: Path, m
 
 
 @posix
-def test_what_is_made_is_open_to_nobody_else(ledger: Path) -> None:
-    """Whatever the umask, every folder that is made is 0700, and one says of which ledger it is."""
+def test_a_created_cache_is_private(ledger: Path) -> None:
+    """Whatever the umask, every created folder has mode 0700, and one names its ledger."""
     before = os.umask(0)
     try:
         place = make_caches(ledger)
@@ -150,7 +150,7 @@ def test_what_is_made_is_open_to_nobody_else(ledger: Path) -> None:
 
 @posix
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() != 0, reason="only root has such rights")
-def test_root_makes_no_cache_in_anothers_home(ledger: Path, tmp_path: Path) -> None:
+def test_root_creates_no_cache_in_anothers_home(ledger: Path, tmp_path: Path) -> None:
     """A folder of root's there would lock its owner out."""
     os.chown(tmp_path / "home", 65534, 65534)
     assert caches.find_folder(ledger) is None
@@ -160,13 +160,13 @@ def test_root_makes_no_cache_in_anothers_home(ledger: Path, tmp_path: Path) -> N
     "line", [b"", b"x", b'\t"kind":"ledger.opened","v":1,"body":{"ledger":"../../../../../../../../etc/passwd.."']
 )
 def test_a_ledger_without_an_id_has_no_cache(ledger: Path, line: bytes) -> None:
-    """An id that is no plain name leads nowhere."""
+    """An id that is not a plain name has no folder."""
     (ledger / "events.jsonl").write_bytes(line)
     assert caches.find_folder(ledger) is None
 
 
 def test_a_use_is_noted_once_a_day(ledger: Path) -> None:
-    """The time of one file says when the cache was last used."""
+    """The time of one file is when the cache was last used."""
     owner = make_caches(ledger) / caches.OWNER
     times = []
     for days in (0.5, 2):

@@ -23,14 +23,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @given(MOMENTS)
 def test_a_moment_is_written_in_utc_with_microseconds(us: int) -> None:
-    """The text is what the calendar says, always of the same length, and can be read back."""
+    """The text is the UTC time, always of the same length, and is read as the same moment."""
     now = moment(us)
     assert (EPOCH + timedelta(microseconds=us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0") == now.at
     assert (us, us) == (now.unix_us, to_unix_us(now.at))
 
 
 @given(MOMENTS, st.integers(-3 * MICROSECONDS, 3 * MICROSECONDS))
-def test_texts_sort_as_moments_do(us: int, step: int) -> None:
+def test_texts_sort_like_moments(us: int, step: int) -> None:
     """Comparing the texts compares the moments, within a second and across it."""
     other = min(max(us + step, 0), 253_402_300_799_999_999)
     assert (us < other) == (moment(us).at < moment(other).at)
@@ -54,15 +54,15 @@ def test_texts_sort_as_moments_do(us: int, step: int) -> None:
         "2026-1-021T20:17:03.123456Z",
     ],
 )
-def test_a_moment_that_is_written_otherwise_is_refused(text: str) -> None:
+def test_a_moment_in_another_form_is_refused(text: str) -> None:
     """Only the ledger's own form is read; nothing is guessed."""
     with pytest.raises(ValueError, match=r"\btime\b"):
         to_unix_us(text)
 
 
 @given(MOMENTS, st.integers(-3 * CLOCK_SLACK_US, 3 * CLOCK_SLACK_US))
-def test_a_clock_that_fell_behind_is_raised_within_an_hour(us: int, drift: int) -> None:
-    """Up to an hour behind, the line before it gives the time; further behind, or ahead, the clock does."""
+def test_a_clock_that_ran_back_is_raised_within_an_hour(us: int, drift: int) -> None:
+    """Up to an hour back, the last event's time is used; further back, or ahead, the clock's."""
     before = min(max(us + drift, 0), 253_402_300_799_999_999)
     behind = before - us
     expected = before if 0 < behind <= CLOCK_SLACK_US else us
@@ -76,19 +76,19 @@ def test_an_hour_is_the_limit(behind: int, lifted: bool) -> None:
     assert moment(us + behind * lifted).at == clamp_time(moment(us).at, moment(us + behind).at)
 
 
-def test_the_first_line_has_nothing_before_it() -> None:
-    """Where no time stands before, the clock's is taken."""
+def test_the_first_event_has_the_time_of_the_clock() -> None:
+    """Without an earlier event the clock's time is used."""
     assert moment(0).at == clamp_time(moment(0).at, "")
 
 
 @pytest.mark.parametrize(("at", "before"), [("2025", moment(0).at), (moment(0).at, "somewhen"), ("a", "b")])
-def test_a_time_that_nobody_can_read_raises_nothing(at: str, before: str) -> None:
-    """Where one of the two is not a time as the ledger writes it, the clock's is taken as it is."""
+def test_an_unreadable_time_raises_nothing(at: str, before: str) -> None:
+    """If one of the two is not a time in the ledger's form, the clock's is used unchanged."""
     assert at == clamp_time(at, before)
 
 
-def test_the_present_is_now() -> None:
-    """The present moment lies between two readings of another clock."""
+def test_the_present_is_read_from_the_clock() -> None:
+    """The present moment is between two readings of another clock."""
     before = datetime.now(UTC)
     now = clock.utc_now()
     assert before <= EPOCH + timedelta(microseconds=now.unix_us) <= datetime.now(UTC)
@@ -104,14 +104,14 @@ def test_an_id_is_a_uuid_of_version_7(us: int) -> None:
     assert (7, RFC_4122, us // 1000) == (uuid.version, uuid.variant, uuid.int >> 80)
 
 
-def test_each_random_digit_stands_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_random_digit_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten random bytes nineteen digits are written, the fourth as the variant with its two lower bits."""
     monkeypatch.setattr(os, "urandom", lambda _size: bytes.fromhex("1236456789abcdef0120"))
     assert "00000000-0001-7123-a456-789abcdef012" == clock.new_id(1000)
 
 
 def test_every_random_bit_of_an_id_is_random() -> None:
-    """No id comes twice, and each of the 74 random bits is sometimes set and sometimes not."""
+    """No id repeats, and each of the 74 random bits is sometimes set and sometimes not."""
     ids = [UUID(clock.new_id(0)).int for _ in range(1000)]
     assert 1000 == len(set(ids))
     ever, always = 0, ~0
@@ -122,7 +122,7 @@ def test_every_random_bit_of_an_id_is_random() -> None:
 
 
 def test_an_id_from_before_1970_is_one_of_1970() -> None:
-    """A version 7 UUID holds no earlier time, and stays a UUID."""
+    """A version 7 UUID has no earlier time, so the id has the earliest."""
     assert (7, 0) == (UUID(clock.new_id(-1)).version, UUID(clock.new_id(-1)).int >> 80)
 
 
@@ -139,7 +139,7 @@ print(len({one for some in drawn for one in some}))
 
 
 def test_threads_draw_ids_at_the_same_time() -> None:
-    """Each of eight threads gets all of its ids, and none comes twice."""
+    """Each of eight threads gets all of its ids, and none repeats."""
     root = Path(__file__).resolve().parent.parent
     done = subprocess.run([sys.executable, "-I", "-c", THREADS, str(root)], capture_output=True, text=True, check=False)
     assert ("", "160000\n") == (done.stderr, done.stdout)
@@ -158,14 +158,14 @@ if child:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only a forked process could go on with its parent's random bytes")
-def test_a_forked_process_gives_ids_of_its_own() -> None:
-    """Parent and child never give the same id, although both go on from the same memory."""
+def test_a_forked_process_draws_ids_of_its_own() -> None:
+    """Parent and child never draw the same id, although both continue from the same memory."""
     root = Path(__file__).resolve().parent.parent
     done = subprocess.run([sys.executable, "-I", "-c", FORK, str(root)], capture_output=True, text=True, check=True)
     assert 200 == len(set(done.stdout.split()))
 
 
 def test_a_salt_has_64_random_bits() -> None:
-    """A salt is 16 hex digits, and none comes twice."""
+    """A salt has 16 hex digits, and none repeats."""
     salts = {clock.new_salt() for _ in range(1000)}
     assert (1000, {16}) == (len(salts), {len(bytes.fromhex(salt)) * 2 for salt in salts})

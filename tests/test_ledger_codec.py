@@ -1,4 +1,4 @@
-"""Events to bodies and back: strict for every field of every kind, tolerant of kinds and versions from the future."""
+"""Events to bodies and back: strict for every field of every kind, tolerant of unknown kinds and versions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ AT_LEAST_ZERO = [(kind, field) for kind, field in FIELDS if field in {"entries",
 
 
 def spoilt(kind: str, field: str, value: Any) -> Any:
-    """Return a sample with one wrong value, made without the checks that its own class may have."""
+    """Return a sample with one wrong value, made without the checks of its class."""
     with attrs.validators.disabled():
         return attrs.evolve(sample(kind), **{field: value})
 
@@ -55,14 +55,14 @@ def split(kind: str, changed: dict[str, Any]) -> tuple[str, str | None]:
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
-def test_an_event_comes_back_as_it_went(kind: str) -> None:
+def test_an_event_survives_a_round_trip(kind: str) -> None:
     """Encoding, framing, scanning and decoding give the same event for every kind."""
     assert [sample(kind)] == list(next(decode(batches_of([encode(sample(kind))]))).events)
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
-def test_free_text_stands_apart(kind: str) -> None:
-    """What a person or a model wrote stands in the free section alone, so that it can be redacted."""
+def test_free_text_is_in_its_own_section(kind: str) -> None:
+    """Text by a person or a model is in the free section alone, so that it can be redacted."""
     draft = encode(sample(kind))
     names = [field.name for field in attrs.fields(EVENT_TYPES[kind][0]) if field.metadata.get("free")]
     assert (names or None) == (None if draft.free is None else list(draft.free))
@@ -71,27 +71,27 @@ def test_free_text_stands_apart(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "field", "value"), WRONG)
 def test_a_wrong_value_is_not_encoded(kind: str, field: str, value: Any) -> None:
-    """Nothing is coerced on the way in: a value of another type, or beyond 2^53, is bad input and names its field."""
+    """No value is converted when writing: another type, or a number beyond 2^53, is bad input and names its field."""
     with pytest.raises(BadInputError, match=rf"{kind}: .*\$\.{field}"):
         encode(spoilt(kind, field, value))
 
 
 @pytest.mark.parametrize(("kind", "field"), AT_LEAST_ZERO)
 def test_a_count_below_zero_is_not_encoded(kind: str, field: str) -> None:
-    """INV-SCORE-001, INV-SCORE-002: what the vocabulary bounds by 0 is never written below it."""
+    """INV-SCORE-001, INV-SCORE-002: a count with a floor of 0 is never written below it."""
     with pytest.raises(BadInputError, match=kind):
         encode(spoilt(kind, field, -1))
 
 
 @pytest.mark.parametrize(("kind", "field", "value"), WRONG)
-def test_a_wrong_value_on_a_line_is_damage(kind: str, field: str, value: Any) -> None:
-    """Nothing is coerced on the way out: the damage names the seq and the field, although every proof fits."""
+def test_a_wrong_value_in_a_stored_event_is_damage(kind: str, field: str, value: Any) -> None:
+    """No value is converted when reading: the damage names the seq and the field, although every proof fits."""
     assert f" @ $.body.{field}" in damage_in_the_second(split(kind, {field: value}))
 
 
 @pytest.mark.parametrize(("kind", "field"), FIELDS)
 def test_a_missing_field_is_damage(kind: str, field: str) -> None:
-    """A line without one of its kind's fields was written by no Tallybook; only ``"free":null`` is a redaction."""
+    """Tallybook never wrote an event without one of its kind's fields; only ``"free":null`` is a redaction."""
     body, free = sections(kind)
     (body if field in body else free or {}).pop(field)
     assert field in damage_in_the_second(line_of(kind, body, free))
@@ -99,14 +99,14 @@ def test_a_missing_field_is_damage(kind: str, field: str) -> None:
 
 @pytest.mark.parametrize("kind", WITH_TEXT)
 def test_a_missing_free_section_is_damage(kind: str) -> None:
-    """A kind with free text has its free section on every line."""
+    """A kind with free text has its free section in every event."""
     body, _ = sections(kind)
     damage_in_the_second(line_of(kind, body))
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_an_extra_field_is_damage(kind: str) -> None:
-    """A line with a field that its kind does not have was written by no Tallybook, in either section."""
+    """Tallybook never wrote an event with another field than its kind's, in either section."""
     body, free = sections(kind)
     assert "extra" in damage_in_the_second(line_of(kind, body | {"extra": 1}, free))
     assert "extra" in damage_in_the_second(line_of(kind, body, (free or {"salt": "5a17"}) | {"extra": "x"}))
@@ -114,7 +114,7 @@ def test_an_extra_field_is_damage(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", WITH_TEXT)
 def test_free_text_in_the_body_is_damage(kind: str) -> None:
-    """Free text that stands in the body could never be redacted, so no line has it there."""
+    """Free text in the body could never be redacted, so no event has it there."""
     body, free = sections(kind)
     texts = {name: text for name, text in (free or {}).items() if name != "salt"}
     damage_in_the_second(line_of(kind, body | texts))
@@ -147,22 +147,22 @@ def test_free_text_in_the_body_is_damage(kind: str) -> None:
         '"kind":"point.starred","v":1,"body":{},"sum":"0"',
     ],
 )
-def test_a_what_section_that_no_writer_writes_is_damage(what: str) -> None:
-    """Kind, version and body are there, nothing else is, and each has its own type."""
+def test_an_invalid_content_section_is_damage(what: str) -> None:
+    """It has kind, version and body, each of its own type, and nothing else."""
     damage_in_the_second((what, None))
 
 
 @pytest.mark.parametrize(
     "free", ['"x"', "[]", "7", "true", "{", "{}", '{"text":"x"}', '{"salt":"5a17"}', '{"salt":"5a17","text":"\\ud800"}']
 )
-def test_a_free_value_that_no_writer_writes_is_damage(free: str) -> None:
-    """A free value is an object of texts, or null once it was redacted."""
+def test_an_invalid_free_value_is_damage(free: str) -> None:
+    """A free value is an object of texts, or null after a redaction."""
     damage_in_the_second((line_of("point.added", {"name": "kpt_001"})[0], free))
 
 
 @pytest.mark.parametrize("kind", WITH_TEXT)
-def test_a_redacted_text_is_none_and_the_rest_still_proves_itself(kind: str) -> None:
-    """Where ``"free":null`` stands the texts are None, the other fields remain, and the chain still fits."""
+def test_a_redacted_text_is_none_and_the_rest_verifies(kind: str) -> None:
+    """With ``"free":null`` the texts are None, the other fields remain, and the chain still fits."""
     batch = batches_of([encode(sample(kind)), encode(PlaybookUpdated(0, 0, 0))])[0]
     _, free = sections(kind)
     value = json.dumps(free, separators=(",", ":")).encode()
@@ -172,8 +172,8 @@ def test_a_redacted_text_is_none_and_the_rest_still_proves_itself(kind: str) -> 
     assert attrs.evolve(sample(kind), **gone) == next(decode(found.batches)).events[0]
 
 
-def test_what_is_only_ever_read_is_not_encoded() -> None:
-    """An unknown event cannot be written."""
+def test_an_unknown_event_is_not_encoded() -> None:
+    """An event of an unknown kind can be read, not written."""
     with pytest.raises(BadInputError) as caught:
         encode(UnknownEvent("point.starred", 1, "{}"))
     assert "point.starred: is not a kind that this version writes" == str(caught.value)
@@ -183,8 +183,8 @@ def test_what_is_only_ever_read_is_not_encoded() -> None:
     ("kind", "version", "body"),
     [("point.starred", 1, {"stars": 5}), ("point.rated", 2, {"of": [1, None]}), ("point.starred", 12, [1.5, True])],
 )
-def test_a_kind_or_version_from_the_future_is_kept(kind: str, version: int, body: Any) -> None:
-    """A kind or a version that is not known becomes an UnknownEvent with all it says, between events that are known."""
+def test_an_unknown_kind_or_version_is_kept(kind: str, version: int, body: Any) -> None:
+    """An unknown kind or version becomes an UnknownEvent with all of its fields, among known events."""
     what = f'"kind":"{kind}","v":{version},"body":{json.dumps(body, separators=(",", ":"))}'
     known = line_of("point.removed", {"name": "kpt_001"})
     for free, texts in ((None, None), ('{"salt":"5a17","why":"because"}', '{"why":"because"}'), ("null", None)):
@@ -193,8 +193,8 @@ def test_a_kind_or_version_from_the_future_is_kept(kind: str, version: int, body
         assert UnknownEvent(kind, version, json.dumps(body, separators=(",", ":")), texts) == events[1]
 
 
-def test_a_long_text_of_a_kind_from_the_future_is_kept_too() -> None:
-    """Lines that continue the texts of an unknown event are joined to it, and harm none of its neighbours."""
+def test_a_long_text_of_an_unknown_kind_is_kept() -> None:
+    """Lines that continue the texts of an unknown event are joined to it, and change none of its neighbours."""
     texts = {"why": '"é\n' * FREE_CHARS, "how": "", "where": "z" * (FREE_CHARS + 1)}
     future = Draft("point.starred", 1, {"stars": 5}, texts)
     batch = frame([encode(PointAdded("kpt_001", "a")), future, encode(PointAdded("kpt_002", "b"))], stamp())
@@ -221,7 +221,7 @@ def test_a_long_text_of_a_kind_from_the_future_is_kept_too() -> None:
     ],
 )
 def test_a_continuation_that_continues_nothing_is_damage(first: str, free: str | None) -> None:
-    """What is added to a text belongs to a free field of the event before it and is a text itself."""
+    """A continuation belongs to a free field of the event before it and is a text itself."""
     for behind in ([], [line_of("point.added", *sections("point.added"))]):
         with pytest.raises(DamagedLedgerError, match="seq 2"):
             decoded(line_of(first, *sections(first)), (CONTINUATION, free), *behind)
@@ -229,13 +229,13 @@ def test_a_continuation_that_continues_nothing_is_damage(first: str, free: str |
 
 @pytest.mark.parametrize("text", ['{"salt":"5a17","text":"x"}', "null", None])
 def test_a_continuation_without_a_beginning_is_damage(text: str | None) -> None:
-    """A batch does not begin with a continuation, a redacted one included."""
+    """A batch does not begin with a continuation, not even a redacted one."""
     with pytest.raises(DamagedLedgerError, match="seq 1"):
         decoded((CONTINUATION, text))
 
 
-def test_a_redacted_beginning_is_continued_by_text_or_nothing_at_all() -> None:
-    """Where a text was redacted its continued lines may be too; a line without a free section is still damage."""
+def test_a_redacted_beginning_may_have_a_continuation() -> None:
+    """The continued lines of a redacted text may be redacted too; a line without a free section is damage."""
     added = (line_of("point.added", {"name": "kpt_001"})[0], "null")
     for more in ("null", '{"salt":"5a17","text":"x"}'):
         assert [PointAdded("kpt_001", None)] == list(decoded(added, (CONTINUATION, more)))
@@ -244,15 +244,15 @@ def test_a_redacted_beginning_is_continued_by_text_or_nothing_at_all() -> None:
 
 
 def lift(monkeypatch: pytest.MonkeyPatch, kind: str, version: int, **lifts: Any) -> None:
-    """Make a version today's, with what lifts each older one (``from_1=…``)."""
+    """Make a version the current one, with an upcast for each older one (``from_1=…``)."""
     monkeypatch.setattr(event_json, "_shape_of", event_json._shape_of.__wrapped__)
     monkeypatch.setitem(EVENT_TYPES, kind, (EVENT_TYPES[kind][0], version))
     for name, function in lifts.items():
         monkeypatch.setitem(UPCASTS, (kind, int(name.removeprefix("from_"))), function)
 
 
-def test_old_shapes_are_lifted_version_by_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """UPCASTS lifts each older version to today's; one from the future is still unknown."""
+def test_old_versions_are_upcast_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """UPCASTS converts each older version to the current one; a later version is still unknown."""
     lift(
         monkeypatch,
         "point.rated",
@@ -268,36 +268,36 @@ def test_old_shapes_are_lifted_version_by_version(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("text", ["x", "x" * (FREE_CHARS + 1)], ids=["short", "continued"])
-def test_an_old_shape_of_a_text_is_lifted_whole(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """A free field that had another name is lifted with all of its text, the continued part included."""
+def test_an_old_text_field_is_upcast_whole(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """A free field with another name in an old version is upcast with all of its text, continued lines included."""
     lift(monkeypatch, "point.added", 2, from_1=lambda old: {"name": old["name"], "text": old["advice"]})
     batch = frame([Draft("point.added", 1, {"name": "kpt_001"}, {"advice": text})], stamp())
     assert [PointAdded("kpt_001", text)] == list(next(decode([batch])).events)
 
 
-def test_an_upcast_that_is_missing_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An old version that nothing lifts is named with its seq, not guessed at."""
+def test_a_missing_upcast_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old version without an upcast is named with its seq, and nothing is guessed."""
     lift(monkeypatch, "point.rated", 3)
     damage_in_the_second(line_of("point.rated", {"name": "a", "rating": "x"}, version=1))
 
 
 def test_a_format_from_the_future_is_refused() -> None:
-    """A ledger whose first line names a later format is not read; the message says to upgrade."""
+    """A ledger whose first line has a later format is not read; the message suggests an upgrade."""
     opened = encode(LedgerOpened("ledger-1", 2))
     for behind in ([], [encode(PointAdded("kpt_001", "a"))]):
         with pytest.raises(NewerLedgerError, match=r"^events.jsonl: written in ledger format 2, .* up to 1; upgrade"):
             list(decode(batches_of([opened, *behind])))
 
 
-def test_events_of_today_are_remembered_and_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that say the same give equal events however many kinds of line there are between them."""
+def test_remembered_events_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal lines give equal events, however many kinds of line there are between them."""
     monkeypatch.setattr(codec, "MEMO_ENTRIES", 2)
     events = [PointRated(f"kpt_{number % 5}", ("helpful", "harmful")[number % 2]) for number in range(40)]
     assert events == list(next(decode(batches_of([encode(event) for event in events]))).events)
 
 
-def test_records_say_who_when_and_which() -> None:
-    """A batch's records have each line's seq, time, id, rater, key, other time and place."""
+def test_records_have_author_time_and_position() -> None:
+    """A batch's records have each event's seq, time, id, rater, key, other time and position."""
     when, by = (
         "2026-11-20T00:00:00.000000Z",
         {"rater": "agent", "session": "s", "agent": "a", "model": "m", "place": "p"},
@@ -319,7 +319,7 @@ def ratings(batches: Iterable[RawBatch]) -> list[Event]:
 
 
 @given(st.lists(st.lists(st.builds(PointRated, st.sampled_from("ab"), st.sampled_from("xy")), min_size=1), max_size=6))
-def test_how_events_are_batched_does_not_change_them(groups: list[list[PointRated]]) -> None:
+def test_batch_boundaries_do_not_change_the_events(groups: list[list[PointRated]]) -> None:
     """The events of a ledger are those of its batches, one after another."""
     assert [event for group in groups for event in group] == ratings(
         batches_of(*([encode(event) for event in group] for group in groups))

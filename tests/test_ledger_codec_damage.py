@@ -32,8 +32,8 @@ NOTHING_THERE = "it continues a text that is not there"
         ("point.added", '{"salt":"5a17","text":null}', "expected str, got NoneType"),
     ],
 )
-def test_a_continuation_that_continues_nothing_says_so(first: str, free: str | None, reason: str) -> None:
-    """A line that cannot be joined to the one before it says whether that has no such text, or it is none itself."""
+def test_an_invalid_continuation_is_explained(first: str, free: str | None, reason: str) -> None:
+    """The message is that the event before it has no such text, or that it is no text itself."""
     with pytest.raises(DamagedLedgerError) as caught:
         decoded(line_of(first, *sections(first)), (CONTINUATION, free))
     assert [UNWRITTEN + reason] == [problem.message for problem in caught.value.problems]
@@ -75,8 +75,8 @@ def test_a_continuation_that_continues_nothing_says_so(first: str, free: str | N
         ),
     ],
 )
-def test_a_line_that_no_writer_writes_says_what_is_wrong(what: str, free: str | None, reason: str) -> None:
-    """Beside seq and place, a person reads what was expected there."""
+def test_an_invalid_line_is_explained(what: str, free: str | None, reason: str) -> None:
+    """With seq and place, the message has what was expected there."""
     assert UNWRITTEN + reason == damage_in_the_second((what, free))
 
 
@@ -92,8 +92,8 @@ def test_a_line_that_no_writer_writes_says_what_is_wrong(what: str, free: str | 
     ],
     ids=["seq", "place", "size", "key", "blank", "field"],
 )
-def test_a_head_that_does_not_belong_there_is_damage(old: bytes, new: bytes) -> None:
-    """A head says its own place in the ledger and in its batch, the key stands on the first line, nothing else."""
+def test_a_header_that_does_not_belong_there_is_damage(old: bytes, new: bytes) -> None:
+    """A header has its own position in the ledger and in its batch, and only the first one has the key."""
     whole = frame([encode(PointRated("kpt_001", "helpful"))] * 2, stamp(key="k"))
     assert [1, 2] == [record.seq for record in next(decode([whole])).records]
     (batch,) = decode([whole._replace(lines=complete_lines(whole.data.replace(old, new)))])
@@ -103,8 +103,8 @@ def test_a_head_that_does_not_belong_there_is_damage(old: bytes, new: bytes) -> 
     assert (2, UNWRITTEN + "its head is not one that Tallybook writes here") == (problem.seq, problem.message)
 
 
-def test_who_said_it_is_read_on_a_continued_line_too() -> None:
-    """A fold must not take what verify calls damage, also where the line brings no event of its own."""
+def test_the_author_of_a_continued_line_is_checked_too() -> None:
+    """A fold must refuse what verify calls damage, also in a line without an event of its own."""
     whole = frame([encode(PointAdded("kpt_001", "long " * FREE_CHARS))], stamp())
     first, *continued = whole.data.split(b"\n")
     assert continued
@@ -126,15 +126,15 @@ def rated(*names: str) -> RawBatch:
 
 @pytest.mark.parametrize("cls", [cls for cls in KIND_OF if cls is not LedgerOpened])
 def test_a_well_formed_line_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch, cls: type[Any]) -> None:
-    """The slow path would read the same event in six times the time."""
+    """The slow path reads the same event in six times the time."""
     event = sample(KIND_OF[cls])
     batch = frame([encode(event)], stamp())
     monkeypatch.setattr(codec, "_parse", None)
     assert [((event,), batch.chain)] == [(tuple(one.events), one.chain) for one in decode([batch])]
 
 
-def test_a_line_of_three_sections_is_not_taken_for_what_it_ends_with() -> None:
-    """What was said before in two sections is not said again in three."""
+def test_a_line_of_three_sections_is_not_read_as_one_of_two() -> None:
+    """A remembered line of two sections is not used for a line of three that ends alike."""
     whole = rated("kpt_001")
     changed = whole._replace(lines=complete_lines(whole.data.replace(SECTION, SECTION + b'"more":1' + SECTION, 1)))
     batches = decode([whole, changed])
@@ -143,8 +143,8 @@ def test_a_line_of_three_sections_is_not_taken_for_what_it_ends_with() -> None:
         list(batches)
 
 
-def test_what_was_said_before_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches that say the same share their events, up to a length and a number of them."""
+def test_a_repeated_line_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal lines of batches share their events, up to a length and a number of them."""
     batches = [rated("kpt_001"), rated("kpt_001"), rated("kpt_002"), rated("kpt_001")]
     whats = [split_lines(batch.data)[0].partition(SECTION)[2] + b"\n" for batch in batches]
     decoded_ones: list[bytes] = []
@@ -173,8 +173,8 @@ def test_what_was_said_before_is_not_decoded_again(monkeypatch: pytest.MonkeyPat
     assert whats == decodings()
 
 
-def test_a_memo_that_is_full_is_begun_anew_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes again is remembered, even if the memo was filled before with what never does."""
+def test_a_full_memo_is_emptied_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repeated line is remembered, even if the memo was filled before with lines that never repeat."""
     monkeypatch.setattr(codec, "MEMO_ENTRIES", 3)
     monkeypatch.setattr(codec, "MEMO_MISSES", 4)
     asked: list[bytes] = []
@@ -189,8 +189,8 @@ def test_a_memo_that_is_full_is_begun_anew_in_time(monkeypatch: pytest.MonkeyPat
     assert [name.encode() in what for name, what in zip(names[:5], asked, strict=True)] == [True] * 5
 
 
-def test_the_texts_of_an_event_are_told_by_field() -> None:
-    """Every free text that is there, whatever its kind; none that is empty or was redacted, and nothing else."""
+def test_the_texts_of_an_event_are_listed_by_field() -> None:
+    """Every present free text is listed, whatever its kind; none that is empty or redacted, and nothing else."""
     assert {} == texts_of(PointRated("kpt_001", "helpful"))
     assert {"text": "a"} == texts_of(PointAdded("kpt_001", "a"))
     assert {} == texts_of(PointAdded("kpt_001", None))

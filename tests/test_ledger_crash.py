@@ -1,4 +1,4 @@
-"""A writer killed before each of its system calls: what it had acknowledged is there, whole and once."""
+"""A writer killed before each of its system calls: acknowledged batches are there, whole and once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TORN = b'{"crc":"00000000","seq":4,"id":"torn'
 
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
-    """Return a copy of the code without compiled files, where no other process adds any while calls are counted."""
+    """Return a copy of the code without compiled files, which no other process compiles while calls are counted."""
     return lay_out(tmp_path / "code")
 
 
@@ -60,15 +60,15 @@ def run(code: Path, folder: Path, options: Sequence[str]) -> subprocess.Complete
 
 @cache
 def why_not() -> str:
-    """Return why writers cannot be killed in this way here, nothing where they can."""
+    """Return why writers cannot be killed here in this way, an empty text if they can."""
     if shutil.which("strace") is None:
         return "strace is not installed"
     tried = subprocess.run(["strace", "-qq", "-e", "trace=none", "true"], capture_output=True, check=False)
     return "" if tried.returncode == 0 else "this system does not let strace trace a process"
 
 
-def begun(folder: Path, torn: bytes) -> None:
-    """Make a ledger with one acknowledged rating and a bad end; without one, leave it to the writer to begin."""
+def begin_ledger(folder: Path, torn: bytes) -> None:
+    """Make a ledger with one acknowledged rating and a torn end; without that end, leave the folder empty."""
     if torn:
         log = JsonlLog(folder)
         append(log, "old", "old", key="old")
@@ -77,8 +77,8 @@ def begun(folder: Path, torn: bytes) -> None:
             file.write(torn)
 
 
-def moments(code: Path, folder: Path, trace: Path) -> list[tuple[str, int]]:
-    """Return each call that a whole run makes once it has begun: its name, and its number since the process began."""
+def calls_of(code: Path, folder: Path, trace: Path) -> list[tuple[str, int]]:
+    """Return each call of a whole run after its start: its name, and its number since the process began."""
     options = ["-o", str(trace), "-e", f"trace={','.join(CALLS)}"]
     assert b"begin abc" == run(code, folder, options).stdout
     seen: Counter[str] = Counter()
@@ -96,7 +96,7 @@ def moments(code: Path, folder: Path, trace: Path) -> list[tuple[str, int]]:
 
 
 def assert_whole(folder: Path, acknowledged: list[str], before: list[str]) -> None:
-    """See that what was acknowledged is there, that nothing is there twice, and that it all can be delivered again."""
+    """Check that acknowledged batches are there, none twice, and that all of them can be delivered again."""
     log = JsonlLog(folder)
     stood = names(log)
     expected = [name for name in [*before, *NAMES] for _ in range(2)]
@@ -116,18 +116,18 @@ def assert_whole(folder: Path, acknowledged: list[str], before: list[str]) -> No
 
 @pytest.mark.parametrize("torn", [b"", TORN], ids=["new", "torn"])
 def test_a_writer_killed_at_any_call_loses_nothing(tmp_path: Path, code: Path, torn: bytes) -> None:
-    """Every acknowledged batch reads, none is there in part or twice, the chain is whole, and the log goes on."""
+    """Every acknowledged batch is read, none is there in part or twice, the chain is whole, and the log works on."""
     if why_not():
         pytest.skip(why_not())
     whole = tmp_path / "whole" / "ledger"
-    begun(whole, torn)
-    killed_at = moments(code, whole, tmp_path / "trace")
+    begin_ledger(whole, torn)
+    killed_at = calls_of(code, whole, tmp_path / "trace")
     assert {"write", "fdatasync", "pwrite64", "flock", "openat"} <= {call for call, _ in killed_at}
     before = ["old"] if torn else []
     # The other half is killed with the other kind of beginning.
     for call, number in killed_at[bool(torn) :: 2]:
         folder = tmp_path / f"{call}-{number}" / "ledger"
-        begun(folder, torn)
+        begin_ledger(folder, torn)
         inject = f"inject={call}:signal=KILL:when={number}"
         killed = run(code, folder, ["-o", "/dev/null", "-e", f"trace={call}", "-e", inject])
         assert (-signal.SIGKILL, b"begin ") == (killed.returncode, killed.stdout[:6]), (call, number)

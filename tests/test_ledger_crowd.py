@@ -1,4 +1,4 @@
-"""Writers that come while others flush: the note that they leave one another, and how far the head goes."""
+"""Writers that arrive while others flush: the note for the next writer, and how far the head moves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 
 @pytest.fixture
 def scanned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Return the list of the ranges, as (begin, end), that writers read to find the end from now on."""
+    """Return the list of the ranges, as (begin, end), that writers read from now on to find the end."""
     ranges: list[tuple[int, int]] = []
 
     def begin(fd: int, start: Position, end: int, source: str, owed: Collection[str]) -> scan.Scan:
@@ -42,7 +42,7 @@ def scanned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 def abandon(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, *some: str) -> None:
-    """Append by writers that come to their flush, one behind the other, and no further."""
+    """Append by writers that reach their flush, one after another, and stop there."""
     for name in some:
         with monkeypatch.context() as patch:
             patch.setattr(disk, "flush_data", Flushes(die))
@@ -51,26 +51,26 @@ def abandon(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, *some: str) -> None:
 
 
 def note_of(log: JsonlLog) -> Head | None:
-    """Return what is noted."""
+    """Return the note."""
     return heads.decode((log.folder / "lock").read_bytes())
 
 
 def renote(log: JsonlLog, change: Callable[[Head], Head]) -> None:
-    """Change what is noted."""
+    """Change the note."""
     note = note_of(log)
     assert note is not None
     (log.folder / "lock").write_bytes(heads.encode(change(note)))
 
 
-def test_a_writer_by_itself_leaves_no_note(log: JsonlLog) -> None:
-    """Who comes next finds the head at the end, and needs none."""
+def test_a_single_writer_leaves_no_note(log: JsonlLog) -> None:
+    """The next writer finds the head at the end, and needs no note."""
     append(log, "a")
     append(JsonlLog(log.folder), "b")
     assert b"" == (log.folder / "lock").read_bytes()
 
 
-def test_a_writer_among_others_notes_where_it_ended(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole, in this boot, and with nothing said of acknowledgement: the head stays where it was."""
+def test_a_writer_among_others_notes_its_end(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note is whole, names this boot, and acknowledges nothing: the head stays where it was."""
     before = log.head()
     abandon(log, monkeypatch, "a", "b")
     end = list(log.read())[-1].position
@@ -78,10 +78,10 @@ def test_a_writer_among_others_notes_where_it_ended(log: JsonlLog, monkeypatch: 
     assert log.path.stat().st_size == end.offset
 
 
-def test_what_is_noted_is_not_read_again(
+def test_a_noted_range_is_not_read_again(
     log: JsonlLog, scanned: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first of a crowd reads what stands behind the head; whoever follows goes on behind the note."""
+    """The first of a crowd reads what follows the head; each later writer reads on from the note."""
     offset = log.head().offset
     abandon(log, monkeypatch, "a", "b", "c", "d")
     assert [(offset, list(log.read())[2].position.offset)] == scanned
@@ -90,10 +90,10 @@ def test_what_is_noted_is_not_read_again(
     assert () == verify(log).problems
 
 
-def test_a_writer_that_died_before_its_note_is_read(
+def test_the_batch_of_a_writer_that_died_before_its_note_is_read(
     log: JsonlLog, scanned: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the last note on, and no more than that."""
+    """The next writer reads from the last note on, and no more."""
     abandon(log, monkeypatch, "a", "b")
     noted = list(log.read())[-1].position.offset
     with monkeypatch.context() as patch:
@@ -116,13 +116,13 @@ def test_a_writer_that_died_before_its_note_is_read(
     ],
     ids=["another boot", "no boot", "another chain", "another place"],
 )
-def test_a_note_that_cannot_be_trusted_is_passed_over(
+def test_an_untrusted_note_is_ignored(
     log: JsonlLog,
     scanned: list[tuple[int, int]],
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[Head], Head],
 ) -> None:
-    """What a power loss, or another log in the place of this one, leaves of it: the log itself is read."""
+    """If a power loss or another log made the note untrue, the log itself is read."""
     abandon(log, monkeypatch, "a", "b")
     renote(log, change)
     scanned.clear()
@@ -132,16 +132,16 @@ def test_a_note_that_cannot_be_trusted_is_passed_over(
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * HEAD_BYTES, b"torn", b"tallybook-head 2 and more"])
-def test_a_note_that_is_none_is_passed_over(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    """Torn, empty or of a later version: it costs a look at the log and nothing else."""
+def test_an_invalid_note_is_ignored(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """If the note is torn, empty or of a later version, the log is read, and nothing else changes."""
     abandon(log, monkeypatch, "a", "b")
     (log.folder / "lock").write_bytes(data)
     append(JsonlLog(log.folder), "c")
     assert list("abc") == names(log)[1:]
 
 
-def test_a_note_behind_which_the_log_was_cut_hides_no_damage(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The head is asked first: a log that ends before it has lost what was acknowledged."""
+def test_a_note_after_a_cut_hides_no_damage(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head is checked first: a log that ends before it has lost acknowledged events."""
     abandon(log, monkeypatch, "a", "b")
     noted = log.path.stat().st_size
     append(log, "c")
@@ -151,10 +151,10 @@ def test_a_note_behind_which_the_log_was_cut_hides_no_damage(log: JsonlLog, monk
         append(JsonlLog(log.folder), "e")
 
 
-def test_a_note_proves_nothing_behind_a_failed_flush(
+def test_a_note_after_a_failed_flush_proves_nothing(
     log: JsonlLog, scanned: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then all of the log is looked at, from its first byte."""
+    """The whole log is then read, from its first byte."""
     abandon(log, monkeypatch, "a", "b")
     with monkeypatch.context() as patch:
         patch.setattr(disk, "flush_data", Flushes(fail))
@@ -165,8 +165,8 @@ def test_a_note_proves_nothing_behind_a_failed_flush(
     assert ([(0, size)], list("abcd")) == (scanned, names(log)[1:])
 
 
-def test_nothing_is_noted_in_anothers_file(log: JsonlLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lock with a second name may be a file of somebody else's."""
+def test_nothing_is_noted_in_someone_elses_file(log: JsonlLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock file with a second name may be someone else's file."""
     victim = tmp_path / "victim"
     victim.write_bytes(b"")
     (log.folder / "lock").unlink()
@@ -175,8 +175,8 @@ def test_nothing_is_noted_in_anothers_file(log: JsonlLog, tmp_path: Path, monkey
     assert (b"", list("abc")) == (victim.read_bytes(), names(log)[1:])
 
 
-def test_nothing_is_noted_where_a_boot_has_no_name(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody could tell later whether the cache still holds what was written."""
+def test_nothing_is_noted_without_a_boot_id(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a boot id a later process could not tell whether the page cache still holds the batch."""
     monkeypatch.setattr(disk, "boot_id", lambda: "")
     abandon(log, monkeypatch, "a", "b", "c")
     assert b"" == (log.folder / "lock").read_bytes()
@@ -184,8 +184,8 @@ def test_nothing_is_noted_where_a_boot_has_no_name(log: JsonlLog, monkeypatch: p
     assert list("abcd") == names(log)[1:]
 
 
-def test_a_note_that_the_disk_refuses_costs_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch stands and is acknowledged; who comes next reads it."""
+def test_a_note_that_the_disk_refuses_changes_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch is recorded and acknowledged, and the next writer reads it."""
     abandon(log, monkeypatch, "a")
     real = os.pwrite
 
@@ -200,8 +200,8 @@ def test_a_note_that_the_disk_refuses_costs_nothing(log: JsonlLog, monkeypatch: 
     assert list("abc") == names(log)[1:]
 
 
-def test_a_flush_does_not_speak_for_what_is_written_during_it(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk may have been asked before that was there, so the head goes to the flushing writer's own end."""
+def test_a_flush_does_not_acknowledge_later_writes(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk may have been flushed before those bytes, so the head moves to the flushing writer's own end."""
     abandon(log, monkeypatch, "before")
     own: list[int] = []
 
@@ -215,8 +215,8 @@ def test_a_flush_does_not_speak_for_what_is_written_during_it(log: JsonlLog, mon
     assert own == [log.head().offset]
 
 
-def test_a_head_that_is_past_a_writer_is_not_locked(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a crowd whose flushes end together the first moves the head, and the others see it."""
+def test_a_head_that_is_ahead_of_a_writer_is_not_locked(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a crowd whose flushes end together the first moves the head, and the others see it."""
     abandon(log, monkeypatch, "before")
     locked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What a wish comes to: one event, or why there is nothing to do."""
+"""Decisions of curation: one event, or the reason for none."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ KNOWN = KnownPlaybook(
         ),
     ],
 )
-def test_a_wish_becomes_one_event(wish: Curation, event: Event) -> None:
-    """It names the entry and the reason, with what its kind says beside them."""
+def test_a_curation_becomes_one_event(wish: Curation, event: Event) -> None:
+    """It names the entry and the reason, and has the fields of its kind."""
     decision = decide_curation(wish, KNOWN)
     assert ((event,), (), {}) == (decision.events, decision.ignored, decision.new_names)
 
@@ -86,8 +86,8 @@ def test_a_wish_becomes_one_event(wish: Curation, event: Event) -> None:
         (Curation("merge", "kpt_001", sources=("kpt_002", "kpt_005")), "kpt_005: was merged into kpt_001"),
     ],
 )
-def test_what_is_so_already_or_cannot_be_is_refused(wish: Curation, says: str) -> None:
-    """The answer is no, with how the entry stands and what would do it."""
+def test_a_curation_without_effect_is_refused(wish: Curation, says: str) -> None:
+    """The error gives the entry's status and the command that would help."""
     with pytest.raises(NothingToDoError) as caught:
         decide_curation(wish, KNOWN)
     assert str(caught.value).startswith(says)
@@ -95,8 +95,8 @@ def test_what_is_so_already_or_cannot_be_is_refused(wish: Curation, says: str) -
 
 
 @pytest.mark.parametrize("verb", CURATIONS)
-def test_a_name_that_never_was_is_named(verb: str) -> None:
-    """Whatever is wished for, an entry must have had the name, as must those to be merged."""
+def test_an_unknown_name_is_named(verb: str) -> None:
+    """For every action an entry must have had the name, as must the entries of a merge."""
     with pytest.raises(UnknownEntryError, match=r"^kpt_999: "):
         decide_curation(Curation(verb, "kpt_999", text="z", sources=("kpt_001",)), KNOWN)
     with pytest.raises(UnknownEntryError, match=r"^kpt_999: "):
@@ -118,8 +118,8 @@ def test_a_name_that_never_was_is_named(verb: str) -> None:
         (Curation("pin", "kpt_001", "half \ud800"), "--reason: contains half of a surrogate pair"),
     ],
 )
-def test_what_could_not_stand_is_bad_input(wish: Curation, says: str) -> None:
-    """A text or a reason that no line could hold, and an entry that would go into itself."""
+def test_invalid_curation_is_bad_input(wish: Curation, says: str) -> None:
+    """A text or reason that no event can hold is refused, and so is a merge of an entry into itself."""
     with pytest.raises(BadInputError) as caught:
         decide_curation(wish, KNOWN)
     assert str(caught.value).startswith(says)
@@ -129,7 +129,7 @@ def test_what_could_not_stand_is_bad_input(wish: Curation, says: str) -> None:
 
 @pytest.mark.parametrize("verb", CURATIONS)
 def test_a_reason_of_the_greatest_length_is_kept(verb: str) -> None:
-    """A thousand characters of any kind are a reason."""
+    """A reason may have a thousand characters of any kind."""
     name = {"restore": "kpt_004", "unpin": "kpt_002"}.get(verb, "kpt_001")
     wish = Curation(verb, name, "✨" * MAX_REASON_CHARS, text="z", sources=("kpt_002",) if verb == "merge" else ())
     (event,) = decide_curation(wish, KNOWN).events
@@ -137,8 +137,8 @@ def test_a_reason_of_the_greatest_length_is_kept(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", CURATIONS)
-def test_an_empty_playbook_grants_nothing(verb: str) -> None:
-    """Where no entry ever stood, every wish is refused in one line."""
+def test_an_empty_playbook_refuses_every_curation(verb: str) -> None:
+    """If there was never an entry, every action is refused in one line."""
     with pytest.raises(TallybookError) as caught:
         decide_curation(Curation(verb, "kpt_001", text="z", sources=("kpt_002",)), KnownPlaybook())
     assert 1 == len(str(caught.value).splitlines())

@@ -1,4 +1,4 @@
-"""Logs that are planted to be slow to read: however many seals and bad places they have, the work grows as they do."""
+"""Logs that are planted to be slow to read: the work grows only as fast as their number of seals and bad ranges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sealed_again_and_again(count: int) -> bytes:
 
 
 def claimed_again_and_again(count: int, **changed: object) -> bytes:
-    """Return a log of one bad range in which many lines claim to seal all of it up to themselves."""
+    """Return a log of one bad range in which many lines claim to seal all bytes before them."""
     mark, torn = BATCHES[-1].position, bytearray(b"torn\n")
     for _ in range(count):
         torn += seal_of(mark, bytes(torn), **{"digest": "0" * 32} | changed).raw
@@ -41,13 +41,13 @@ def claimed_again_and_again(count: int, **changed: object) -> bytes:
 
 
 def named_again_and_again(count: int) -> bytes:
-    """Return a log of one bad range whose lines name the kind of a seal as often as they can."""
+    """Return a log of one bad range whose lines name the kind of a seal as often as possible."""
     line = b'{"crc":"' + b'"kind":"log.recovered","v":1,"body":{"begin":1,"end":2,' * 20 + b"\n"
     return raw(BATCHES) + line * (count // 20)
 
 
 def claimed_over_blanks(count: int) -> bytes:
-    """Return a log of one bad range that begins with blanks, as if it had been blotted out."""
+    """Return a log of one bad range that begins with blanks, like a redacted text."""
     planted = claimed_again_and_again(count)
     begin = BATCHES[-1].end
     return planted[:begin] + b" " * 4 + planted[begin + 4 :]
@@ -77,7 +77,7 @@ PLANTED: dict[str, Callable[[int], bytes]] = {
 
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> Count:
-    """Return what counts the bytes that some work reads of a log."""
+    """Return a function that counts the bytes of a log that some work reads."""
     sizes: list[int] = []
 
     def counted(fd: int, size: int, offset: int) -> bytes:
@@ -97,14 +97,14 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> Count:
 
 
 def growth(readings: Count, plant: Callable[[int], bytes], work: Work) -> float:
-    """Return how many times as often a byte of a log with many seals is read as one of a log with few."""
+    """Return how many times more often a byte is read in a log with many seals than in one with few."""
     few, many = (readings(work, data) / len(data) for data in map(plant, (FEW, MANY)))
     return many / few
 
 
 @pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
 def test_the_time_to_read_a_planted_log_grows_as_the_log_does(plant: Callable[[int], bytes], readings: Count) -> None:
-    """However often it is sealed, or claims to be, a byte of it is read no more often in a longer log."""
+    """However often it is sealed, or claims to be, a byte is read no more often in a longer log."""
     assert GROWTH > growth(readings, plant, lambda fd, size: list(Scan(fd, START, size)))
 
 
@@ -112,11 +112,11 @@ def test_the_time_to_read_a_planted_log_grows_as_the_log_does(plant: Callable[[i
 def test_the_time_to_salvage_a_planted_log_grows_as_the_log_does(
     plant: Callable[[int], bytes], readings: Count
 ) -> None:
-    """Verification, which goes on at each place that proves itself, reads a byte no more often in a longer log."""
+    """Verification, which continues at each valid batch, reads a byte no more often in a longer log."""
     assert GROWTH > growth(readings, plant, lambda fd, size: list(survey(fd, START, size, "events.jsonl")))
 
 
-def test_seals_are_looked_for_in_one_read_of_a_short_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seals_in_a_short_log_are_found_in_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that fits one window is read once, and not again for each place near its end."""
     offsets: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Deciding: what a payload comes to on the facts as they stand, before anything is written."""
+"""Decisions about a payload, from the current facts, before anything is written."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TWO = Entry("kpt_002", "two")
 THREE = Entry("kpt_003", "three", 0, 1)
 
 
-def decided(brought: dict[str, Any], *points: Entry, high_water: int = 3) -> Decision:
+def decide(brought: dict[str, Any], *points: Entry, high_water: int = 3) -> Decision:
     """Decide an extraction result on these entries."""
     return decide_extraction(read_extraction(brought), known(*points, high_water=high_water))
 
@@ -54,9 +54,9 @@ def decided(brought: dict[str, Any], *points: Entry, high_water: int = 3) -> Dec
 # Extraction results
 
 
-def test_entries_come_first_then_ratings_then_the_close() -> None:
-    """An update adds its entries, then its ratings, and its last event holds the counts."""
-    decision = decided(extraction(("kpt_001", "harmful"), ("kpt_004", "helpful"), new=["four", 5]), ONE)
+def test_events_are_entries_then_ratings_then_the_close() -> None:
+    """An update adds its entries, then its ratings, and its last event has the counts."""
+    decision = decide(extraction(("kpt_001", "harmful"), ("kpt_004", "helpful"), new=["four", 5]), ONE)
     rated = (PointRated("kpt_001", "harmful"), PointRated("kpt_004", "helpful"))
     assert (PointAdded("kpt_004", "four"), *rated, PlaybookUpdated(1, 2, 1)) == decision.events
     assert [IgnoredItem("new_key_points[1]", "expected a text, got int")] == list(decision.ignored)
@@ -65,12 +65,12 @@ def test_entries_come_first_then_ratings_then_the_close() -> None:
 
 def test_an_empty_update_is_an_update() -> None:
     """An empty extraction result still ends with its closing event, because that event prunes."""
-    assert (PlaybookUpdated(0, 0, 0),) == decided({"evaluations": []}, ONE).events
+    assert (PlaybookUpdated(0, 0, 0),) == decide({"evaluations": []}, ONE).events
 
 
 def test_names_follow_the_high_water_mark() -> None:
     """New names continue from the highest number that was ever used, not from the highest current one."""
-    decision = decided(extraction(new=["a", "b"]), ONE, high_water=41)
+    decision = decide(extraction(new=["a", "b"]), ONE, high_water=41)
     assert [PointAdded("kpt_042", "a"), PointAdded("kpt_043", "b")] == list(decision.events[:2])
 
 
@@ -83,7 +83,7 @@ def test_a_used_name_is_never_given_again() -> None:
 
 def test_a_text_that_exists_is_not_added() -> None:
     """A text that exists, or that the update has twice, is reported as ignored with the entry that has it."""
-    decision = decided(extraction(new=["one", "new", "new"]), ONE, high_water=1)
+    decision = decide(extraction(new=["one", "new", "new"]), ONE, high_water=1)
     assert (PointAdded("kpt_002", "new"), PlaybookUpdated(1, 0, 0)) == decision.events
     again = IgnoredItem("new_key_points[2]", "already in the playbook as kpt_002", "kpt_002")
     assert (
@@ -101,15 +101,15 @@ def test_a_text_that_exists_is_not_added() -> None:
     ],
 )
 def test_a_rating_without_effect_is_recorded_and_reported(name: str, rating: str, reason: str) -> None:
-    """A rating of an unknown entry or kind becomes an event as received, and the answer says so."""
-    decision = decided(extraction((name, rating)), ONE)
+    """A rating of an unknown entry or kind becomes an event as received, and the answer reports it."""
+    decision = decide(extraction((name, rating)), ONE)
     assert (PointRated(name, rating), PlaybookUpdated(0, 0, 1)) == decision.events
     assert (IgnoredItem("evaluations[0]", reason, name),) == decision.ignored
 
 
 def test_neutral_is_a_valid_rating() -> None:
     """A neutral rating changes no count and is not reported as ignored."""
-    assert () == decided(extraction(("kpt_001", "neutral")), ONE).ignored
+    assert () == decide(extraction(("kpt_001", "neutral")), ONE).ignored
 
 
 def test_a_given_name_is_used_if_it_is_free() -> None:
@@ -122,7 +122,7 @@ def test_a_given_name_is_used_if_it_is_free() -> None:
 
 
 @given(brought=EXTRACTIONS, standing=st.lists(TEXTS, unique=True, max_size=4))
-def test_no_decision_gives_a_name_or_a_text_twice(brought: dict[str, Any], standing: list[str]) -> None:
+def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standing: list[str]) -> None:
     """Every entry that any input adds has an unused name above the high-water mark and a new text."""
     points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(standing, 1)]
     decision = decide_extraction(read_extraction({"evaluations": []} | brought), known(*points))
@@ -213,7 +213,7 @@ REASON = "the text has 100,001 characters, at most 100,000 are taken"
 
 
 def edited(base: Iterable[Entry], found: Iterable[Entry], *, top: str = "") -> Decision:
-    """Decide a change of a playbook to which nothing came in since."""
+    """Decide an edit of a playbook without other changes since."""
     base = tuple(base)
     return decide_edit(Edit(base, tuple(found), top), known(*base), {})
 

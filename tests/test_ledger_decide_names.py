@@ -9,7 +9,7 @@ from tallybook.ledger.events import Entry, PlaybookEdited, PointEdited, PointRat
 
 
 def test_names_of_a_sender_are_translated_once() -> None:
-    """The name that an entry got in an earlier request counts in the later ones, and is not looked up again."""
+    """The name that an entry got in an earlier request is used in the later ones, and is not looked up again."""
     before = {"kpt_001": "kpt_002"}
     theirs, ours = Entry("kpt_001", "theirs"), Entry("kpt_002", "ours")
     update = read_extraction(extraction(("kpt_001", "helpful"), ("kpt_002", "harmful"), new=["more"]))
@@ -20,7 +20,7 @@ def test_names_of_a_sender_are_translated_once() -> None:
 
 
 def test_an_edit_is_translated_once() -> None:
-    """An edit in the sender's names changes the entries meant, and a new entry gets a name that is nobody's."""
+    """An edit in the sender's names changes the right entries, and a new entry gets an unused name."""
     before = {"kpt_001": "kpt_002", "kpt_002": "kpt_003"}
     standing = (Entry("kpt_001", "theirs"), Entry("kpt_002", "first"), Entry("kpt_003", "second"))
     base = (Entry("kpt_001", "first"), Entry("kpt_002", "second"))
@@ -36,6 +36,6 @@ def test_an_edit_is_translated_once() -> None:
 
 
 def test_the_longest_name_and_rating_are_read() -> None:
-    """A name of 200 characters and a rating of 100 are taken as they are."""
+    """A name of 200 characters and a rating of 100 are read unchanged."""
     name, rating = "n" * 200, "r" * 100
     assert (("evaluations[0]", name, rating),) == read_extraction(extraction((name, rating))).ratings

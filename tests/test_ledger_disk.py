@@ -1,4 +1,4 @@
-"""Opening, locking, writing, flushing: every failing call ends as one of our errors, and says which it is."""
+"""Opening, locking, writing, flushing: every failing call raises an error of Tallybook that names its purpose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return where a file of five bytes is."""
+    """Return the path of a file of five bytes."""
     path = tmp_path / "file"
     path.write_bytes(b"bytes")
     return path
@@ -70,8 +70,8 @@ def test_flushing_names_flushes_the_folder(tmp_path: Path, monkeypatch: pytest.M
     assert [tmp_path.stat().st_ino] == flushed
 
 
-def test_a_created_folder_is_private_and_so_are_those_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Missing parents are created alike, each with its name flushed; what is there already is left as it is."""
+def test_a_created_folder_and_its_parents_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missing parents are created too, each with its name flushed; existing ones are not changed."""
     flushed: list[str] = []
     monkeypatch.setattr(disk, "flush_folder", flushed.append)
     disk.make_folder(tmp_path / "a" / "b")
@@ -82,8 +82,8 @@ def test_a_created_folder_is_private_and_so_are_those_above_it(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777], ids=oct)
-def test_the_umask_takes_nothing_and_gives_nothing(tmp_path: Path, umask: int) -> None:
-    """What is created is its owner's alone where the folder is, and the group's too where the folder is."""
+def test_the_folder_decides_the_mode_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    """A created file is its owner's alone if the folder is, and the group's too if the folder is."""
     (tmp_path / "own").mkdir(mode=0o700)
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o770)
@@ -102,10 +102,10 @@ def test_the_umask_takes_nothing_and_gives_nothing(tmp_path: Path, umask: int) -
 
 
 @pytest.mark.parametrize(("folder_mode", "file_mode"), [(0o770, 0o600), (0o777, 0o666), (0o2775, 0o660)], ids=oct)
-def test_another_group_than_the_folders_gets_what_everybody_gets(
+def test_a_file_with_another_group_gets_the_rights_of_everyone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_mode: int, file_mode: int
 ) -> None:
-    """A file that the system would not hand to the folder's group is not open to the user's own group instead."""
+    """If the system does not set the folder's group, the user's own group gets no further rights."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a folder of a group that it is not in")
     folder = tmp_path / "shared"
@@ -117,18 +117,16 @@ def test_another_group_than_the_folders_gets_what_everybody_gets(
     assert file_mode == mode_of(folder / "file")
 
 
-def test_a_file_system_without_modes_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no mode can be set, files and folders are created all the same."""
+def test_a_file_system_without_modes_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no mode can be set, files and folders are created all the same."""
     monkeypatch.setattr(os, "chmod", refuse(errno.EPERM))
     disk.make_folder(tmp_path / "folder")
     disk.replace_file(tmp_path / "folder" / "file", b"data")
     assert b"data" == disk.read_file(tmp_path / "folder" / "file")
 
 
-def test_a_file_that_cannot_be_given_its_mode_does_not_stay_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk that fails at it ends as our error, and no descriptor is lost."""
+def test_a_file_whose_mode_cannot_be_set_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk's failure raises an error of Tallybook, and no descriptor is leaked."""
     monkeypatch.setattr(os, "chmod", refuse(errno.EIO))
     free = os.dup(0)
     os.close(free)
@@ -139,8 +137,8 @@ def test_a_file_that_cannot_be_given_its_mode_does_not_stay_open(
     assert free == again
 
 
-def test_who_comes_second_opens_what_the_first_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two processes that create the same file or folder at once, both go on, with the same one."""
+def test_two_processes_can_create_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If two processes create the same file or folder at once, both continue with the same one."""
     real_open, real_mkdir = os.open, os.mkdir
 
     def create_first(path: Path, flags: int, mode: int = 0o777) -> int:
@@ -162,7 +160,7 @@ def test_who_comes_second_opens_what_the_first_created(tmp_path: Path, monkeypat
 
 
 def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    """Nothing is created behind it and nothing there is read, whether it leads somewhere or nowhere."""
+    """Nothing is created or read at its target, whether that exists or not."""
     disk.make_folder(tmp_path / "outside")
     (tmp_path / "outside" / "file").write_bytes(b"precious")
     for target in ("outside", "nowhere"):
@@ -178,7 +176,7 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_with_another_name_is_written_if_it_is_ours(path: Path, opened: int) -> None:
-    """A hard link is refused only where the content is somebody else's; a file of one name never."""
+    """A hard link is refused only if the content is someone else's; a file with one name never."""
     disk.refuse_hard_link(opened, path)
     path.with_name("other").hardlink_to(path)
     disk.refuse_hard_link(opened, path, lambda: True)
@@ -187,8 +185,8 @@ def test_a_file_with_another_name_is_written_if_it_is_ours(path: Path, opened: i
 
 
 @pytest.mark.parametrize("below", ["", "a", "a/b"])
-def test_a_folder_cannot_be_made_where_a_file_is(path: Path, below: str) -> None:
-    """One of our errors, and the file stands."""
+def test_a_folder_cannot_be_created_in_place_of_a_file(path: Path, below: str) -> None:
+    """An error of Tallybook is raised, and the file stays."""
     with pytest.raises(CannotWriteError):
         disk.make_folder(path / below)
     assert b"bytes" == path.read_bytes()
@@ -196,7 +194,7 @@ def test_a_folder_cannot_be_made_where_a_file_is(path: Path, below: str) -> None
 
 @pytest.mark.parametrize("write", [False, True])
 def test_a_link_is_reported_as_a_link(path: Path, tmp_path: Path, *, write: bool) -> None:
-    """The message says that it is a link, and its target is not opened."""
+    """The message names a link, and its target is not opened."""
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(CannotWriteError, match="is a symbolic link"):
         disk.open_file(tmp_path / "link", write=write)
@@ -309,10 +307,10 @@ def test_a_replacement_that_fails_leaves_the_old_file(
 
 @pytest.mark.parametrize("write", [disk.replace_file, disk.replace_cache_file])
 @pytest.mark.parametrize("plant", ["link", "hard link", "leftover", "folder"])
-def test_what_stands_where_a_file_is_made_is_not_written_to(
+def test_a_planted_file_is_not_written_to(
     path: Path, tmp_path: Path, write: Callable[[Path, bytes], object], plant: str
 ) -> None:
-    """A planted link or a killed process's leftover goes, untouched; behind a folder in the way the old file stands."""
+    """A planted link or a leftover of a killed process is removed, untouched; a folder there leaves the old file."""
     victim, fresh = tmp_path / "victim", tmp_path / f".file.{os.getpid()}.tmp"
     victim.write_bytes(b"precious")
     plants: dict[str, Callable[[], object]] = {
@@ -333,20 +331,18 @@ def test_what_stands_where_a_file_is_made_is_not_written_to(
 
 
 @pytest.mark.parametrize("call", ["write", "replace", "open"])
-def test_a_note_that_cannot_be_written_is_done_without(
+def test_a_note_that_cannot_be_written_is_dropped(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Whatever the disk refuses, nobody is told, the old one stands and nothing lies beside it."""
+    """Whatever the disk refuses, no error is raised, the old note stays, and no temporary file is left."""
     monkeypatch.setattr(os, call, refuse(errno.ENOSPC))
     disk.replace_cache_file(path, b"new")
     monkeypatch.undo()
     assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
 
 
-def test_a_folder_that_cannot_be_flushed_is_not_told_as_an_old_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Behind the rename the new file stands, durable or not: the outcome is unknown, and not that nothing happened."""
+def test_an_unflushed_folder_leaves_the_outcome_unknown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the rename the new file is there, durable or not, so the error does not say that nothing happened."""
     monkeypatch.setattr(disk, "flush_folder", refuse(errno.EIO))
     with pytest.raises((CannotWriteError, OutcomeUnknownError)) as told:
         disk.replace_file(path, b"new")
@@ -360,8 +356,8 @@ def test_the_boot_has_one_name() -> None:
     assert not set(" \n\0") & set(disk.boot_id())
 
 
-def test_the_boots_name_is_the_systems() -> None:
-    """As the kernel has it, without the end of its line; nothing where it has none."""
+def test_the_boot_id_is_that_of_the_system() -> None:
+    """It is the kernel's id without its line end, and empty if there is none."""
     assert (BOOT_ID.read_text().strip() if BOOT_ID.exists() else "") == disk.boot_id()
 
 

@@ -33,14 +33,14 @@ class Time:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Take the place of the system's clock."""
+        """Replace the system's clock."""
         self.now_s = 100.0
         self.pauses_s: list[float] = []
         monkeypatch.setattr(disk, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(disk, "sleep", self.sleep)
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the time on."""
         assert seconds > 0
         self.pauses_s.append(seconds)
         self.now_s += seconds
@@ -48,14 +48,14 @@ class Time:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return where a file of five bytes is."""
+    """Return the path of a file of five bytes."""
     path = tmp_path / "file"
     path.write_bytes(b"bytes")
     return path
 
 
 def of_group(path: Path, mode: int) -> Path:
-    """Make a folder that belongs to a group that this process is not in."""
+    """Make a folder of a group that this process is not in."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a folder of a group that it is not in")
     path.mkdir()
@@ -65,21 +65,21 @@ def of_group(path: Path, mode: int) -> Path:
 
 
 def made_in(folder: Path) -> tuple[os.stat_result, os.stat_result]:
-    """Create a file and a folder, and return what they are."""
+    """Create a file and a folder, and return their modes and groups."""
     os.close(disk.open_file(folder / "file", write=True, create=True))
     disk.make_folder(folder / "folder")
     return (folder / "file").stat(), (folder / "folder").stat()
 
 
 def message_of(act: Callable[[], object], kind: type[CannotWriteError | OutcomeUnknownError]) -> str:
-    """Return the message with which a call is refused."""
+    """Return the message of the error that a call raises."""
     with pytest.raises(kind) as told:
         act()
     return str(told.value)
 
 
-def test_an_error_without_words_is_told_by_its_kind() -> None:
-    """The system's words where it has some, else what Python calls the error."""
+def test_an_error_without_a_message_is_named_by_its_class() -> None:
+    """The message has the system's words, or else Python's name of the error."""
     assert ["No space left on device", "PermissionError"] == [
         disk.reason(error) for error in (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), PermissionError())
     ]
@@ -91,35 +91,35 @@ def test_an_error_without_words_is_told_by_its_kind() -> None:
     ids=oct,
 )
 def test_a_folder_is_shared_with_those_who_may_write_to_it(tmp_path: Path, mode: int, bits: int) -> None:
-    """Nobody who may only read it shares it, and in a folder like /tmp everybody keeps his own."""
+    """A group that may only read it gets no rights, and in a sticky folder like /tmp each file is its owner's."""
     tmp_path.chmod(mode)
     assert (bits, tmp_path.stat().st_gid) == rights.folder_rights(tmp_path.stat())
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o2770], ids=oct)
-def test_a_sticky_folder_is_nobodys_and_others_are_their_groups(tmp_path: Path, mode: int) -> None:
-    """What is created in a shared folder is its group's, and its owner stays who created it."""
+def test_a_file_in_a_setgid_folder_has_the_folders_group(tmp_path: Path, mode: int) -> None:
+    """A file created in a shared folder has its group, and its owner is the user who created it."""
     made = made_in(of_group(tmp_path / "shared", mode))
     wanted = os.getegid() if mode == 0o1777 else FOREIGN_GROUP
     assert [(os.geteuid(), wanted)] * 2 == [(one.st_uid, one.st_gid) for one in made]
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o703], ids=oct)
-def test_a_folder_that_its_group_may_not_write_to_hands_no_group_on(tmp_path: Path, mode: int) -> None:
-    """What is created there stays in the user's own group."""
+def test_a_folder_that_its_group_cannot_write_passes_no_group_on(tmp_path: Path, mode: int) -> None:
+    """A file created there has the user's own group."""
     made = made_in(of_group(tmp_path / "private", mode))
     assert [os.getegid()] * 2 == [one.st_gid for one in made]
 
 
-def test_everybodys_folder_stays_everybodys_whatever_its_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system hands nothing to the folder's group, everybody's rights are enough for the user's own too."""
+def test_a_folder_for_everyone_needs_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the system does not set the folder's group, everyone's rights are enough for the user's own group."""
     shared = of_group(tmp_path / "shared", 0o777)
     monkeypatch.setattr(os, "chown", refuse(errno.EPERM))
     assert [0o666, 0o777] == [stat.S_IMODE(one.st_mode) for one in made_in(shared)]
 
 
 def test_a_replaced_file_keeps_its_group(tmp_path: Path) -> None:
-    """The new one is whose the old one was, whatever the folder's group is."""
+    """The new file has the group of the old one, whatever the folder's group is."""
     shared = of_group(tmp_path / "shared", 0o770)
     (shared / "file").write_bytes(b"old")
     os.chown(shared / "file", -1, FOREIGN_GROUP + 1)
@@ -129,7 +129,7 @@ def test_a_replaced_file_keeps_its_group(tmp_path: Path) -> None:
 
 
 def test_a_replaced_link_gives_no_rights(tmp_path: Path, path: Path) -> None:
-    """What takes a link's place has the rights of a created file, and the link's own file stands."""
+    """The file that replaces a link has the rights of a created one, and the link's target stays."""
     path.chmod(0o666)
     (tmp_path / "link").symlink_to(path)
     disk.replace_file(tmp_path / "link", b"new")
@@ -141,22 +141,22 @@ def test_a_replaced_link_gives_no_rights(tmp_path: Path, path: Path) -> None:
 
 
 def test_a_note_has_the_rights_of_a_created_file(path: Path) -> None:
-    """A file that may be lost does not keep what somebody gave the old one."""
+    """A file that may be lost does not copy the mode of the old one."""
     path.chmod(0o666)
     disk.replace_cache_file(path, b"new")
     assert (b"new", 0o600) == (path.read_bytes(), mode_of(path))
 
 
 def test_a_file_of_this_folder_gets_its_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name without a folder is one in the current folder."""
+    """A name without a folder is in the current folder."""
     tmp_path.chmod(0o770)
     monkeypatch.chdir(tmp_path)
     os.close(disk.create_file("file"))
     assert 0o660 == mode_of(tmp_path / "file")
 
 
-def test_where_no_mode_can_be_set_nothing_is_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files and folders are private from the first moment, not only once their mode was set."""
+def test_a_file_system_without_modes_creates_private_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and folders are private from the first moment, not only after their mode is set."""
     monkeypatch.setattr(os, "chmod", refuse(errno.EPERM))
     before = os.umask(0)
     try:
@@ -166,10 +166,10 @@ def test_where_no_mode_can_be_set_nothing_is_open_to_others(tmp_path: Path, monk
     assert [0o600, 0o700] == [stat.S_IMODE(one.st_mode) for one in made]
 
 
-def test_a_system_without_posix_is_asked_for_neither_modes_nor_folders(
+def test_a_system_without_posix_sets_no_modes_and_flushes_no_folders(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Windows has no modes to give, and no call that flushes a folder."""
+    """Windows has no modes to set, and no call that flushes a folder."""
     monkeypatch.setattr(os, "name", "other")
     monkeypatch.setattr(os, "chmod", refuse(errno.EIO))
     monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
@@ -179,8 +179,8 @@ def test_a_system_without_posix_is_asked_for_neither_modes_nor_folders(
 
 
 @pytest.mark.parametrize("plant", ["file", "link", "dangling link"])
-def test_a_file_is_created_only_where_nothing_is(tmp_path: Path, path: Path, plant: str) -> None:
-    """What is there already is neither opened nor followed."""
+def test_an_existing_file_is_not_created_again(tmp_path: Path, path: Path, plant: str) -> None:
+    """An existing file is neither opened nor followed."""
     place = tmp_path / "place"
     if plant == "file":
         place.write_bytes(b"bytes")
@@ -192,10 +192,10 @@ def test_a_file_is_created_only_where_nothing_is(tmp_path: Path, path: Path, pla
 
 
 @pytest.mark.parametrize("plant", ["file", "link"])
-def test_what_another_created_meanwhile_is_opened_as_if_it_had_stood(
+def test_a_file_that_appears_meanwhile_is_opened(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch, plant: str
 ) -> None:
-    """A file to write to; a link is refused now too."""
+    """It is opened for writing like an older one, and a link is still refused."""
     real = os.open
 
     def plant_first(place: Path, flags: int, mode: int = 0o777) -> int:
@@ -214,16 +214,16 @@ def test_what_another_created_meanwhile_is_opened_as_if_it_had_stood(
         assert b"first and second" == (tmp_path / "new").read_bytes()
 
 
-def test_a_file_is_written_from_its_beginning_unless_told_otherwise(path: Path) -> None:
-    """Appending has to be asked for."""
+def test_a_file_is_written_from_its_beginning_by_default(path: Path) -> None:
+    """Appending is an option."""
     fd = disk.open_file(path, write=True)
     disk.write_all(fd, b"BY", path)
     os.close(fd)
     assert b"BYtes" == path.read_bytes()
 
 
-def test_who_may_only_read_a_file_reads_it() -> None:
-    """No right to write is needed, and without the right to read the message says what cannot be done."""
+def test_a_read_only_file_can_be_read() -> None:
+    """No right to write is needed, and without the right to read the message names the problem."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         read, refused = Path(name) / "read", Path(name) / "refused"
@@ -251,17 +251,17 @@ def test_who_may_only_read_a_file_reads_it() -> None:
         (disk.make_folder, "file/x/y", "Not a directory; nothing was recorded; try again"),
     ],
 )
-def test_a_refusal_says_where_why_and_what_to_do(
+def test_a_refusal_names_place_reason_and_remedy(
     path: Path, tmp_path: Path, act: Callable[[Path], object], name: str, said: str
 ) -> None:
-    """One line that names the path, the reason, and what came of it."""
+    """One line has the path, the reason, and the outcome."""
     (tmp_path / "link").symlink_to(path)
     (tmp_path / "folder").mkdir()
     assert f"{tmp_path / name}: {said}" == message_of(lambda: act(tmp_path / name), CannotWriteError)
 
 
 def test_a_second_name_is_refused_in_one_line(path: Path) -> None:
-    """It says what is wrong with the file and what to do with it."""
+    """It names the problem of the file and the remedy."""
     path.with_name("other").hardlink_to(path)
     fd = disk.open_file(path, write=True)
     told = message_of(lambda: disk.refuse_hard_link(fd, path), CannotWriteError)
@@ -276,16 +276,16 @@ def test_a_second_name_is_refused_in_one_line(path: Path) -> None:
         ("fsync", "Input/output error; the file is unchanged"),
     ],
 )
-def test_a_replacement_that_fails_is_told_of_the_old_file(
+def test_a_failed_replacement_names_the_old_file(
     path: Path, monkeypatch: pytest.MonkeyPatch, call: str, said: str
 ) -> None:
-    """The message names the file, and not the one that was to take its place."""
+    """The message names the file, and not the temporary one."""
     monkeypatch.setattr(os, call, refuse(errno.EIO))
     assert f"{path}: {said}" == message_of(lambda: disk.replace_file(path, b"new"), CannotWriteError)
 
 
-def test_what_a_disk_does_not_confirm_is_told_as_unknown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes and names alike: the message says that nobody knows, why, and how to find out."""
+def test_an_unconfirmed_write_is_reported_as_unknown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For bytes and names alike the message says that the outcome is unknown, why, and how to find out."""
     told = (
         f"{path}: could not be flushed (Input/output error), so it may or may not be recorded; "
         "check with `tallybook log`"
@@ -298,7 +298,7 @@ def test_what_a_disk_does_not_confirm_is_told_as_unknown(path: Path, monkeypatch
 
 
 def test_a_new_file_is_whole_before_it_replaces_the_old_one(path: Path) -> None:
-    """It is written in the folder of the old one, before the caller is asked whether it may replace that."""
+    """It is written in the folder of the old one, before the caller is asked whether to replace that."""
     seen: list[tuple[bytes, bytes]] = []
 
     def look() -> bool:
@@ -311,20 +311,20 @@ def test_a_new_file_is_whole_before_it_replaces_the_old_one(path: Path) -> None:
     assert (b"new", [path]) == (path.read_bytes(), list(path.parent.iterdir()))
 
 
-def test_a_file_that_may_not_be_replaced_any_more_stands(path: Path, tmp_path: Path) -> None:
-    """Who asks hears so, and nothing lies beside it."""
+def test_a_file_that_may_not_be_replaced_stays(path: Path, tmp_path: Path) -> None:
+    """The caller gets the answer no, and no temporary file is left."""
     assert not disk.replace_file(path, b"new", may_replace=lambda: False)
     assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
 
 
-def test_a_replacement_without_a_question_is_made(path: Path) -> None:
-    """And said to have been."""
+def test_a_replacement_without_a_condition_is_made(path: Path) -> None:
+    """The caller gets the answer yes."""
     assert disk.replace_file(path, b"new")
 
 
 @pytest.mark.parametrize("code", [errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK, errno.EINTR])
-def test_a_lock_that_is_held_is_told_in_many_ways(path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """Systems disagree about the error; each means that somebody else has it, or that it is worth another try."""
+def test_a_held_lock_has_several_errors(path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Systems disagree about the error; each means that another process has the lock, or that a retry may help."""
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr(fcntl, "flock", refuse(code))
     Time(monkeypatch)
@@ -333,8 +333,8 @@ def test_a_lock_that_is_held_is_told_in_many_ways(path: Path, monkeypatch: pytes
     assert f"{path}: held by another process for 20 ms; nothing was recorded; try again" == str(told.value)
 
 
-def test_a_lock_is_waited_for_in_growing_pauses(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth of a millisecond at first, half as much again each time, four at most, and no longer than told in all."""
+def test_a_lock_is_awaited_in_growing_pauses(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is 0.2 ms, each next half as long again, at most 4 ms, and the total at most the limit."""
     time = Time(monkeypatch)
     monkeypatch.setattr(disk, "try_lock", lambda _: False)
     with pytest.raises(LockHeldError):
@@ -346,7 +346,7 @@ def test_a_lock_is_waited_for_in_growing_pauses(path: Path, monkeypatch: pytest.
     assert pytest.approx(0.004) == max(time.pauses_s)
 
 
-def test_a_lock_that_is_not_waited_for_is_given_up_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_without_a_wait_is_tried_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Zero milliseconds are one try."""
     time = Time(monkeypatch)
     tries: list[int] = []
@@ -356,8 +356,8 @@ def test_a_lock_that_is_not_waited_for_is_given_up_at_once(path: Path, monkeypat
     assert ([7], []) == (tries, time.pauses_s)
 
 
-def test_a_lock_that_comes_free_is_had(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting ends as soon as somebody gives it back, however much of the wait is left."""
+def test_a_released_lock_is_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait ends as soon as the other process releases the lock, whatever is left of the limit."""
     time = Time(monkeypatch)
     free = iter([False, False, False, True])
     monkeypatch.setattr(disk, "try_lock", lambda _: next(free))
@@ -367,14 +367,14 @@ def test_a_lock_that_comes_free_is_had(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_pause_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth of a millisecond: tries are counted in it."""
+    """A fifth of a millisecond: other tests count tries in it."""
     time = Time(monkeypatch)
     disk.pause()
     assert [0.0002] == time.pauses_s
 
 
-def test_where_there_is_no_fcntl_the_first_byte_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for Windows, whose locks begin where the file is read just now: there is one lock, at byte 0."""
+def test_without_fcntl_the_first_byte_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for Windows, whose locks begin at the file's position: there is one lock, at byte 0."""
     calls: list[tuple[int, int, int]] = []
 
     def locking(fd: int, how: int, length: int) -> None:

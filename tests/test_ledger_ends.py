@@ -1,4 +1,4 @@
-"""The ends of a log: the format is what the first line says, and nothing else."""
+"""The ends of a log: only its first line names the format."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def check(path: Path, data: bytes) -> None:
         check_format(file.fileno(), path)
 
 
-def test_a_format_from_the_future_is_refused(tmp_path: Path) -> None:
-    """Today's is not, and what the error names is the file and both formats."""
+def test_a_later_format_is_refused(tmp_path: Path) -> None:
+    """The current format is accepted; for a later one the error names the file and both formats."""
     check(tmp_path / "log", OPENED % FORMAT)
     with pytest.raises(NewerLedgerError) as caught:
         check(tmp_path / "log", OPENED % (FORMAT + 1))
@@ -32,8 +32,8 @@ def test_a_format_from_the_future_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [b"\n", b"x\n", OPENED % FORMAT])
-def test_a_line_behind_the_first_says_nothing_of_the_format(tmp_path: Path, first: bytes) -> None:
-    """Whatever the first one is: a log that does not begin as it should is for others to judge."""
+def test_a_later_line_does_not_name_the_format(tmp_path: Path, first: bytes) -> None:
+    """Only the first line is checked; an invalid first line is another check's error."""
     data = first + OPENED % (FORMAT + 1)
     check(tmp_path / "log", data)
     assert data == (tmp_path / "log").read_bytes()

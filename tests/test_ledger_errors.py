@@ -1,4 +1,4 @@
-"""Errors: one whole line that says what happened, where, and what to do next, and the exit code it ends in."""
+"""Errors: one whole line with the problem, its place and the remedy, and the exit code."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ SECOND = Problem("head", "is torn")
 def test_an_error_is_one_whole_line_and_an_exit_code(
     error: Callable[..., TallybookError], given: tuple[object, ...], code: int, message: str
 ) -> None:
-    """Each situation has its own words, which say where it is and what to do, and its own exit code."""
+    """Each error has its own words with the place and the remedy, and its own exit code."""
     raised = error(*given)
     assert (code, message) == (raised.exit_code, str(raised))
 
 
-def test_an_error_keeps_what_it_is_about() -> None:
-    """Who catches it can ask for the name that is unknown, every problem, or the system's reason."""
+def test_an_error_keeps_its_subject() -> None:
+    """A caller can read the unknown name, every problem, or the system's reason from it."""
     assert "kpt_404" == UnknownEntryError("kpt_404").name
     assert (SECOND, FIRST) == DamagedLedgerError([SECOND, FIRST]).problems
     assert "is full" == CannotWriteError("f", "is full").reason

@@ -39,13 +39,13 @@ FAST = sorted(set(EVENT_TYPES) - {"ledger.opened"})
 
 
 def what_of(event: Event) -> bytes:
-    """Return a line after its first section, as the file has it."""
+    """Return a line after its first section, as in the file."""
     (batch,) = batches_of([encode(event)])
     return split_lines(batch.data)[0].partition(SECTION)[2] + b"\n"
 
 
 def decode_slowly(what: bytes) -> Event | None:
-    """Return what the slow path reads, None where it refuses the line."""
+    """Return the events that the slow path reads, None if it refuses the line."""
     try:
         return codec._to_event(codec._parse(what))
     except REFUSALS:
@@ -89,7 +89,7 @@ CUTS = st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(PIECES))
 def test_the_fast_path_reads_nothing_that_the_slow_path_refuses(
     kind: str, cuts: list[tuple[float, int, bytes]]
 ) -> None:
-    """However a line is changed, the fast path reads only what is canonical, typed and bounded, and reads the same."""
+    """Of any changed line the fast path reads only a canonical, typed and bounded event, and the same one."""
     what = what_of(sample(kind))
     for place, length, piece in cuts:
         begin = int(place * len(what))
@@ -99,7 +99,7 @@ def test_the_fast_path_reads_nothing_that_the_slow_path_refuses(
 
 @pytest.mark.parametrize("kind", FAST)
 def test_both_paths_agree_whichever_byte_of_a_line_changes(kind: str) -> None:
-    """Each byte replaced by each of many others is read alike by both paths, or by the slow path alone."""
+    """With any byte replaced, both paths read the same event, or the slow path alone decides."""
     what = what_of(sample(kind))
     for at in range(len(what)):
         for byte in b'\0\t\n\x1f "\\0129-.eE+{}[],:azAZ\x7f\x80\xff':
@@ -108,7 +108,7 @@ def test_both_paths_agree_whichever_byte_of_a_line_changes(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in FAST if b'"free"' in what_of(sample(kind))])
 def test_the_fast_path_reads_free_texts_in_their_section_alone(kind: str) -> None:
-    """Wherever else the texts begin in a line, whatever is cut out for it, the slow path would have to agree."""
+    """If the texts begin elsewhere in a line, the slow path has to agree."""
     what = what_of(sample(kind))
     begin, between, texts = re.split(rb'(\},"sum":"[0-9a-f]{32}",\t"free":\{"salt":"[0-9a-f]*")', what)
     whole = begin + texts
@@ -147,8 +147,8 @@ def test_no_path_reads_a_number_beyond_2_to_the_53(event: Event, place: bytes, n
 
 
 @pytest.mark.parametrize("kind", FAST)
-def test_a_line_as_it_is_written_takes_the_fast_path(kind: str) -> None:
-    """What the writer writes of a kind is read fast, with every type of field."""
+def test_a_written_line_takes_the_fast_path(kind: str) -> None:
+    """Every kind that the writer writes is read fast, with every type of field."""
     assert typed(sample(kind)) == typed(decode_fast(what_of(sample(kind))))
 
 
@@ -167,7 +167,7 @@ def test_texts_take_the_fast_path(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("score", "fast"), [(82.5, True), (0.1, True), (1e-07, True), (100, False), (0, False)])
 def test_a_whole_number_in_a_field_of_floats_stays_whole(score: float, *, fast: bool) -> None:
-    """Msgspec would read 100 as 100.0, which is written otherwise: the slow path reads it as 100."""
+    """Msgspec would read 100 as 100.0, which is spelled differently: the slow path reads it as 100."""
     for event in (FeedbackRecorded("ac01", score, "", ""), BaselineSet("ac01", score, "")):
         what = what_of(event)
         assert (typed(event) if fast else [None]) == typed(decode_fast(what))
@@ -189,8 +189,8 @@ def test_an_opening_and_unknown_kinds_take_the_slow_path() -> None:
     assert None is decode_fast(b"}\n")
 
 
-def test_only_the_version_of_today_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the slow path lifts older versions."""
+def test_only_the_current_version_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the slow path upcasts older versions."""
     what = what_of(PointRated("a", "b"))
     monkeypatch.setattr(event_json, "_shape_of", event_json._shape_of.__wrapped__)
     monkeypatch.setitem(EVENT_TYPES, "point.rated", (PointRated, 2))
@@ -222,8 +222,8 @@ def fields_of(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
-def test_fields_that_fit_make_their_event(kind: str) -> None:
-    """A value of the type that its field names comes through as it is."""
+def test_valid_fields_make_their_event(kind: str) -> None:
+    """A value of its field's type stays unchanged."""
     assert sample(kind) == structure(kind, EVENT_TYPES[kind][1], fields_of(kind))
 
 
@@ -245,7 +245,7 @@ def test_a_missing_or_unknown_field_is_named() -> None:
         structure_fields({"rater": "r", "session": 7}, Author, "$.by")
 
 
-def test_an_error_gives_the_field_below_a_path() -> None:
+def test_an_error_gives_the_path_of_the_field() -> None:
     """The same error is given for an event's fields and for a line's body."""
     for path in ("$", "$.body"):
         with pytest.raises(UnfitError) as caught:
@@ -254,8 +254,8 @@ def test_an_error_gives_the_field_below_a_path() -> None:
 
 
 @pytest.mark.parametrize("type_", list(BAD))
-def test_a_field_takes_its_own_type_alone(type_: Any) -> None:
-    """No value becomes another, none beyond its bounds is taken, and None only where the type says so."""
+def test_a_field_accepts_its_own_type_alone(type_: Any) -> None:
+    """No value is converted, none beyond its bounds is accepted, and None only if the type includes it."""
     cls = attrs.make_class("Odd", {"field": attrs.field(type=type_)})
     assert GOOD[type_] == structure_fields({"field": GOOD[type_]}, cls, "$").field
     for value in BAD[type_]:
@@ -264,8 +264,8 @@ def test_a_field_takes_its_own_type_alone(type_: Any) -> None:
 
 
 @pytest.mark.parametrize("most", [2**53, -(2**53), 2.0**53, -(2.0**53)])
-def test_the_outermost_numbers_are_taken(most: float) -> None:
-    """Up to 2^53 every reader of JSON agrees which number is meant."""
+def test_the_outermost_numbers_are_accepted(most: float) -> None:
+    """Up to 2^53 every reader of JSON reads the same number."""
     types: set[type] = {float, type(most)}
     for type_ in types:
         cls = attrs.make_class("Odd", {"field": attrs.field(type=type_)})
@@ -273,8 +273,8 @@ def test_the_outermost_numbers_are_taken(most: float) -> None:
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf"), b"x", {1: 2}, ("x", 1)])
-def test_values_that_no_json_holds_are_refused(odd: Any) -> None:
-    """What only a program can pass in fits no type of field."""
+def test_values_that_are_not_json_are_refused(odd: Any) -> None:
+    """A value that only a program can pass fits no type of field."""
     for type_ in GOOD:
         cls = attrs.make_class("Odd", {"field": attrs.field(type=type_)})
         with pytest.raises(UnfitError):
@@ -282,7 +282,7 @@ def test_values_that_no_json_holds_are_refused(odd: Any) -> None:
 
 
 def test_every_type_of_a_field_is_checked_strictly() -> None:
-    """A field of another type would be converted by cattrs as it pleases, so it needs a hook and a row in GOOD."""
+    """Cattrs would convert a field of another type, so each type needs a hook and a row in GOOD."""
     types = {field.type for cls, _ in EVENT_TYPES.values() for field in attrs.fields(attrs.resolve_types(cls))}
     types |= {field.type for field in attrs.fields(attrs.resolve_types(Author))}
     assert set() == types - GOOD.keys()

@@ -1,4 +1,4 @@
-"""The vocabulary as a table: every class has its row, every row can be written, read and lifted."""
+"""The vocabulary as a table: every class has its row, every row can be written, read and upcast."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLASSES = [cls for cls, _ in EVENT_TYPES.values()]
 
 
 def test_every_event_has_one_row() -> None:
-    """The table names every class of an event, but for the one that is only ever read."""
+    """The table names every class of an event, except the one for unknown kinds."""
     classes = {one for one in vars(events).values() if isinstance(one, type) and issubclass(one, Event)}
     bases = {base for cls in classes for base in cls.__bases__}
     assert {*CLASSES, UnknownEvent} == classes - bases
@@ -44,29 +44,29 @@ def test_every_event_has_one_row() -> None:
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_a_kind_is_a_plain_literal(kind: str) -> None:
-    """A kind is a noun and what became of it, and stands on the line unquoted and unescaped."""
+    """A kind is a noun and a participle, and needs no quoting or escaping in a log file."""
     assert re.fullmatch(r"[a-z]+\.[a-z]+", kind)
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
-def test_every_old_version_can_be_lifted(kind: str) -> None:
-    """Versions count from 1, and each one before today's has its upcast."""
+def test_every_old_version_can_be_upcast(kind: str) -> None:
+    """Versions count from 1, and each one before the current has its upcast."""
     _, today = EVENT_TYPES[kind]
     assert today >= 1
     assert [] == [version for version in range(1, today) if (kind, version) not in UPCASTS]
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_a_free_text_may_be_gone(cls: type[Any]) -> None:
-    """Every free field is a text or, once redacted, None; the class, or its base, says what each field means."""
+def test_a_free_text_may_be_none(cls: type[Any]) -> None:
+    """Every free field is a text or, once redacted, None; the class, or its base, documents each field."""
     said = "".join(inspect.getdoc(base) or "" for base in cls.__mro__)
     for field in attrs.fields(attrs.resolve_types(cls)):
         assert (str | None) == field.type or FREE not in field.metadata
         assert f"\n    {field.name}: " in said
 
 
-def test_what_people_and_models_write_is_free_text() -> None:
-    """What may have to go is marked, so that it stands apart and can be redacted."""
+def test_texts_by_people_and_models_are_free_text() -> None:
+    """A field that may have to be redacted is marked as free text."""
     marked = {cls: [field.name for field in attrs.fields(cls) if FREE in field.metadata] for cls in CLASSES}
     assert (["text", "original"], ["top"], ["reason"]) == (
         marked[PointSeeded],
@@ -76,8 +76,8 @@ def test_what_people_and_models_write_is_free_text() -> None:
 
 
 @pytest.mark.parametrize("cls", [*CLASSES, UnknownEvent])
-def test_an_event_never_changes(cls: type[Any]) -> None:
-    """Events are frozen and can be counted, compared and remembered by what they say."""
+def test_an_event_is_immutable(cls: type[Any]) -> None:
+    """Events are frozen, hashable, and compare by their fields."""
     names = [field.name for field in attrs.fields(cls)]
     with attrs.validators.disabled():
         event, same = cls(**dict.fromkeys(names, "x")), cls(*["x"] * len(names))
@@ -92,7 +92,7 @@ def test_an_event_never_changes(cls: type[Any]) -> None:
 
 @pytest.mark.parametrize("top", ["", "{}", '{"owner":{"name":"ü"},"tags":[1,null]}', None])
 def test_the_top_of_a_file_is_an_object(top: str | None) -> None:
-    """Top-level keys are told as a JSON object, as an empty text where there are none, as None once redacted."""
+    """Top-level keys are a JSON object, an empty text if there are none, and None once redacted."""
     assert top == PlaybookAdopted("ab12", 1, top).top
     assert top == PlaybookEdited(1, "ab12", top).top
 
@@ -108,14 +108,14 @@ def test_the_top_of_a_file_is_an_object(top: str | None) -> None:
     ],
     ids=["torn", "deep", "half a pair", "list", "text"],
 )
-def test_a_top_that_is_no_object_is_refused(top: str, what: str) -> None:
-    """What could not be read again, or is no object, never becomes an event."""
+def test_an_invalid_top_is_refused(top: str, what: str) -> None:
+    """A text that cannot be read again, or is no object, never becomes an event."""
     with pytest.raises((TypeError, ValueError), match=what):
         PlaybookAdopted("ab12", 1, top)
 
 
-def test_numbers_are_told_apart_as_they_are_written() -> None:
-    """Equal numbers are one key, in whatever order; 1, 1.0 and true are three, and so is another name."""
+def test_numbers_are_distinguished_as_written() -> None:
+    """Equal numbers are one key, in any order; 1, 1.0 and true are three, and so is another name."""
     same = Numbers({"a": 1, "b": 2.5}), Numbers({"b": 2.5, "a": 1})
     others = [Numbers({"a": value, "b": 2.5}) for value in (1.0, True, 2)] + [Numbers({"a": 1}), Numbers({})]
     assert 1 == len(set(same))
@@ -136,8 +136,8 @@ def test_numbers_are_told_apart_as_they_are_written() -> None:
         lambda numbers: numbers.__ior__({"b": 2}),
     ],
 )
-def test_numbers_never_change(change: Callable[[Numbers], object]) -> None:
-    """What an event is remembered by stays as it is."""
+def test_numbers_are_immutable(change: Callable[[Numbers], object]) -> None:
+    """The key by which an event is remembered cannot change."""
     numbers = Numbers({"a": 1})
     with pytest.raises(TypeError, match=r"^numbers of an event are immutable$"):
         change(numbers)
@@ -145,7 +145,7 @@ def test_numbers_never_change(change: Callable[[Numbers], object]) -> None:
 
 
 @pytest.mark.parametrize("passed", [0, 40, 50])
-def test_no_more_cases_pass_than_there_are(passed: int) -> None:
+def test_passed_cases_are_at_most_all_cases(passed: int) -> None:
     """All of them may pass, and one more may not."""
     assert passed == BenchmarkRecorded("ac06", "", passed, 50).passed
     with pytest.raises(ValueError, match=r"^51 of 50 cases cannot have passed$"):

@@ -32,7 +32,7 @@ C_PARTS = ("_json", "_sha2", "_sha256")
 
 
 class Pair(NamedTuple):
-    """Two things.
+    """A pair of values.
 
     Attributes:
         one: The first.
@@ -44,12 +44,12 @@ class Pair(NamedTuple):
 
     @property
     def both(self) -> str:
-        """Return both as a text."""
+        """Return both values as a text."""
         return f"{self.one}{self.two}"
 
 
 class Twin(typing.NamedTuple):
-    """The same, by typing."""
+    """The same pair, by typing."""
 
     one: int
     two: str = "b"
@@ -57,7 +57,7 @@ class Twin(typing.NamedTuple):
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the module as an interpreter without the C parts loads it."""
+    """Return the module as loaded by an interpreter without the C parts."""
     for name in C_PARTS:
         monkeypatch.setitem(sys.modules, name, None)
     spec = importlib.util.find_spec("tallybook.ledger.fast_stdlib")
@@ -68,27 +68,27 @@ def without(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return loaded
 
 
-def test_a_named_tuple_is_as_typing_makes_it() -> None:
+def test_a_named_tuple_equals_that_of_typing() -> None:
     """Fields, defaults, order, methods, module, text and pickles are those of ``typing.NamedTuple``."""
     assert (Twin._fields, Twin._field_defaults) == (Pair._fields, Pair._field_defaults)
     assert (1, "b", "1b", (1, "x")) == (*Pair(1), Pair(1).both, Pair(1)._replace(two="x"))
     assert repr(Twin(1, "x")).replace("Twin", "Pair") == repr(Pair(1, "x"))
     assert Pair(1) == pickle.loads(pickle.dumps(Pair(1)))  # noqa: S301 - made in this line
-    assert (__name__, True) == (Pair.__module__, (Pair.__doc__ or "").startswith("Two things"))
+    assert (__name__, True) == (Pair.__module__, (Pair.__doc__ or "").startswith("A pair of values"))
     with pytest.raises(TypeError, match="one"):
         Pair()  # type: ignore[call-arg]
 
 
-def test_a_digest_is_that_of_hashlib(without: ModuleType) -> None:
-    """SHA-256 is SHA-256, wherever it comes from."""
+def test_a_digest_equals_that_of_hashlib(without: ModuleType) -> None:
+    """SHA-256 has the same value, whichever module computes it."""
     for module in (fast_stdlib, without):
         assert hashlib.sha256(b"abc").hexdigest() == module.sha256(b"abc").hexdigest()
     assert hashlib.sha256 is without.sha256
 
 
 @pytest.mark.parametrize("lacking", [False, True], ids=["as it is", "without C"])
-def test_json_is_written_as_the_standard_library_writes_it(lacking: bool, request: pytest.FixtureRequest) -> None:
-    """The encoder that is made once writes the same text as ``json.dumps``, where there is no C encoder too."""
+def test_json_is_written_like_by_the_standard_library(lacking: bool, request: pytest.FixtureRequest) -> None:
+    """The shared encoder writes the same text as ``json.dumps``, without a C encoder too."""
     encoded = (request.getfixturevalue("without") if lacking else fast_stdlib).dumps
 
     @given(JSON)
@@ -107,8 +107,8 @@ def test_json_is_written_as_the_standard_library_writes_it(lacking: bool, reques
             encoded(value)
 
 
-def test_nothing_slow_is_loaded(installed_in: Path) -> None:
-    """A process that appends does without the modules that this one stands for."""
+def test_no_slow_module_is_loaded(installed_in: Path) -> None:
+    """A process that appends works without the modules that this one replaces."""
     slow = {"typing", "re", "json", "hashlib", "pathlib", "enum"}
     code = f"import sys, tallybook.ledger.backends.jsonl; print(sorted({slow!r} & sys.modules.keys()))"
     done = subprocess.run(
@@ -118,15 +118,15 @@ def test_nothing_slow_is_loaded(installed_in: Path) -> None:
 
 
 @given(JSON, st.sampled_from(["", " ", "\n\t"]))
-def test_json_is_read_as_the_standard_library_reads_it(value: object, blanks: str) -> None:
-    """Whatever JSON says, with blanks around it or without; a key that stands twice has its last value."""
+def test_json_is_read_like_by_the_standard_library(value: object, blanks: str) -> None:
+    """This holds for any JSON, with blanks around it or without; a repeated key has its last value."""
     text = json.dumps(value)
     assert value == fast_stdlib.loads(blanks + text + blanks)
     assert {"a": 2} == fast_stdlib.loads('{"a":1,"a":2}')
 
 
 def test_json_is_read_without_the_c_part_too(without: ModuleType) -> None:
-    """The module itself is loaded where there is nothing quicker."""
+    """The json module itself is loaded if there is no quicker one."""
     assert {"a": [1, "é"]} == without.loads('{"a":[1,"é"]}')
     with pytest.raises(ValueError, match="Expecting"):
         without.loads("")
@@ -136,16 +136,16 @@ NO_JSON = ["", " ", "{", "{} x", "[1,]", '"\n"', '{"a"}', "nul", "é", "7\xa0"]
 
 
 @pytest.mark.parametrize("bad", NO_JSON)
-def test_what_is_no_json_is_refused(bad: str) -> None:
-    """It says whether there is none, or something behind it; blanks of other alphabets are none of JSON's."""
+def test_text_that_is_not_json_is_refused(bad: str) -> None:
+    """The error says whether there is no value, or something after it; only JSON's own blanks count as blanks."""
     behind = bad in {"{} x", "7\xa0"}
     with pytest.raises(ValueError, match="^more text follows the JSON value$" if behind else "^not JSON$"):
         fast_stdlib.loads(bad)
 
 
 @pytest.mark.parametrize("bad", NO_JSON)
-def test_what_is_no_json_is_a_value_error(bad: str, installed_in: Path) -> None:
-    """Also where the module with the error's class is not loaded, and then it is not."""
+def test_text_that_is_not_json_is_a_value_error(bad: str, installed_in: Path) -> None:
+    """This holds even if the module with the error's class is not loaded, and it stays unloaded."""
     code = (
         "import sys\n"
         f"sys.path.insert(0, {str(installed_in)!r})\n"
@@ -158,7 +158,7 @@ def test_what_is_no_json_is_a_value_error(bad: str, installed_in: Path) -> None:
 
 
 def test_a_named_tuple_refuses_what_typing_refuses() -> None:
-    """Fields that it has not, too few values, and a field without a default behind one that has one."""
+    """An unknown field, too few values, and a field without a default after one with a default are refused."""
     for kind in (Pair, Twin):
         with pytest.raises(ValueError, match=r"^Got unexpected field names: \['three'\]$"):
             kind(1)._replace(three=3)  # type: ignore[call-arg]
@@ -172,8 +172,8 @@ def test_a_named_tuple_refuses_what_typing_refuses() -> None:
             two: int  # type: ignore[misc]
 
 
-def test_a_module_is_loaded_once_something_of_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands for it answers as it does, and what is put into the one stands in the other."""
+def test_a_lazy_module_is_loaded_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the attributes of the module, and what is set on one is set on the other."""
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     [stands] = fast_stdlib.import_lazily("colorsys")
     assert "colorsys" not in sys.modules
@@ -186,7 +186,7 @@ def test_a_module_is_loaded_once_something_of_it_is_asked_for(monkeypatch: pytes
 
 @pytest.mark.parametrize("limit", [0, 1, 65_536, 65_537, 200_000, 300_000])
 def test_a_file_is_read_up_to_a_limit(tmp_path: Path, limit: int) -> None:
-    """Or to its end, whichever comes first, in as many pieces as it takes."""
+    """Reading stops there or at its end, whichever comes first, in any number of pieces."""
     data = bytes(range(250)) * 800
     (tmp_path / "file").write_bytes(data)
     with (tmp_path / "file").open("rb") as file:

@@ -1,4 +1,4 @@
-"""The files of a ledger as a writer opens them: whose they must be, what may be gone, and what stays open."""
+"""The files of a ledger as a writer opens them: their owners, missing ones, and open descriptors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ["events.jsonl", "head", "lock"]
 
 @pytest.fixture
 def log(tmp_path: Path) -> JsonlLog:
-    """Return a ledger with one acknowledged rating, and nothing open."""
+    """Return a ledger with one acknowledged rating, and no open file."""
     opened = JsonlLog(tmp_path / "ledger")
     append(opened, "first")
     opened.close()
@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> JsonlLog:
 
 
 def open_now() -> set[int]:
-    """Return the descriptors that are open, of all that a run of the tests comes to."""
+    """Return the descriptors that are open, among the numbers that the tests reach."""
     found = set()
     for fd in range(4096):
         try:
@@ -44,14 +44,14 @@ def open_now() -> set[int]:
 
 
 def plant(path: Path, target: Path, data: bytes) -> None:
-    """Put a hard link of somebody else's file in place of one of the ledger's."""
+    """Replace one of the ledger's files by a hard link to someone else's file."""
     target.write_bytes(data)
     path.unlink(missing_ok=True)
     path.hardlink_to(target)
 
 
 def test_every_file_is_open_for_writing(log: JsonlLog) -> None:
-    """The lock too: file systems of a network give an exclusive lock to nobody else."""
+    """The lock is too, because network file systems lock only writable files exclusively."""
     fcntl = pytest.importorskip("fcntl")
     files = Files(log.folder)
     flags = [fcntl.fcntl(fd, fcntl.F_GETFL) for fd in (files.log, files.head, files.lock)]
@@ -60,16 +60,16 @@ def test_every_file_is_open_for_writing(log: JsonlLog) -> None:
     assert [True, False, False] == [bool(one & os.O_APPEND) for one in flags]
 
 
-def test_files_just_opened_know_of_no_transaction(log: JsonlLog) -> None:
-    """The boot and which file the log is are known; its end, the head and its failures are still to be looked at."""
+def test_newly_opened_files_have_no_transaction(log: JsonlLog) -> None:
+    """The boot and the log's identity are known; its end, the head and failures are not read yet."""
     files = Files(log.folder)
     files.close()
     assert (disk.boot_id(), log.path.stat().st_ino) == (files.boot, files.inode)
     assert (None, 0, False) == (files.tail, files.failures, files.busy)
 
 
-def test_what_was_opened_is_closed(log: JsonlLog) -> None:
-    """All of it, and nothing else."""
+def test_opened_files_are_closed(log: JsonlLog) -> None:
+    """All of them are closed, and nothing else."""
     before = open_now()
     files = Files(log.folder)
     assert {files.log, files.head, files.lock} == open_now() - before
@@ -77,8 +77,8 @@ def test_what_was_opened_is_closed(log: JsonlLog) -> None:
     assert before == open_now()
 
 
-def test_a_file_that_took_the_place_of_standard_input_is_closed_too(log: JsonlLog) -> None:
-    """A hook may be started without one; then the first file that it opens is number 0."""
+def test_a_file_with_the_number_of_standard_input_is_closed_too(log: JsonlLog) -> None:
+    """A hook may start without standard input; then the first file that it opens is number 0."""
     kept = os.dup(0)
     os.close(0)
     try:
@@ -94,7 +94,7 @@ def test_a_file_that_took_the_place_of_standard_input_is_closed_too(log: JsonlLo
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_that_cannot_be_opened_leaves_none_open(log: JsonlLog, tmp_path: Path, name: str) -> None:
-    """Whichever of them it is; and what the process had open before stays so."""
+    """It holds for each of the files; descriptors that were open before stay open."""
     (log.folder / name).unlink()
     (log.folder / name).symlink_to(tmp_path / "nowhere")
     before = open_now()
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_opened_leaves_none_open(log: JsonlLog, tmp_path: 
 
 @pytest.mark.parametrize("offset", [1, 812])
 def test_a_missing_log_is_reported_with_its_last_event(log: JsonlLog, offset: int) -> None:
-    """If only a byte of it was acknowledged, it is damage, and no file stays open or comes to be."""
+    """If a single byte was acknowledged, it is damage; no file stays open, and none is created."""
     log.path.unlink()
     (log.folder / "head").write_bytes(heads.encode(Head(START._replace(seq=2345, offset=offset), "")))
     before = open_now()
@@ -116,8 +116,8 @@ def test_a_missing_log_is_reported_with_its_last_event(log: JsonlLog, offset: in
     assert (before, False) == (open_now(), log.path.exists())
 
 
-def test_a_log_of_which_nothing_was_acknowledged_begins_anew(log: JsonlLog) -> None:
-    """A head that says so, of a writer that died between the head and the first line, stops nobody."""
+def test_an_unacknowledged_missing_log_is_created(log: JsonlLog) -> None:
+    """A writer that died between the head and the first line blocks no later one."""
     log.path.unlink()
     (log.folder / "head").write_bytes(heads.encode(Head(START, "")))
     append(log, "a")
@@ -126,8 +126,8 @@ def test_a_log_of_which_nothing_was_acknowledged_begins_anew(log: JsonlLog) -> N
 
 @pytest.mark.parametrize("name", ["events.jsonl", "head"])
 @pytest.mark.parametrize("data", [b"", b"precious\n", b'{"crc":"00000000","seq":2,"id":"x"}\n'])
-def test_a_second_name_of_anothers_file_is_refused(log: JsonlLog, tmp_path: Path, name: str, data: bytes) -> None:
-    """Nothing is written to it, and the message says which file it is."""
+def test_a_hard_link_to_someone_elses_file_is_refused(log: JsonlLog, tmp_path: Path, name: str, data: bytes) -> None:
+    """Nothing is written to it, and the message names the file."""
     for other in ("events.jsonl", "head"):
         (log.folder / other).unlink()
     plant(log.folder / name, tmp_path / "victim", data)
@@ -140,8 +140,8 @@ def test_a_second_name_of_anothers_file_is_refused(log: JsonlLog, tmp_path: Path
 
 
 @pytest.mark.parametrize("lost", ["", "head"])
-def test_a_backup_by_second_names_stops_nobody(log: JsonlLog, tmp_path: Path, lost: str) -> None:
-    """The ledger's own files are known by what they hold, also where the head is lost."""
+def test_a_backup_by_hard_links_blocks_no_writer(log: JsonlLog, tmp_path: Path, lost: str) -> None:
+    """The ledger's own files are recognised by their content, even if the head is lost."""
     for name in NAMES:
         (tmp_path / name).hardlink_to(log.folder / name)
     if lost:
@@ -150,16 +150,16 @@ def test_a_backup_by_second_names_stops_nobody(log: JsonlLog, tmp_path: Path, lo
     assert ["first", "a"] == names(JsonlLog(log.folder))
 
 
-def test_an_acknowledged_log_is_ours_whatever_stands_in_it(log: JsonlLog, tmp_path: Path) -> None:
-    """Then a foreign file with a second name is damage to be told, and not a file to be moved away."""
+def test_a_hard_linked_acknowledged_log_is_the_ledgers_own(log: JsonlLog, tmp_path: Path) -> None:
+    """Foreign content in it is then damage to report, and not a file to move away."""
     plant(log.path, tmp_path / "victim", b"x" * 10_000)
     files = Files(log.folder)
     assert (tmp_path / "victim").stat().st_ino == files.inode
     files.close()
 
 
-def test_a_held_lock_is_named(log: JsonlLog) -> None:
-    """With its path, so that whoever wonders can look for who holds it."""
+def test_the_error_of_a_held_lock_names_it(log: JsonlLog) -> None:
+    """The message has its path, so that a person can find the process that holds it."""
     with log.transaction(), pytest.raises(LockHeldError) as told:
         JsonlLog(log.folder).transaction(wait_ms=0).__enter__()
     assert f"{log.folder / 'lock'}: held by another process for 0 ms; nothing was recorded; try again" == str(
@@ -167,15 +167,13 @@ def test_a_held_lock_is_named(log: JsonlLog) -> None:
     )
 
 
-def test_a_writer_writes_to_these_files_and_no_others(log: JsonlLog) -> None:
-    """Beside the file that hides them from git nothing else comes to be."""
+def test_a_writer_creates_these_files_and_no_others(log: JsonlLog) -> None:
+    """The only other one is the file that hides them from git."""
     assert sorted([".gitignore", *NAMES]) == sorted(path.name for path in log.folder.iterdir())
 
 
-def test_a_transaction_is_over_though_its_lock_is_not_taken_back(
-    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the system refuses then is told, and does not make this process wait for itself."""
+def test_a_transaction_ends_even_if_its_lock_is_not_released(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's refusal is reported, and this process does not wait for its own lock."""
     given: list[int] = []
 
     def refuse(fd: int) -> None:

@@ -1,4 +1,4 @@
-"""The head: its bytes, how it moves, and how a failed flush is remembered in it."""
+"""The head: its bytes, its moves, and its record of failed flushes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def log(tmp_path: Path) -> JsonlLog:
 
 @pytest.fixture
 def other(log: JsonlLog) -> JsonlLog:
-    """Return the same ledger as another process opens it."""
+    """Return the same ledger as opened by another process."""
     return JsonlLog(log.folder)
 
 
@@ -63,8 +63,8 @@ def rewritten(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 @given(HEADS)
-def test_a_head_reads_as_it_was_written(head: Head) -> None:
-    """Whatever it says, it fills its fixed size and comes back."""
+def test_a_head_survives_a_round_trip(head: Head) -> None:
+    """Any head fills its fixed size and is read as it was written."""
     assert HEAD_BYTES == len(encode(head))
     assert head == decode(encode(head))
 
@@ -79,32 +79,30 @@ def test_a_changed_bit_never_makes_another_head() -> None:
 
 
 @pytest.mark.parametrize("filler", [b"", b"\0", b" "])
-def test_a_torn_head_is_none(filler: bytes) -> None:
-    """A head that ends early tells nothing, unless all that is missing is its padding."""
+def test_a_torn_head_is_invalid(filler: bytes) -> None:
+    """A head that ends early is not read, unless only its padding is missing."""
     data = encode(EXAMPLE)
     said = len(data.rstrip())
     torn = [decode(data[:cut] + filler * (HEAD_BYTES - cut)) for cut in range(said)]
     assert {None} == set(torn)
 
 
-def test_a_head_between_two_writes_is_none() -> None:
+def test_a_head_between_two_writes_is_invalid() -> None:
     """The beginning of one head and the end of another make no head."""
     new = encode(EXAMPLE._replace(position=Position(813, "f" * 32, 234_999, AT)))
     mixed = [decode(new[:cut] + encode(EXAMPLE)[cut:]) for cut in range(HEAD_BYTES)]
     assert {None, EXAMPLE, decode(new)} >= set(mixed)
 
 
-def test_the_head_names_boot_place_and_chain(log: JsonlLog) -> None:
-    """Behind an append it stands at the end of the file, with no failure in it."""
+def test_the_head_has_boot_position_and_chain(log: JsonlLog) -> None:
+    """After an append it is at the end of the file, without a failure."""
     batch = append(log, "a")
     assert batch is not None
     assert Head(batch.position, disk.boot_id(), -1, 0) == log.read_head()
     assert log.path.stat().st_size == batch.end
 
 
-def test_the_head_is_moved_behind_the_flush_only(
-    log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_head_moves_after_the_flush(log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a batch is being flushed it is not acknowledged."""
     before = other.head()
     seen: list[Position] = []
@@ -114,8 +112,8 @@ def test_the_head_is_moved_behind_the_flush_only(
     assert before.seq + 1 == other.head().seq
 
 
-def test_the_head_never_goes_back(log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer whose flush took longer than that of a later one leaves the later one's head."""
+def test_the_head_never_moves_back(log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer whose flush took longer than a later writer's leaves the later one's head."""
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: append(other, "late")))
     append(log, "slow")
     assert ["first", "slow", "late"] == names(log)
@@ -132,7 +130,7 @@ def test_a_torn_head_is_written_anew(log: JsonlLog, torn: bytes) -> None:
 
 
 def test_a_failed_flush_is_an_unknown_outcome(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is never acknowledged, the head stays, and notes where the bytes begin that the disk may have lost."""
+    """It is never acknowledged, the head stays, and records where the bytes begin that the disk may have lost."""
     before = head_of(log)
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
     append_failing(log, "a")
@@ -144,10 +142,10 @@ def test_a_failed_flush_is_an_unknown_outcome(log: JsonlLog, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("resident", [True, False])
-def test_the_next_writer_writes_a_failed_range_again(
+def test_the_next_writer_rewrites_a_failed_range(
     log: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, *, resident: bool
 ) -> None:
-    """It hands the bytes to the disk once more before it appends, and only then takes the mark away."""
+    """It writes and flushes the bytes once more before it appends, and only then clears the failure."""
     begin = head_of(log).position.offset
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
     append_failing(log, "a")
@@ -159,7 +157,7 @@ def test_the_next_writer_writes_a_failed_range_again(
 
 
 def test_a_range_that_fails_again_stays_suspect(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the disk refuses, nothing is appended and the mark stays."""
+    """While the disk refuses, nothing is appended and the failure stays recorded."""
     monkeypatch.setattr(disk, "flush_data", Flushes(fail, fail))
     append_failing(log, "a")
     suspect = head_of(log).suspect
@@ -169,20 +167,20 @@ def test_a_range_that_fails_again_stays_suspect(log: JsonlLog, monkeypatch: pyte
     assert (["first", "a", "c"], -1) == (names(log), head_of(log).suspect)
 
 
-def test_a_writer_in_flight_hears_of_anothers_failure(
+def test_a_writer_in_flight_learns_of_anothers_failure(
     log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own flush may have been told nothing, as the system tells an error once, so its outcome is unknown too."""
+    """The system reports an error once, perhaps not to its own flush, so its outcome is unknown too."""
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: append_failing(other, "b"), fail))
     append_failing(log, "a")
     append(log, "c")
     assert ["first", "a", "b", "c"] == names(log)
 
 
-def test_a_turned_away_writer_in_flight_hears_of_anothers_failure(
+def test_a_duplicate_delivery_in_flight_learns_of_anothers_failure(
     log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it is told was recorded before may be just what that flush has lost."""
+    """The batch that it is a duplicate of may be the one that the flush lost."""
 
     def deliver_again() -> None:
         append_failing(JsonlLog(log.folder), "a", key="k")
@@ -195,7 +193,7 @@ def test_a_turned_away_writer_in_flight_hears_of_anothers_failure(
 def test_bytes_of_a_writer_that_died_before_its_flush_are_suspect_too(
     log: JsonlLog, other: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed flush speaks of everything behind the head, not of the failing writer's own batch alone."""
+    """A failed flush concerns everything after the head, not only the failing writer's own batch."""
     begin = head_of(log).position.offset
     monkeypatch.setattr(disk, "flush_data", Flushes(die, fail))
     with pytest.raises(Killed):
@@ -205,10 +203,10 @@ def test_bytes_of_a_writer_that_died_before_its_flush_are_suspect_too(
     assert begin == rewritten[0][0]
 
 
-def test_a_failure_told_while_an_earlier_one_is_mended_is_not_lost(
+def test_a_failure_during_a_rewrite_is_not_lost(
     log: JsonlLog, other: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second writer, in flight since before the first failure, reports its own: its range is written again too."""
+    """A second writer, in flight since before the first failure, reports its own: its range is rewritten too."""
     reached, go = Event(), Event()
 
     def wait() -> None:
@@ -233,8 +231,8 @@ def test_a_failure_told_while_an_earlier_one_is_mended_is_not_lost(
     assert (begin, 2) == (min(first for first, _ in rewritten), head_of(log).failures)
 
 
-def test_a_failure_is_noted_though_the_head_is_busy(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other writers that hold the head's short lock again and again do not make a failed flush forgotten."""
+def test_a_failure_is_recorded_even_if_the_head_is_busy(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other writers that hold the head's short lock again and again do not prevent the record of a failed flush."""
     busy = iter([False] * 100)
     real = disk.try_lock
 
@@ -249,15 +247,15 @@ def test_a_failure_is_noted_though_the_head_is_busy(log: JsonlLog, monkeypatch: 
     assert begin == head_of(log).suspect
 
 
-def test_a_checksum_is_taken_from_the_end() -> None:
-    """Where its digits stand earlier in the head as well, here in the chain, it is the same head."""
+def test_a_checksum_is_read_from_the_end() -> None:
+    """A head whose chain has the same digits earlier is the same head."""
     zeros = Head(Position(0, GENESIS, 0), "aaccaaccacaaacacaccacccccaacccaaaaaaaaaa")
     assert b"00000000" == encode(zeros).split()[-1]
     assert zeros == decode(encode(zeros))
 
 
-def test_a_whole_head_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what a writer is at just now is read again."""
+def test_a_valid_head_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a head that does not decode is read again."""
     found = [encode(EXAMPLE), b""]
     monkeypatch.setattr(disk, "read_at", lambda *_: found.pop(0))
     assert EXAMPLE == head.read(0)

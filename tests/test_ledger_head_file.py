@@ -28,13 +28,13 @@ BARE = Head(Position(812, CHAIN, 4096), "")
 
 
 def sealed(said: bytes) -> bytes:
-    """Return a head that says this, with the checksum that fits."""
+    """Return a head with these fields and the right checksum."""
     return (said + b"%08x" % binascii.crc32(said)).ljust(HEAD_BYTES - 1) + b"\n"
 
 
 @pytest.fixture
 def fd(tmp_path: Path) -> Iterator[int]:
-    """Return an open file that is empty."""
+    """Return an empty open file."""
     opened = os.open(tmp_path / "head", os.O_RDWR | os.O_CREAT)
     yield opened
     os.close(opened)
@@ -49,13 +49,13 @@ def fd(tmp_path: Path) -> Iterator[int]:
     ids=["full", "bare"],
 )
 def test_a_head_is_one_line_of_these_bytes(told: Head, said: str) -> None:
-    """Its fields stand in this order, what is missing as a dash, then the checksum over all of it, then blanks."""
+    """Its fields have this order, a dash for a missing one, then the checksum over all of it, then blanks."""
     assert sealed(said.encode()) == encode(told)
     assert told == decode(sealed(said.encode()))
 
 
-def test_a_head_of_a_later_version_is_not_guessed_at() -> None:
-    """Whatever a later version says behind its number, this one says to upgrade."""
+def test_a_head_of_a_later_version_is_refused() -> None:
+    """Whatever follows the later version number, the error suggests an upgrade."""
     with pytest.raises(NewerLedgerError) as refused:
         decode(sealed(b"tallybook-head 2 something else "))
     assert "head: written in ledger format 2, this Tallybook reads up to 1; upgrade Tallybook" == str(refused.value)
@@ -74,14 +74,14 @@ def test_a_head_of_a_later_version_is_not_guessed_at() -> None:
     ],
     ids=["empty", "blanks", "NUL", "another's", "a field less", "a field more", "changed"],
 )
-def test_what_is_no_head_is_none(data: bytes) -> None:
-    """Nothing is read from it, and nothing raised."""
+def test_an_invalid_head_is_none(data: bytes) -> None:
+    """Nothing is read from it, and nothing is raised."""
     assert decode(data) is None
 
 
-@pytest.mark.parametrize("without", [[], ["pwrite"]], ids=["in place", "behind a seek"])
-def test_a_head_is_written_over_the_one_before(fd: int, monkeypatch: pytest.MonkeyPatch, without: list[str]) -> None:
-    """It stands at the beginning of its file wherever that was read last, on systems without pwrite too."""
+@pytest.mark.parametrize("without", [[], ["pwrite"]], ids=["in place", "after a seek"])
+def test_a_head_replaces_the_one_before(fd: int, monkeypatch: pytest.MonkeyPatch, without: list[str]) -> None:
+    """It is written at the beginning of its file, whatever the file's position, on systems without pwrite too."""
     for name in without:
         monkeypatch.delattr(os, name)
     for told in (FULL, BARE):
@@ -92,8 +92,8 @@ def test_a_head_is_written_over_the_one_before(fd: int, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("call", ["pwrite", "write"])
-def test_a_head_that_is_written_in_part_is_an_error(fd: int, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """A write that comes back short is told as the disk's error."""
+def test_a_partly_written_head_is_an_error(fd: int, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """A short write is reported as the disk's error."""
     if call == "write":
         monkeypatch.delattr(os, "pwrite")
     monkeypatch.setattr(os, call, lambda *_: HEAD_BYTES - 1)
@@ -102,8 +102,8 @@ def test_a_head_that_is_written_in_part_is_an_error(fd: int, monkeypatch: pytest
     assert errno.EIO == caught.value.errno
 
 
-def test_a_head_that_a_writer_is_at_is_looked_at_again(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not decode is read again, a few times with a pause between; an empty file is not waited for."""
+def test_a_half_written_head_is_read_again(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head that does not decode is read a few times with a pause between; an empty file is not waited for."""
     pauses: list[None] = []
 
     def pause() -> None:
@@ -119,8 +119,8 @@ def test_a_head_that_a_writer_is_at_is_looked_at_again(fd: int, monkeypatch: pyt
     assert 2 == len(pauses)
 
 
-def test_a_head_that_stays_torn_is_given_up(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After five looks the answer is that there is none, with the bytes that stand there."""
+def test_a_torn_head_is_given_up(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After five reads the answer is that there is none, with the bytes in its file."""
     pauses: list[None] = []
     monkeypatch.setattr(disk, "pause", lambda: pauses.append(None))
     os.write(fd, b"torn")
@@ -130,8 +130,8 @@ def test_a_head_that_stays_torn_is_given_up(fd: int, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("wrong", [b"x", b"-5", b"1_0", b"+3", b"1" * 19, b"\xff", b"1.5"], ids=repr)
 @pytest.mark.parametrize("field", [2, 4, 7, 8], ids=["seq", "offset", "suspect", "failures"])
-def test_a_head_without_a_number_is_none(field: int, wrong: bytes) -> None:
-    """Whatever stands in place of a number, and although its checksum fits, it is no head."""
+def test_a_head_without_a_number_is_invalid(field: int, wrong: bytes) -> None:
+    """With anything else in place of a number it is no head, although its checksum fits."""
     parts = encode(FULL).split()[:-1]
     assert FULL == decode(sealed(b" ".join([*parts, b""])))
     parts[field] = wrong
@@ -139,7 +139,7 @@ def test_a_head_without_a_number_is_none(field: int, wrong: bytes) -> None:
 
 
 def test_a_ledger_with_a_head_without_a_number_is_read_and_gets_a_new_one(tmp_path: Path) -> None:
-    """Reading and appending go on as if there were no head, and the next writer replaces it."""
+    """Reading and appending work as without a head, and the next writer replaces it."""
     log = JsonlLog(tmp_path / "ledger")
     append(log, "a")
     log.close()

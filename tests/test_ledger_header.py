@@ -1,4 +1,4 @@
-"""The first section of a line: every head that is written is understood, and nothing that is written otherwise."""
+"""The first section of a line: every written header is parsed, and no other one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ HEAD = (
 MOMENTS = st.integers(0, 253_402_300_799_999_999).map(lambda us: moment(us).at)
 
 
-def test_a_head_is_taken_apart() -> None:
-    """Each field comes out as what it means: numbers, texts, and who still in JSON."""
+def test_a_header_is_parsed() -> None:
+    """Each field has its type: numbers, texts, and the author still in JSON."""
     id_ = "0192aaaa-0000-7000-8000-000000000001"
     assert LineHead(812, id_, "k 1", AT, WHEN, (2, 12), b'{"rater":"human"}') == parse_head(HEAD.encode())
 
 
-def test_what_may_be_left_out_is_none() -> None:
-    """A head without a key and without another time has neither."""
+def test_an_optional_field_is_none() -> None:
+    """A header without a key and without another time has None for each."""
     form = parse_head(HEAD.replace('"key":"k 1",', "").replace(f'"when":"{WHEN}",', "").encode())
     assert form is not None
     assert (812, None, AT, None) == (form.seq, form.key, form.at, form.when)
@@ -44,10 +44,10 @@ def test_what_may_be_left_out_is_none() -> None:
     st.none() | KEYS,
     st.dictionaries(st.sampled_from(["session", "agent", "model", "place"]), TEXTS.filter(bool)),
 )
-def test_every_head_that_is_written_is_understood(
+def test_every_written_header_is_parsed(
     seq: int, at: str, when: str | None, key: str | None, more: dict[str, str]
 ) -> None:
-    """Whatever a writer is told, its heads say the same to a reader, for every Unicode text in ``by``."""
+    """Whatever a writer is passed, its headers have the same values for a reader, with any Unicode text in ``by``."""
     by = {"rater": "test", **more}
     drafts = [encode(PlaybookUpdated(0, 0, 0), when), encode(PlaybookUpdated(0, 0, 0))]
     lines = frame(drafts, stamp(START._replace(seq=seq), at=at, by=by, key=key)).raw.split(b"\n")[:2]
@@ -112,7 +112,7 @@ def test_every_head_that_is_written_is_understood(
         ('"human"}', '"human"}\n'),
     ],
 )
-def test_a_head_that_is_written_otherwise_is_none(old: str, new: str) -> None:
+def test_a_header_in_another_form_is_refused(old: str, new: str) -> None:
     """One field more, less, elsewhere or in another form, and no writer of this format wrote it."""
     assert 1 == HEAD.count(old)
     assert None is parse_head(HEAD.replace(old, new).encode())
@@ -120,14 +120,14 @@ def test_a_head_that_is_written_otherwise_is_none(old: str, new: str) -> None:
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xc0\xaf"])
 @pytest.mark.parametrize("old", [b"k 1", b"human", b"0192aaaa"])
-def test_a_head_that_is_no_utf_8_is_none(old: bytes, bad: bytes) -> None:
-    """Bytes that are no Unicode text are no text of any field."""
+def test_a_header_that_is_not_utf_8_is_refused(old: bytes, bad: bytes) -> None:
+    """Bytes that are not UTF-8 are no text of any field."""
     assert None is parse_head(HEAD.encode().replace(old, bad))
 
 
 @pytest.mark.parametrize("size", range(len(HEAD)))
-def test_half_a_head_is_none(size: int) -> None:
-    """A head that was cut anywhere is not taken for a shorter one."""
+def test_half_a_header_is_refused(size: int) -> None:
+    """A header that was cut anywhere is not read as a shorter one."""
     assert None is parse_head(HEAD[:size].encode())
 
 
@@ -154,8 +154,8 @@ def test_half_a_head_is_none(size: int) -> None:
         ("by", '{"rater":"test"},"extra":{}'),
     ],
 )
-def test_a_head_section_that_no_writer_writes_is_damage(field: str, value: str) -> None:
-    """Who and when are as strict as what: no other type and nothing left out."""
+def test_an_invalid_header_section_is_damage(field: str, value: str) -> None:
+    """Author and time are as strict as the content: no other type, and no missing field."""
     batch = forge(('"kind":"point.removed","v":1,"body":{"name":"kpt_001"}', None), head={field: value})
     found = read(batch.raw)
     assert ([batch], None) == (found.batches, found.stop)

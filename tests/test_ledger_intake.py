@@ -1,4 +1,4 @@
-"""One object in, events out: each shape that is understood, what is odd in it, and what is kept instead."""
+"""Telemetry objects become events: the accepted shapes, the notes about them, and objects that are kept unread."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ EVENT = {"timestamp": AT, "component": "AC-02", "event_type": "drift_detected", 
 
 
 def metrics(component: str, source: str = "", **found: float) -> MetricsRecorded:
-    """Return what was measured."""
+    """Return a measurement."""
     return MetricsRecorded(component, Numbers(found), source)
 
 
 def kept(said: dict[str, Any]) -> TelemetryKept:
-    """Return what is kept of an object of which nothing can be used, which is all of it."""
+    """Return the event that keeps an unusable object whole."""
     (event,) = read_object(said).events
     assert isinstance(event, TelemetryKept)
     assert json.dumps(said, ensure_ascii=False, separators=(",", ":")) == event.original
@@ -110,15 +110,15 @@ def kept(said: dict[str, Any]) -> TelemetryKept:
         ({"event_type": "session_end", "data": {"version": "2", "x": 1}, "version": "3"}, SessionEnded("2"), "import"),
     ],
 )  # fmt: skip
-def test_a_shape_is_understood(said: dict[str, Any], event: Event | tuple[Any, ...], rater: str) -> None:
-    """Each form of metrics, benchmarks, feedback, ends, baselines and telemetry is one event, and says who says so."""
+def test_an_accepted_shape_becomes_one_event(said: dict[str, Any], event: Event | tuple[Any, ...], rater: str) -> None:
+    """Each form of metrics, benchmarks, feedback, ends, baselines and telemetry is one event, with its author."""
     taken = read_object(said)
     expected = BenchmarkRecorded(*event) if isinstance(event, tuple) else event
     assert ((expected,), rater) == (taken.events, taken.rater)
 
 
-def test_the_end_of_a_session_brings_its_measures_along() -> None:
-    """What telemetry says of the end is one batch: the end, and what was measured by it."""
+def test_the_end_of_a_session_has_its_measurements() -> None:
+    """The end in telemetry is one batch: the end, and what it measured."""
     taken = read_object(
         {"event_type": "session_end", "component": "AC-09", "session_id": "s1", "data": {"completeness": 90}}
     )
@@ -140,8 +140,8 @@ def test_the_end_of_a_session_brings_its_measures_along() -> None:
         ({"time": 12}, None),
     ],
 )
-def test_an_object_says_when(said: dict[str, Any], when: str | None) -> None:
-    """Under any of the usual keys, the plainest first; what is not a moment is none."""
+def test_the_time_of_an_object_is_read(said: dict[str, Any], when: str | None) -> None:
+    """It may be under any of the usual keys, the plainest first; an invalid moment is ignored."""
     assert when == read_object(METRICS | said).when
 
 
@@ -152,8 +152,8 @@ def test_an_object_says_when(said: dict[str, Any], when: str | None) -> None:
         *(({"session_id": "", "session": "s2"}, "s2"), ({"session_id": None}, ""), ({"session_id": ["s"]}, "")),
     ],
 )
-def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> None:
-    """Under any of the usual keys."""
+def test_the_session_of_an_object_is_read(said: dict[str, Any], session: str) -> None:
+    """It may be under any of the usual keys."""
     assert session == read_object({"metrics": {"a": 1}} | said).session
 
 
@@ -194,8 +194,8 @@ def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> 
         ({"baseline": 80, "score": "ac06", "reason": 5}, ["the reason is not a text and was left out"]),
     ],
 )  # fmt: skip
-def test_what_is_odd_is_named(said: dict[str, Any], problems: list[str]) -> None:
-    """It is recorded with what it has, and what is missing or was left out is said."""
+def test_an_odd_object_is_noted(said: dict[str, Any], problems: list[str]) -> None:
+    """It is recorded with the fields that it has, and a note names what is missing or was left out."""
     taken = read_object(said)
     assert len(problems) == len(taken.problems)
     assert [] == [(one, told) for one, told in zip(problems, taken.problems, strict=True) if not told.startswith(one)]
@@ -234,14 +234,14 @@ def test_what_is_odd_is_named(said: dict[str, Any], problems: list[str]) -> None
         ({"event_type": "context_check", "data": {"percentage": "much"}}, "the event brings no number"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_kept_whole(said: dict[str, Any], reason: str) -> None:
-    """It counts nothing, the reason stands beside it, and it is a problem that is told."""
+def test_an_unusable_object_is_kept_whole(said: dict[str, Any], reason: str) -> None:
+    """It counts nothing, its event has the reason, and the answer reports a problem."""
     assert reason == kept(said).reason
     assert f"{reason}; it is kept and counts nothing" == read_object(said).problems[0]
 
 
-def test_an_event_of_an_unknown_type_is_kept_and_no_problem() -> None:
-    """It is what telemetry is full of."""
+def test_an_event_of_an_unknown_type_is_kept_without_a_problem() -> None:
+    """Most events in telemetry are of other types."""
     said = EVENT | {"event_type": "coffee_made", "data": {"cups": 2}}
     event = kept(said)
     assert ("AC-02", "coffee_made", "events of this type say nothing of a score") == (
@@ -252,7 +252,7 @@ def test_an_event_of_an_unknown_type_is_kept_and_no_problem() -> None:
 
 
 def test_many_metrics_are_many_events() -> None:
-    """A hundred names of any length fit a line, and all of an object is one batch."""
+    """A hundred names of any length fit an event, and all of an object is one batch."""
     names = [f"{number:03d}" + "\U0001f600" * 97 for number in range(250)]
     events = read_object({"component": "x" * 200, "metrics": dict.fromkeys(names, -1.2345678901234567e-100)}).events
     assert all(isinstance(event, MetricsRecorded) for event in events)
@@ -260,8 +260,8 @@ def test_many_metrics_are_many_events() -> None:
     assert 3 == len(frame([encode(event) for event in events], stamp()).data.split(b"\n"))
 
 
-def test_a_long_original_is_kept_by_its_beginning() -> None:
-    """As a JSON text of the first 100,000 characters; a shorter one is kept as it is, and half a surrogate escaped."""
+def test_a_long_object_is_kept_by_its_beginning() -> None:
+    """It is the JSON text of the first 100,000 characters, or all of a shorter one, half a surrogate escaped."""
     assert '{"a":"ü"}' == encode_original({"a": "ü"})
     assert '{"a":"\\ud800"}' == encode_original({"a": "\ud800"})
     assert '{"a":"\\ud800","b":1}' == encode_original({"a": "\ud800", "b": 1})
@@ -271,8 +271,8 @@ def test_a_long_original_is_kept_by_its_beginning() -> None:
     assert fits == json.loads(encode_original(fits))
 
 
-def test_a_long_type_is_its_digest() -> None:
-    """As any name that is too long for its place: a hundred characters, for a type and for a source."""
+def test_a_long_type_becomes_its_digest() -> None:
+    """A name over a hundred characters is replaced by its digest, for a type and for a source."""
     assert "x" * 100 == kept({"event_type": "x" * 100}).type
     assert kept({"event_type": "x" * 101}).type.startswith("digest:")
     (event,) = read_object({"metrics": {"a": 1}, "source": "x" * 101}).events
@@ -280,8 +280,8 @@ def test_a_long_type_is_its_digest() -> None:
     assert event.source.startswith("digest:")
 
 
-def test_a_default_is_for_what_names_none() -> None:
-    """A session and a component that are named, under whichever key, stay."""
+def test_a_default_fills_a_missing_field() -> None:
+    """A session or a component that the object names, under any key, is not replaced."""
     assert {"metrics": {}, "session_id": "s9", "component": "ac09"} == fill_defaults({"metrics": {}}, "s9", "ac09")
     named = {"session": "s1", "componentId": "ac01"}
     assert named == fill_defaults(named, "s9", "ac09")
@@ -291,22 +291,22 @@ def test_a_default_is_for_what_names_none() -> None:
     assert {} == fill_defaults({})
 
 
-def test_an_object_with_a_time_is_known_by_what_it_says() -> None:
-    """However its keys are ordered."""
+def test_an_object_with_a_time_is_identified_by_its_content() -> None:
+    """The order of its keys does not matter."""
     timed = METRICS | {"at": AT}
     assert idempotency_key(timed) == idempotency_key(dict(reversed(timed.items())))
     assert idempotency_key(timed) != idempotency_key(timed | {"note": ""})
     assert idempotency_key(timed).startswith("metrics:")
 
 
-def test_an_object_without_a_time_is_known_by_its_place() -> None:
-    """By the file that it stands in, and by how many like it came before."""
+def test_an_object_without_a_time_is_identified_by_its_place() -> None:
+    """Its identity is its file, and the number of equal ones before it."""
     keys = [idempotency_key(METRICS, place, before) for place in ("a", "b", "\ud800") for before in (0, 1)]
     assert 7 == len({*keys, idempotency_key(METRICS)})
 
 
 def test_equal_objects_have_one_form() -> None:
-    """The order of keys says nothing, at any depth; half a surrogate is escaped."""
+    """The order of keys does not matter, at any depth; half a surrogate is escaped."""
     assert canonical({"b": {"d": 1, "c": "\ud800"}, "a": 2}) == b'{"a":2,"b":{"c":"\\ud800","d":1}}'
 
 
@@ -319,8 +319,8 @@ WORDS = st.sampled_from([*KINDS, *(row.types[0] for row in TABLE), "helpful", "\
 
 
 @given(st.dictionaries(KEYS, JSON | WORDS | st.dictionaries(KEYS | st.text(), JSON | WORDS, max_size=3)))
-def test_whatever_is_sent_something_can_be_recorded(said: dict[str, Any]) -> None:
-    """Nothing raises, and what comes of it fits the ledger's lines."""
+def test_any_object_can_be_recorded(said: dict[str, Any]) -> None:
+    """Nothing raises, and every event fits the ledger's lines."""
     said = fill_defaults(said)
     taken = read_object(said)
     drafts = [encode(event, taken.when) for event in taken.events]
@@ -331,7 +331,7 @@ def test_whatever_is_sent_something_can_be_recorded(said: dict[str, Any]) -> Non
 @pytest.mark.parametrize("key", ["session_id", "session", "sessionId"])
 @pytest.mark.parametrize("area", ["data", "payload"])
 def test_telemetry_may_name_its_session_in_its_data(area: str, key: str) -> None:
-    """The session there counts as if it stood at the top, goes before a default, and is not a metric."""
+    """The session there counts as if it were at the top, has priority over a default, and is not a metric."""
     said = {"event_type": "metrics", "component": "ac01", "timestamp": AT, area: {key: "2026", "startup_ms": 8000}}
     taken = read_object(said)
     assert ("2026", (MetricsRecorded("ac01", Numbers({"startup_ms": 8000}), "metrics"),)) == (
@@ -351,7 +351,7 @@ def test_telemetry_may_name_its_session_in_its_data(area: str, key: str) -> None
     ],
 )
 def test_a_benchmark_of_several_components_is_one_result_for_each(components: Any) -> None:
-    """Each component has its own cases; what stands beside them is their sum and counts for none."""
+    """Each component has its own cases; totals for all of them are not counted again."""
     said = {"name": "nightly", "session_id": "s1", "at": AT, "passed": 5, "total": 7, "components": components}
     taken = read_object(said)
     assert ("s1", ()) == (taken.session, taken.problems)
@@ -361,8 +361,8 @@ def test_a_benchmark_of_several_components_is_one_result_for_each(components: An
     assert 2 == len(taken.events)
 
 
-def test_a_component_of_a_benchmark_that_cannot_be_used_is_named() -> None:
-    """The others count; where none can be used, the object is kept."""
+def test_an_unusable_component_of_a_benchmark_is_named() -> None:
+    """The others count; if none is usable, the object is kept."""
     usable = {"component": "ac01", "passed": 1, "total": 1}
     taken = read_object({"benchmark": "e2e", "components": [usable, {"passed": 1, "total": 1}, 7]})
     assert (BenchmarkRecorded("ac01", "e2e", 1, 1),) == taken.events

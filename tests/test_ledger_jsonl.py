@@ -1,4 +1,4 @@
-"""The file and its many writers: stale state, planted files, a held lock, and a disk that refuses."""
+"""The log file and its many writers: stale state, planted files, a held lock, and a disk that refuses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ print(sorted(slow & sys.modules.keys()))
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return where the ledger is going to be."""
+    """Return the folder of a ledger that does not exist yet."""
     return tmp_path / "ledger"
 
 
@@ -65,8 +65,8 @@ def test_writers_take_turns(log: JsonlLog) -> None:
     assert list(range(1, 15)) == [line["seq"] for line in lines(other)]
 
 
-def test_nobody_else_writes_during_a_transaction(log: JsonlLog) -> None:
-    """Inside a transaction another object is told that the lock is held, and may append once it ended."""
+def test_a_transaction_excludes_other_writers(log: JsonlLog) -> None:
+    """During a transaction another object gets the error of a held lock, and may append after its end."""
     other = JsonlLog(log.folder)
     with log.transaction() as tx:
         tx.append(rated("a"), BY)
@@ -86,8 +86,8 @@ def test_several_batches_are_flushed_once(log: JsonlLog, monkeypatch: pytest.Mon
     assert 1 == len(flushed)
 
 
-def test_a_turned_away_batch_is_flushed_too(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first delivery may not be durable yet, so the second is acknowledged behind a flush of its own."""
+def test_a_duplicate_batch_is_flushed_too(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first delivery may not be durable yet, so the second is acknowledged after a flush of its own."""
     append(log, "a", key="k")
     flushed: list[int] = []
     monkeypatch.setattr(disk, "flush_data", flushed.append)
@@ -96,7 +96,7 @@ def test_a_turned_away_batch_is_flushed_too(log: JsonlLog, monkeypatch: pytest.M
 
 
 def test_a_log_replaced_under_a_writer_is_opened_anew(log: JsonlLog) -> None:
-    """After a rename over the log a writer with open files writes to the file that has the name now."""
+    """After a rename over the log a writer with open files writes to the file that now has the name."""
     copy = log.folder / "copy"
     shutil.copyfile(log.path, copy)
     copy.rename(log.path)
@@ -105,7 +105,7 @@ def test_a_log_replaced_under_a_writer_is_opened_anew(log: JsonlLog) -> None:
 
 
 def test_a_lock_deleted_under_a_writer_is_noticed(log: JsonlLog) -> None:
-    """Who deletes the lock, which the message about a held lock names, does not let two writers in at once."""
+    """Deleting the lock file, which the message about a held lock names, does not let two writers in at once."""
     (log.folder / "lock").unlink()
     with JsonlLog(log.folder).transaction() as tx:
         tx.append(rated("a"), BY)
@@ -117,7 +117,7 @@ def test_a_lock_deleted_under_a_writer_is_noticed(log: JsonlLog) -> None:
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_a_deleted_log_is_damage(log: JsonlLog, *, resident: bool) -> None:
-    """While the head stands, a missing log is refused by readers and writers, and none is created in its place."""
+    """If there is a head, readers and writers refuse a missing log, and none is created in its place."""
     log.path.unlink()
     other = log if resident else JsonlLog(log.folder)
     for act in (lambda: list(other.read()), other.transaction().__enter__):
@@ -128,7 +128,7 @@ def test_a_deleted_log_is_damage(log: JsonlLog, *, resident: bool) -> None:
 
 
 def test_a_later_format_is_refused(log: JsonlLog) -> None:
-    """A ledger from the future is neither read nor written, and stays as it is."""
+    """A later ledger is neither read nor written, and does not change."""
     later = log.path.read_bytes().replace(b'"format":1}', b'"format":2}')
     log.path.write_bytes(later)
     other = JsonlLog(log.folder)
@@ -139,8 +139,8 @@ def test_a_later_format_is_refused(log: JsonlLog) -> None:
     assert later == log.path.read_bytes()
 
 
-def test_a_read_only_folder_is_read_and_not_written() -> None:
-    """Reading needs no right to write, and a writer says in one line that it has none."""
+def test_a_read_only_folder_can_be_read() -> None:
+    """Reading needs no right to write, and a writer reports in one line that it lacks that right."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "ledger"
         append(JsonlLog(folder), "a")
@@ -159,7 +159,7 @@ def test_a_read_only_folder_is_read_and_not_written() -> None:
 
 
 def test_a_folder_that_cannot_be_created_is_refused() -> None:
-    """Where the project is read-only there is no ledger afterwards, and one line says so."""
+    """In a read-only project no ledger is created, and one line reports it."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o555)
         with unprivileged(), pytest.raises(CannotWriteError):
@@ -169,7 +169,7 @@ def test_a_folder_that_cannot_be_created_is_refused() -> None:
 
 @pytest.mark.parametrize("name", WANTED)
 def test_a_planted_link_is_not_followed(folder: Path, tmp_path: Path, name: str) -> None:
-    """A symbolic link in place of a file of the ledger is refused, and what it points to is not touched."""
+    """A symbolic link in place of a file of the ledger is refused, and its target is not changed."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     folder.mkdir()
@@ -181,7 +181,7 @@ def test_a_planted_link_is_not_followed(folder: Path, tmp_path: Path, name: str)
 
 @pytest.mark.parametrize("name", WANTED)
 def test_a_dangling_link_creates_nothing(folder: Path, tmp_path: Path, name: str) -> None:
-    """A link to nowhere is refused as well, and nothing comes to be where it points."""
+    """A link without a target is refused as well, and no target is created."""
     folder.mkdir()
     (folder / name).symlink_to(tmp_path / "nowhere")
     with pytest.raises(CannotWriteError):
@@ -191,8 +191,10 @@ def test_a_dangling_link_creates_nothing(folder: Path, tmp_path: Path, name: str
 
 @pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
 @pytest.mark.parametrize("name", WANTED)
-def test_what_is_no_file_is_refused(folder: Path, name: str, plant: Callable[[Path], None]) -> None:
-    """A pipe or a folder in place of a file is refused, and nobody waits for the other end of the pipe."""
+def test_a_pipe_or_a_folder_in_place_of_a_file_is_refused(
+    folder: Path, name: str, plant: Callable[[Path], None]
+) -> None:
+    """No reader or writer waits for the other end of the pipe."""
     folder.mkdir()
     plant(folder / name)
     with pytest.raises(CannotWriteError):
@@ -212,8 +214,8 @@ def test_a_link_in_place_of_gitignore_is_not_followed(folder: Path, tmp_path: Pa
     assert "precious" == victim.read_text()
 
 
-def test_a_lock_held_by_a_process_goes_with_it(log: JsonlLog) -> None:
-    """A writer gives up behind its wait while another process holds the lock, and gets it once that was killed."""
+def test_the_lock_of_a_killed_process_is_released(log: JsonlLog) -> None:
+    """A writer gives up at its time limit while another process holds the lock, and gets it once that is killed."""
     command = [sys.executable, "-c", HOLDER, str(log.folder / "lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
@@ -227,7 +229,7 @@ def test_a_lock_held_by_a_process_goes_with_it(log: JsonlLog) -> None:
 
 
 def test_a_hook_loads_the_standard_library_only(folder: Path) -> None:
-    """Appending in a process of its own, key and all, loads no library and none of the slow modules."""
+    """Appending in a process of its own, with a key, loads no library and none of the slow modules."""
     done = subprocess.run(
         [sys.executable, "-c", HOOK, str(folder)], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -237,7 +239,7 @@ def test_a_hook_loads_the_standard_library_only(folder: Path) -> None:
 
 @pytest.mark.parametrize("room", [0, 1, 200])
 def test_a_full_disk_records_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    """A stand-in for a full disk takes a part of the batch: nobody reads it, and once there is room the log goes on."""
+    """A stand-in for a full disk takes part of the batch: no reader sees it, and with room again the log works on."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full_after(room))
         with pytest.raises(CannotWriteError, match="No space left"):
@@ -248,10 +250,10 @@ def test_a_full_disk_records_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("spare", [0, 1, 100])
-def test_a_disk_that_fills_between_two_batches_is_told_as_it_is(
+def test_a_disk_that_fills_between_two_batches_is_reported_as_unknown(
     log: JsonlLog, monkeypatch: pytest.MonkeyPatch, spare: int
 ) -> None:
-    """Who hears that nothing was recorded tries again: so where the first batch did fit, he must not hear that."""
+    """If the first batch did fit, the error must not say that nothing was recorded, or it would be sent again."""
     first = append(log, "a")
     assert first is not None
     with monkeypatch.context() as patch:
@@ -261,8 +263,8 @@ def test_a_disk_that_fills_between_two_batches_is_told_as_it_is(
     assert told.type is OutcomeUnknownError or ["first", "a"] == names(JsonlLog(log.folder))
 
 
-def test_a_full_disk_that_refuses_the_head_is_told_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for a disk with room for the batch, but none for a new head: one of our errors, not the system's."""
+def test_a_full_disk_that_refuses_the_head_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for a disk without room for a new head: an error of Tallybook is raised, not the system's."""
 
     def refuse(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,4 +1,4 @@
-"""Writers of the log file: what is flushed and when, what is read again, and the message of each refusal."""
+"""Writers of the log file: their flushes, what they read again, and the message of each refusal."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def unknown(path: Path, why: str = "Input/output error") -> str:
-    """Return what somebody is told where nobody knows what was recorded."""
+    """Return the message of an unknown outcome."""
     return f"{path}: could not be flushed ({why}), so it may or may not be recorded; check with `tallybook log`"
 
 
 def foreign(log: JsonlLog, data: bytes = b"mine\n") -> None:
-    """Write to the log as a program does that knows no lock."""
+    """Write to the log like a program that uses no lock."""
     with log.path.open("ab") as file:
         file.write(data)
 
 
-def append_beside(log: JsonlLog, name: str, data: bytes) -> None:
+def append_during(log: JsonlLog, name: str, data: bytes) -> None:
     """Append a rating while another program writes."""
     with log.transaction() as tx:
         foreign(log, data)
@@ -63,7 +63,7 @@ def test_a_log_or_a_head_alone_is_a_ledger(log: JsonlLog, gone: str) -> None:
 
 
 def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) -> None:
-    """Head and names are flushed before the first line, the head again after it; later only the log."""
+    """Head and names are flushed before the first event, the head again after it; later only the log."""
     log = JsonlLog(tmp_path)
     append(log, "a")
     folder, head, events = (path.stat().st_ino for path in (tmp_path, tmp_path / "head", log.path))
@@ -74,22 +74,22 @@ def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) 
 
 
 def test_a_new_ledgers_first_head_acknowledges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is written before the first line, and names the current boot."""
+    """It is written before the first event, and names the current boot."""
     log, seen = JsonlLog(tmp_path), []
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: seen.append((head_of(log), log.path.stat().st_size))))
     append(log, "a")
     assert [(Head(START, disk.boot_id()), 0)] == seen
 
 
-def test_a_new_ledger_says_who_began_it_and_hides_from_git(log: JsonlLog) -> None:
-    """Its first line is Tallybook's own, of the first version, and git is told to ignore all of the folder."""
+def test_a_new_ledger_names_its_author_and_hides_from_git(log: JsonlLog) -> None:
+    """Its first event is Tallybook's own, of the first version, and git ignores all of the folder."""
     genesis = lines(log)[0]
     assert ({"rater": "tallybook"}, 1) == (genesis["by"], genesis["v"])
     assert b"*\n" == (log.folder / ".gitignore").read_bytes()
 
 
-def test_a_ledger_that_cannot_be_begun_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a confirmed head there is no first line, and the error names the folder; a later try begins it."""
+def test_a_ledger_that_cannot_be_created_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a confirmed head there is no first event, and the error names the folder; a later try creates it."""
     log = JsonlLog(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(disk, "flush_data", refuse(errno.EIO))
@@ -102,7 +102,7 @@ def test_a_ledger_that_cannot_be_begun_records_nothing(tmp_path: Path, monkeypat
 
 
 def test_a_head_without_a_log_keeps_its_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failed flushes that the head notes are not forgotten when the first line is written."""
+    """Failed flushes that the head records are kept when the first event is written."""
     log = JsonlLog(tmp_path)
     (tmp_path / "head").write_bytes(heads.encode(Head(START, "", -1, 7)))
     before: list[Head] = []
@@ -161,7 +161,7 @@ def test_a_writer_reads_on_from_the_end_that_it_verified(log: JsonlLog, monkeypa
 
 
 def test_a_nested_transaction_is_refused(log: JsonlLog) -> None:
-    """It would wait for itself, so it raises, and the outer one goes on."""
+    """It would wait for its own lock, so it raises, and the outer one continues."""
     with log.transaction() as tx:
         with pytest.raises(RuntimeError, match=r"^a transaction of this log is open; .* one at a time$"):
             log.transaction().__enter__()
@@ -171,7 +171,7 @@ def test_a_nested_transaction_is_refused(log: JsonlLog) -> None:
 
 
 def test_closing_a_log_within_a_transaction_releases_its_lock(log: JsonlLog) -> None:
-    """The lock goes with the files, and the transaction ends without releasing anything."""
+    """The lock is closed with the files, and the transaction ends without releasing anything."""
     with log.transaction(), pytest.raises(LockHeldError):
         JsonlLog(log.folder).transaction(wait_ms=0).__enter__()
     with log.transaction():
@@ -181,17 +181,15 @@ def test_closing_a_log_within_a_transaction_releases_its_lock(log: JsonlLog) -> 
 
 
 def test_a_seal_alone_is_acknowledged(log: JsonlLog) -> None:
-    """A transaction that seals and appends nothing moves the head past the sealing line."""
+    """A transaction that only seals moves the head past the seal."""
     foreign(log)
     with log.transaction() as tx:
         pass
     assert log.path.stat().st_size == tx.position.offset == log.head().offset
 
 
-def test_a_range_written_again_is_acknowledged(
-    log: JsonlLog, flushed: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a flush lost and the next writer wrote again is on disk, so the head says so; first without the mark."""
+def test_a_rewritten_range_is_acknowledged(log: JsonlLog, flushed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the next writer has rewritten a lost range, the head covers it; the failure is cleared first."""
     with monkeypatch.context() as patch:
         patch.setattr(disk, "flush_data", Flushes(fail))
         append_failing(log, "a")
@@ -203,8 +201,8 @@ def test_a_range_written_again_is_acknowledged(
     assert [log.path.stat().st_ino] * 2 == flushed
 
 
-def test_a_failure_of_the_very_first_flush_is_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The doubt begins at the first byte, and the next writer takes it away."""
+def test_a_failure_of_the_very_first_flush_is_repaired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suspect range begins at the first byte, and the next writer rewrites it."""
     log = JsonlLog(tmp_path)
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: None, fail))
     append_failing(log, "a")
@@ -216,10 +214,10 @@ def test_a_failure_of_the_very_first_flush_is_mended(tmp_path: Path, monkeypatch
     assert ([(0, end)], -1, ["a", "b"]) == (ranges, head_of(log).suspect, names(log))
 
 
-def test_a_turned_away_batch_that_is_not_confirmed_leaves_all_behind_the_head_in_doubt(
+def test_an_unconfirmed_duplicate_makes_everything_after_the_head_suspect(
     log: JsonlLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It wrote nothing itself; what it asks the disk about begins where the head ends."""
+    """It wrote nothing itself; the range that it flushes begins at the head."""
     append(log, "a", key="k")
     end = log.head().offset
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
@@ -235,18 +233,18 @@ def test_a_failed_flush_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyP
     assert unknown(log.path) == str(told.value)
 
 
-def test_anothers_failed_flush_is_told_as_such(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system tells an error once, to whoever asks first: who asks next is told what that may mean for him."""
+def test_anothers_failed_flush_is_reported_as_such(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system reports an error once, to one process: the error tells the other what that may mean."""
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: append_failing(JsonlLog(log.folder), "b"), fail))
     with pytest.raises(OutcomeUnknownError) as told:
         append(log, "a")
     assert unknown(log.path, "another writer's flush failed meanwhile") == str(told.value)
 
 
-def test_a_failure_behind_which_another_succeeded_is_noted_where_it_was(
+def test_a_failure_before_a_later_success_is_recorded_at_its_place(
     log: JsonlLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The head is past the batch by then, and the doubt begins at the batch all the same."""
+    """The head is past the batch by then, and the suspect range still begins at the batch."""
     begin = log.head().offset
 
     def succeed_later_and_fail() -> None:
@@ -258,8 +256,8 @@ def test_a_failure_behind_which_another_succeeded_is_noted_where_it_was(
     assert begin == head_of(log).suspect < head_of(log).position.offset
 
 
-def test_a_failure_is_noted_though_the_head_is_torn(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new head says how far the log was verified when the lock was taken, and that what lies behind is in doubt."""
+def test_a_failure_is_recorded_even_if_the_head_is_torn(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new head has the position verified when the lock was taken; everything after it is suspect."""
     opened = list(log.read())[-1].position
 
     def tear_and_fail() -> None:
@@ -271,10 +269,10 @@ def test_a_failure_is_noted_though_the_head_is_torn(log: JsonlLog, monkeypatch: 
     assert Head(opened, disk.boot_id(), opened.offset, 1) == head_of(log)
 
 
-def test_a_seal_that_is_not_confirmed_is_noted_though_the_head_is_torn(
+def test_an_unconfirmed_seal_is_recorded_even_if_the_head_is_torn(
     log: JsonlLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is known to be acknowledged then, so all of it is in doubt."""
+    """No acknowledged position is known then, so the whole log is suspect."""
     foreign(log)
     (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
@@ -283,7 +281,7 @@ def test_a_seal_that_is_not_confirmed_is_noted_though_the_head_is_torn(
 
 
 def test_a_torn_head_is_made_durable_again(log: JsonlLog, flushed: list[int]) -> None:
-    """Without one a crash could not be told from damage, so it is flushed as the first one was."""
+    """Without a head a crash looks like damage, so the new one is flushed like the first."""
     (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)
     append(log, "a")
     assert [log.path.stat().st_ino, (log.folder / "head").stat().st_ino] == flushed
@@ -307,7 +305,7 @@ def test_an_unconfirmed_head_is_reported(
 
 
 def test_a_failure_that_cannot_be_noted_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the head cannot be written either, the outcome is unknown as well."""
+    """If the head cannot be written either, the outcome is unknown as well."""
     monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
     monkeypatch.setattr(os, "pwrite", refuse(errno.ENOSPC))
     with pytest.raises(OutcomeUnknownError) as told:
@@ -319,7 +317,7 @@ def test_a_failure_that_cannot_be_noted_names_the_log(log: JsonlLog, monkeypatch
 def test_a_held_head_lock_is_given_up_after_some_tries(
     log: JsonlLog, monkeypatch: pytest.MonkeyPatch, step: Callable[[], None]
 ) -> None:
-    """A stopped holder of the head's lock is waited for a number of tries; then the outcome is unknown."""
+    """A writer retries the head's lock a number of times while its holder is stopped; then the outcome is unknown."""
     asked: list[int] = []
 
     def hold() -> None:
@@ -339,7 +337,7 @@ def test_a_held_head_lock_is_given_up_after_some_tries(
 def test_a_batch_after_a_foreign_line_is_not_recorded(log: JsonlLog) -> None:
     """Its offsets are wrong, so it is refused, and the next writer seals both."""
     with pytest.raises(CannotWriteError) as told:
-        append_beside(log, "lost", b"mine\n")
+        append_during(log, "lost", b"mine\n")
     assert f"{log.path}: another program wrote to it meanwhile; nothing was recorded; try again" == str(told.value)
     append(log, "a")
     assert ["first", "a"] == names(JsonlLog(log.folder))
@@ -376,7 +374,7 @@ def test_a_disk_that_fills_after_the_first_of_two_batches_is_reported_in_one_lin
 
 
 def test_a_single_batch_that_is_refused_is_not_recorded(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This holds even where another program made the log longer meanwhile."""
+    """This holds even if another program made the log longer in the meantime."""
     monkeypatch.setattr(os, "write", refuse(errno.ENOSPC))
     with pytest.raises(CannotWriteError, match="No space left on device; nothing was recorded"):
-        append_beside(log, "lost", b"x" * 10_000)
+        append_during(log, "lost", b"x" * 10_000)

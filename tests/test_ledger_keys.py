@@ -1,4 +1,4 @@
-"""The cache of keys: it may be gone, torn, stale or another ledger's, and never changes which delivery counts."""
+"""The cache of keys: missing, torn, stale or another ledger's, it never changes which delivery counts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> JsonlLog:
 
 
 def power_cut(log: JsonlLog, log_bytes: bytes, head_bytes: bytes) -> JsonlLog:
-    """Put the ledger back to what the disk held, and return it as it is opened after the restart; the cache stays."""
+    """Reset the ledger to what the disk held, and return it as opened after the restart; the cache stays."""
     log.close()
     log.path.write_bytes(log_bytes)
     (log.folder / "head").write_bytes(head_bytes)
@@ -51,21 +51,21 @@ def assert_only_the_five_are_known(log: JsonlLog) -> None:
 
 
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=200))
-def test_a_short_plain_key_is_written_as_it_is(key: str) -> None:
+def test_a_short_plain_key_is_stored_as_it_is(key: str) -> None:
     """Letters and digits need no digest."""
     assert key == normalize_key(key)
 
 
 @pytest.mark.parametrize("key", ["", "ключ", 'a "quote"', "back\\slash", "tab\t", "x" * 201, "half \ud800"])
-def test_any_other_key_is_written_as_its_digest(key: str) -> None:
-    """The first 16 bytes of SHA-256 over its UTF-8, as every version has to write it, or a key would count twice."""
+def test_any_other_key_is_stored_as_its_digest(key: str) -> None:
+    """Every version stores the first 16 bytes of SHA-256 over its UTF-8, or a key would count twice."""
     written = sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
     assert (f"digest:{written}", "x" * 200) == (normalize_key(key), normalize_key("x" * 200))
 
 
 @given(st.text(st.characters(), max_size=300), st.text(st.characters(), max_size=300))
-def test_plain_keys_differ_where_keys_do(one: str, two: str) -> None:
-    """What is written is short printable ASCII that needs no escape, and no two keys share it."""
+def test_different_keys_are_stored_differently(one: str, two: str) -> None:
+    """A stored key is short printable ASCII that needs no escape, and no two keys share it."""
     assert (one == two) == (normalize_key(one) == normalize_key(two))
     for plain in (normalize_key(one), normalize_key(two)):
         assert plain.isascii()
@@ -74,8 +74,8 @@ def test_plain_keys_differ_where_keys_do(one: str, two: str) -> None:
         assert not {'"', "\\"} & set(plain)
 
 
-def test_the_cache_is_written_by_the_first_key_that_is_asked_for(log: JsonlLog) -> None:
-    """It speaks up to the batch behind that key, and each that is appended under a key says so itself."""
+def test_the_cache_is_written_by_the_first_lookup(log: JsonlLog) -> None:
+    """It covers the log up to the batch with that key, and each later append with a key adds to it."""
     end, said, files = log.head(), cache(log).read_bytes(), kept(log)
     assert said.startswith(b"tallybook-held 1 %d %b %d " % (end.seq, end.chain.encode(), end.offset))
     assert said == table(said[: said.rfind(b" ")])
@@ -85,8 +85,8 @@ def test_the_cache_is_written_by_the_first_key_that_is_asked_for(log: JsonlLog) 
     assert sorted(entries) == sorted(data[at : at + 16] for data in buckets.values() for at in range(0, len(data), 16))
 
 
-def test_the_cache_asks_the_disk_for_no_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be lost, so neither its folder nor its bytes are flushed for it; the batch is."""
+def test_the_cache_is_not_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be lost, so neither its folder nor its bytes are flushed; the batch is."""
     opened = JsonlLog(tmp_path / "ledger")
     append(opened, "a0")
     monkeypatch.setattr(disk, "flush_folder", None)
@@ -95,7 +95,7 @@ def test_the_cache_asks_the_disk_for_no_promise(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_deleted_cache_is_built_anew(log: JsonlLog) -> None:
-    """Without it the log tells which keys it holds."""
+    """The keys are read from the log."""
     cache(log).unlink()
     assert_only_the_five_are_known(log)
 
@@ -119,7 +119,7 @@ def test_a_cache_torn_anywhere_is_built_anew(log: JsonlLog) -> None:
     ],
 )
 def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], bytes]) -> None:
-    """What does not prove itself is not believed, whichever of its files it is."""
+    """A cache file with a wrong checksum is not used, whichever of its files it is."""
     whole = kept(log)
     with log.path.open("rb") as file:
         for name, data in whole.items():
@@ -138,8 +138,8 @@ def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], b
     assert_only_the_five_are_known(log)
 
 
-def test_what_stands_behind_the_digests_that_count_is_none(log: JsonlLog) -> None:
-    """Who was killed before he said so left a digest behind: it counts for nothing, and the next takes its place."""
+def test_a_digest_after_the_counted_ones_is_ignored(log: JsonlLog) -> None:
+    """A writer that was killed before it counted its digest left it there; the next one replaces it."""
     lost = sha256(b"k9").digest()[:16]
     path = caches_of(log.folder) / f"held-{lost[0] % 64:02d}"
     said = path.read_bytes() if path.exists() else b""
@@ -151,8 +151,8 @@ def test_what_stands_behind_the_digests_that_count_is_none(log: JsonlLog) -> Non
     assert said + lost == path.read_bytes()[: len(said) + 16]
 
 
-def test_a_digest_that_seems_to_stand_across_two_is_not_there(log: JsonlLog) -> None:
-    """A key is known where its whole digest is an entry, and wherever else its bytes stand first."""
+def test_a_digest_across_two_others_is_not_found(log: JsonlLog) -> None:
+    """A key is known if its whole digest is an entry, even if its bytes also occur across two others."""
     wanted = sha256(b"k9").digest()[:16]
     across = bytes(8) + wanted + bytes(8)
     end = log.head()
@@ -177,13 +177,13 @@ def test_a_digest_that_seems_to_stand_across_two_is_not_there(log: JsonlLog) -> 
     ],
 )
 def test_nonsense_in_place_of_the_cache_is_built_anew(log: JsonlLog, data: bytes) -> None:
-    """Whatever stands there, also if it proves itself and says nothing, the log is asked."""
+    """Whatever its content, and even with a right checksum, the log is read instead."""
     cache(log).write_bytes(data)
     assert_only_the_five_are_known(log)
 
 
-def test_an_old_cache_is_read_on_from(log: JsonlLog) -> None:
-    """A copy of it from earlier is good for what it knew, and the log tells the rest."""
+def test_an_old_cache_is_extended(log: JsonlLog) -> None:
+    """An earlier copy of it has the keys up to its position, and the log has the rest."""
     old = kept(log)
     append(log, "a5", key="k5")
     append(log, "a6", key="k6")
@@ -191,8 +191,8 @@ def test_an_old_cache_is_read_on_from(log: JsonlLog) -> None:
     assert [True, True, False] == [append(log, "x", key=f"k{number}") is None for number in (5, 6, 7)]
 
 
-def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
-    """A writer reads on behind the place up to which it speaks, and leaves it as it is where nothing came since."""
+def test_a_cached_range_is_not_read_again(tmp_path: Path) -> None:
+    """A writer reads on from the cache's position, and leaves the cache unchanged if nothing follows."""
     log = JsonlLog(tmp_path / "ledger")
     asked: list[Position] = []
 
@@ -219,8 +219,8 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
     assert [START, said] == asked
 
 
-def test_what_is_appended_is_noted_behind_what_the_cache_says_alone(log: JsonlLog) -> None:
-    """A cache that speaks up to another place is left for whoever reads on from there; no torn one is made whole."""
+def test_a_new_key_is_added_only_to_a_current_cache(log: JsonlLog) -> None:
+    """A cache with another position is left for the next reader to extend; a torn one is not completed."""
     whole, end = kept(log), log.head()
     batch = append(log, "a5", key="k5")
     assert batch is not None
@@ -240,10 +240,8 @@ def test_what_is_appended_is_noted_behind_what_the_cache_says_alone(log: JsonlLo
 
 @pytest.mark.parametrize("files", [1, 2, 64])
 @pytest.mark.parametrize("many", [1, 7, 8, 40])
-def test_many_keys_are_told_apart_at_once(
-    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, files: int, many: int
-) -> None:
-    """However many are asked for, and however many of them share a file, just those in the log are held."""
+def test_many_keys_are_looked_up_at_once(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, files: int, many: int) -> None:
+    """Of any number of keys, even in one file of the cache, exactly those in the log are found."""
     monkeypatch.setattr(idempotency, "BUCKETS", files)
     put_back(log, {})
     wanted = [f"k{number}" for number in range(many)]
@@ -252,8 +250,8 @@ def test_many_keys_are_told_apart_at_once(
         assert set() == idempotency.find_known([], log.read, log.folder, file.fileno())
 
 
-def test_keys_that_were_looked_up_are_not_looked_for_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One pass over the cache serves all of a transaction; what that itself appended is known all the same."""
+def test_looked_up_keys_are_not_looked_up_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass over the cache serves a whole transaction, and the keys that it appends are known as well."""
     asked: list[list[str]] = []
     held = idempotency.find_known
 
@@ -270,15 +268,15 @@ def test_keys_that_were_looked_up_are_not_looked_for_again(log: JsonlLog, monkey
     assert [["k4", "k5", "k6"], ["k7"]] == asked
 
 
-def test_a_folder_in_place_of_the_cache_costs_nothing_but_time(log: JsonlLog) -> None:
-    """A cache that can be neither read nor written stops nobody."""
+def test_a_folder_in_place_of_the_cache_costs_only_time(log: JsonlLog) -> None:
+    """A cache that can be neither read nor written blocks no writer."""
     cache(log).unlink()
     cache(log).mkdir()
     assert_only_the_five_are_known(log)
 
 
-def test_a_cache_that_leads_elsewhere_is_neither_read_nor_written(log: JsonlLog, tmp_path: Path) -> None:
-    """A link in place of its folder costs time and nothing else: what lies behind it is another's and stays so."""
+def test_a_linked_cache_folder_is_neither_read_nor_written(log: JsonlLog, tmp_path: Path) -> None:
+    """A link in place of its folder costs only time, and its target does not change."""
     whole = kept(log)
     cache(log).parent.rename(tmp_path / "outside")
     cache(log).parent.symlink_to(tmp_path / "outside")
@@ -289,8 +287,8 @@ def test_a_cache_that_leads_elsewhere_is_neither_read_nor_written(log: JsonlLog,
     assert whole == {path.name: path.read_bytes() for path in (tmp_path / "outside").glob("held*")}
 
 
-def test_a_link_in_place_of_the_cache_is_replaced(log: JsonlLog, tmp_path: Path) -> None:
-    """What it leads to stands, and a cache takes its place."""
+def test_a_linked_cache_file_is_replaced(log: JsonlLog, tmp_path: Path) -> None:
+    """The link's target stays, and a cache file replaces the link."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     for name in kept(log):
@@ -305,7 +303,7 @@ def test_a_link_in_place_of_the_cache_is_replaced(log: JsonlLog, tmp_path: Path)
 
 
 @pytest.mark.parametrize("batches", range(1, 8))
-def test_another_ledgers_cache_is_not_believed(log: JsonlLog, tmp_path: Path, batches: int) -> None:
+def test_another_ledgers_cache_is_not_used(log: JsonlLog, tmp_path: Path, batches: int) -> None:
     """Copied from a ledger that is shorter, as long or longer, it neither adds a key nor hides one."""
     foreign = JsonlLog(tmp_path / "foreign")
     for number in range(batches + 1):
@@ -317,8 +315,8 @@ def test_another_ledgers_cache_is_not_believed(log: JsonlLog, tmp_path: Path, ba
     assert [True] * 5 == known
 
 
-def test_a_key_that_the_disk_lost_counts_when_it_comes_again(log: JsonlLog) -> None:
-    """A cut of power takes a batch that was never acknowledged and leaves the cache, which had it already."""
+def test_a_key_that_the_disk_lost_counts_when_sent_again(log: JsonlLog) -> None:
+    """A power loss loses an unacknowledged batch and leaves the cache, which already had its key."""
     stood = log.path.read_bytes(), (log.folder / "head").read_bytes()
     append(log, "lost", key="k5")
     append(log, "lost", key="k6")
@@ -327,8 +325,8 @@ def test_a_key_that_the_disk_lost_counts_when_it_comes_again(log: JsonlLog) -> N
     assert ["a0", "a1", "a2", "a3", "a4", "came again"] == names(after)
 
 
-def test_a_key_in_a_sealed_range_counts_when_it_comes_again(log: JsonlLog) -> None:
-    """The same where the lost batch is a hole that the redelivering writer itself seals."""
+def test_a_key_in_a_sealed_range_counts_when_sent_again(log: JsonlLog) -> None:
+    """The same holds if the lost batch is a hole that the redelivering writer itself seals."""
     stood, head = log.path.read_bytes(), (log.folder / "head").read_bytes()
     append(log, "lost", key="k5")
     hole = b"\0" * (log.path.stat().st_size - len(stood))
@@ -339,7 +337,7 @@ def test_a_key_in_a_sealed_range_counts_when_it_comes_again(log: JsonlLog) -> No
 
 
 def test_a_cache_that_ends_within_a_sealed_range_is_built_anew(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy of it that comes back, and names a batch behind a hole that stands in the file but was sealed."""
+    """A restored cache that names a batch after a hole, in a range that was sealed, is not used."""
     stood, head = log.path.read_bytes(), (log.folder / "head").read_bytes()
     lost, behind = append(log, "lost", key="k5"), append(log, "behind the hole", key="k6")
     assert lost is not None
@@ -354,8 +352,8 @@ def test_a_cache_that_ends_within_a_sealed_range_is_built_anew(log: JsonlLog, mo
     assert ["sealed", "came again"] == names(after)[5:]
 
 
-def test_a_key_whose_batch_was_broken_off_stays_free(log: JsonlLog) -> None:
-    """The keys of a transaction that ended by an exception are not in the cache either."""
+def test_a_key_of_an_aborted_transaction_is_free(log: JsonlLog) -> None:
+    """The keys of a transaction that ended with an exception are not in the cache either."""
 
     def break_off() -> None:
         with log.transaction() as tx:
@@ -368,8 +366,8 @@ def test_a_key_whose_batch_was_broken_off_stays_free(log: JsonlLog) -> None:
     assert [True, True] == [append(log, "x", key=key) is not None for key in ("k5", "k6")]
 
 
-def test_damage_is_told_and_not_taken_for_an_odd_cache(log: JsonlLog) -> None:
-    """Where the log itself cannot be read, nobody says whether it holds a key."""
+def test_damage_of_the_log_is_reported(log: JsonlLog) -> None:
+    """If the log itself is unreadable, whether it holds a key is unknown, and the error is the log's."""
     data = bytearray(log.path.read_bytes())
     data[len(data) // 2] ^= 1
     log.path.write_bytes(data)

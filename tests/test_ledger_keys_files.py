@@ -34,19 +34,19 @@ def log(tmp_path: Path) -> JsonlLog:
     return opened
 
 
-def nothing(_: Position) -> Iterator[RawBatch]:
-    """Give no batch, as a log without one behind a place does."""
+def no_batches(_: Position) -> Iterator[RawBatch]:
+    """Return no batch, like a log without one after a position."""
     return iter(())
 
 
-def known(log: JsonlLog, key: str) -> bool:
-    """Say whether the cache knows a key by itself."""
+def is_cached(log: JsonlLog, key: str) -> bool:
+    """Return whether the cache alone knows a key."""
     with log.path.open("rb") as file:
-        return bool(idempotency.find_known((key,), nothing, log.folder, file.fileno()))
+        return bool(idempotency.find_known((key,), no_batches, log.folder, file.fileno()))
 
 
-def test_digests_that_share_a_file_stand_in_it_as_they_came(log: JsonlLog) -> None:
-    """Each is written behind the others, the table proves them all, and whoever builds it anew comes to the same."""
+def test_digests_of_one_file_are_in_order_of_arrival(log: JsonlLog) -> None:
+    """Each is written after the others, one checksum covers them all, and a rebuild writes the same bytes."""
     digests = b"".join(sha256(key.encode()).digest()[:16] for key in SHARING[:-1])
     slot = b"%012x%08x" % (len(digests), binascii.crc32(digests))
     end = log.head()
@@ -60,16 +60,16 @@ def test_digests_that_share_a_file_stand_in_it_as_they_came(log: JsonlLog) -> No
     assert files == kept(log)
 
 
-def test_keys_that_share_a_file_are_known_without_the_log(log: JsonlLog) -> None:
-    """Every one that was appended and no other, whether they are asked for one by one or at once."""
-    assert [*[True] * (len(SHARING) - 1), False] == [known(log, key) for key in SHARING]
+def test_keys_of_one_file_are_known_without_the_log(log: JsonlLog) -> None:
+    """Every appended key is known and no other, whether looked up one by one or at once."""
+    assert [*[True] * (len(SHARING) - 1), False] == [is_cached(log, key) for key in SHARING]
     with log.path.open("rb") as file:
-        assert idempotency.find_known(SHARING, nothing, log.folder, file.fileno()) == {*SHARING[:-1]}
+        assert idempotency.find_known(SHARING, no_batches, log.folder, file.fileno()) == {*SHARING[:-1]}
 
 
 @pytest.mark.parametrize("many", [1, 11])
-def test_a_digest_across_two_hides_none_that_stands(log: JsonlLog, many: int) -> None:
-    """Bytes that happen to be a digest where one ends and the next begins are none, before and behind a true one."""
+def test_a_digest_across_two_others_hides_none(log: JsonlLog, many: int) -> None:
+    """Bytes that equal a digest across an entry's end are no entry, before and after a true one."""
     wanted = sha256(SHARING[0].encode()).digest()[:16]
     across = bytes(8) + wanted + bytes(8)
     for data, held in ((across * 2, set()), (across + wanted + across, {SHARING[0]})):
@@ -79,11 +79,11 @@ def test_a_digest_across_two_hides_none_that_stands(log: JsonlLog, many: int) ->
         said = b"tallybook-held 1 %d %b %d %b" % (end.seq, end.chain.encode(), end.offset, slots)
         put_back(log, {"held": table(said), "held-07": data})
         with log.path.open("rb") as file:
-            assert held == idempotency.find_known(SHARING[:many], nothing, log.folder, file.fileno())
+            assert held == idempotency.find_known(SHARING[:many], no_batches, log.folder, file.fileno())
 
 
-def test_what_was_noted_is_not_noted_again(log: JsonlLog) -> None:
-    """A cache that has it already, and one that is told of nothing, stay as they are."""
+def test_a_cached_key_is_not_added_again(log: JsonlLog) -> None:
+    """A cache that already has the key, or gets none, does not change."""
     begin = log.head()
     batch = append(log, "a", key=SHARING[-1])
     assert batch is not None
@@ -94,20 +94,20 @@ def test_what_was_noted_is_not_noted_again(log: JsonlLog) -> None:
 
 
 def test_an_end_without_a_batch_adds_no_key(log: JsonlLog) -> None:
-    """What was never finished behind the last batch leaves the cache as it is."""
+    """Torn bytes after the last batch leave the cache unchanged."""
     files = kept(log)
     with log.path.open("ab") as file:
         file.write(b'{"crc":"torn')
-    assert [True, False] == [known(log, key) for key in SHARING[-2:]]
+    assert [True, False] == [is_cached(log, key) for key in SHARING[-2:]]
     assert files == kept(log)
 
 
-def test_nonsense_beside_an_empty_log_is_no_key(tmp_path: Path) -> None:
-    """A log that is emptied has no cache, whatever one says of it; nor has it a key."""
+def test_an_invalid_cache_of_an_empty_log_has_no_key(tmp_path: Path) -> None:
+    """An emptied log has no keys, whatever its cache holds."""
     log = JsonlLog(tmp_path / "ledger")
     append(log, "a")
-    assert not known(log, "k0")
+    assert not is_cached(log, "k0")
     make_caches(log.folder)
     cache(log).write_bytes(table(b"tallybook-held 1 0 x 0 %b" % (b"x" * len(SLOTS))))
     log.path.write_bytes(b"")
-    assert not known(log, "k0")
+    assert not is_cached(log, "k0")

@@ -1,4 +1,4 @@
-"""Numbers, names and times are read in all their common spellings, and nothing raises."""
+"""Numbers, names and times are read in all their common spellings, without an exception."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.telemetry.lenient import read_name, read_number, read_time, to_snake_case
 
 
-def told(value: object) -> str:
+def as_json(value: object) -> str:
     """Return a number as JSON writes it, so that 1, 1.0 and true differ."""
     return json.dumps(value)
 
@@ -36,9 +36,9 @@ def told(value: object) -> str:
         *(("85%", "85"), (" 85.5 % ", "85.5")),
     ],
 )
-def test_a_number_is_read_as_it_is_written(written: object, read: str) -> None:
-    """As a number or as a text, with a percent sign or without; a whole number stays whole."""
-    assert read == told(read_number(written))
+def test_a_number_is_read_as_written(written: object, read: str) -> None:
+    """It may be a number or a text, with a percent sign or without; a whole number stays whole."""
+    assert read == as_json(read_number(written))
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_a_number_is_read_as_it_is_written(written: object, read: str) -> None:
         *(2**53 + 1, -(2**53) - 1, float("nan"), float("inf"), float("-inf"), 1e300, "1e300", "9" * 31, "١٢"),
     ],
 )
-def test_anything_else_is_no_number(written: object) -> None:
-    """Nothing is guessed: neither words, nor what JSON readers disagree about."""
+def test_any_other_value_is_no_number(written: object) -> None:
+    """Nothing is guessed: neither words, nor numbers that JSON readers interpret differently."""
     assert read_number(written) is None
 
 
@@ -57,26 +57,26 @@ def test_anything_else_is_no_number(written: object) -> None:
     ("written", "read"),
     [("ac01", "ac01"), ("  AC-01 ", "AC-01"), ("Prüfung", "Prüfung"), (42, "42"), (1.5, "1.5"), ('a"b\\', 'a"b\\')],
 )
-def test_a_name_stands_as_it_is_written(written: object, read: str) -> None:
-    """Without the blanks around it; a number is a name as well."""
+def test_a_name_is_read_as_written(written: object, read: str) -> None:
+    """Only the blanks around it are dropped; a number is a name as well."""
     assert read == read_name(written)
 
 
 @pytest.mark.parametrize("written", [None, True, False, "", "  \n", [], {}, ["a"]])
-def test_anything_else_is_called_nothing(written: object) -> None:
-    """What is neither a text nor a number is no name."""
+def test_any_other_value_is_no_name(written: object) -> None:
+    """A value that is neither a text nor a number is no name."""
     assert "" == read_name(written)
 
 
 @pytest.mark.parametrize("written", ["x" * 201, "tab\there", "line\nbreak", "half \ud800", "\x00", "zero\u200bwidth"])
-def test_a_name_that_cannot_stand_is_its_digest(written: str) -> None:
-    """One that is too long or cannot be printed still differs from every other."""
+def test_an_unusable_name_becomes_its_digest(written: str) -> None:
+    """A name that is too long or cannot be printed still differs from every other."""
     digest = sha256(written.encode(errors="surrogatepass")).hexdigest()[:32]
     assert f"digest:{digest}" == read_name(written)
 
 
-def test_a_name_has_as_many_characters_as_it_may() -> None:
-    """Up to the bound it stands, and one more is too many; blanks around it count nothing."""
+def test_a_name_has_a_greatest_length() -> None:
+    """A name of that length is kept, and one more character is too many; blanks around it do not count."""
     assert ["xxxxx", "digest:"] == [read_name(" xxxxx ", 5), read_name("xxxxxx", 5)[:7]]
     assert "x" * 200 == read_name("x" * 200)
 
@@ -99,7 +99,7 @@ def test_a_name_has_as_many_characters_as_it_may() -> None:
     ],
 )
 def test_a_word_has_one_spelling(word: str, read: str) -> None:
-    """Camel case, dots, dashes, blanks and capitals make no other word; one that is far too long is none."""
+    """Camel case, dots, dashes, blanks and capitals give the same word; one that is far too long gives none."""
     assert read == to_snake_case(word)
 
 
@@ -113,7 +113,7 @@ def test_a_word_has_one_spelling(word: str, read: str) -> None:
     ],
 )
 def test_a_moment_is_read_in_every_spelling(written: object) -> None:
-    """ISO with a zone, or in UTC without one; seconds or milliseconds since 1970, also as a text."""
+    """It may be ISO with a zone, or in UTC without one; seconds or milliseconds since 1970, also as a text."""
     assert "2026-01-16T22:00:00.000000Z" == read_time(written)
 
 
@@ -135,7 +135,7 @@ def test_a_moment_is_read_in_every_spelling(written: object) -> None:
     ],
 )
 def test_a_moment_keeps_its_fractions(written: object, read: str) -> None:
-    """Down to microseconds; a date is its first moment, and digits alone are no date unless there are eight."""
+    """They are read to microseconds; a date is its first moment, and only eight digits alone are a date."""
     assert read == read_time(written)
 
 
@@ -154,14 +154,14 @@ def test_a_moment_keeps_its_fractions(written: object, read: str) -> None:
         *(10**16, "99999999", float("nan")),
     ],
 )
-def test_anything_else_is_no_moment(written: object) -> None:
-    """Neither is what lies before 1970, or behind 9999."""
+def test_any_other_value_is_no_moment(written: object) -> None:
+    """A moment before 1970 or after 9999 is refused too."""
     assert read_time(written) is None
 
 
 @given(JSON)
-def test_nothing_raises_and_what_is_read_is_in_bounds(value: Any) -> None:
-    """Whatever JSON holds; a moment is one that the ledger would write, and a name fits its line."""
+def test_no_value_raises_and_every_result_is_in_bounds(value: Any) -> None:
+    """For any JSON a moment is one that the ledger would write, and a name fits its field."""
     found = read_number(value)
     assert found is None or abs(found) <= 2**53
     assert len(read_name(value)) <= 200

@@ -1,4 +1,4 @@
-"""The bytes of a line: sections, canonical JSON, bounds, and that whatever text goes in comes out again.
+"""The bytes of a line: sections, canonical JSON, bounds, and the round trip of any text.
 
 The helpers here build ledgers from bytes with fixed ids, times and salts; the other tests of the bytes share them.
 """
@@ -51,8 +51,8 @@ TRICKY += ["\0", "\x1f", "\x7f", "\ufeff", "\ufffe", "é", "e\u0301", "\U0001f60
 @example([PointAdded("kpt_001", "\0" * (3 * FREE_CHARS + 1))], None, "s")
 @example([PointSeeded("kpt_001", 0, 0, "odd", "", "\U0001f600" * (FREE_CHARS + 1))], None, "s")
 @example([PointSeeded("kpt_001", 0, 0, "odd", "a" * FREE_CHARS, "b")], None, "s")
-def test_whatever_is_framed_is_read_again(events: list[Event], key: str | None, session: str) -> None:
-    """Framing, scanning and decoding gives the same events, texts, key and rater, for every Unicode text."""
+def test_any_framed_event_is_read_again(events: list[Event], key: str | None, session: str) -> None:
+    """Framing, scanning and decoding give the same events, texts, key and rater, for every Unicode text."""
     by = {"rater": "test", "session": session}
     opened = frame([encode(LedgerOpened("ledger-1", 1))], stamp())
     batch = frame([encode(event) for event in events], stamp(opened.position, by=by, key=key))
@@ -67,7 +67,7 @@ def test_whatever_is_framed_is_read_again(events: list[Event], key: str | None, 
 
 @given(st.lists(EVENTS, min_size=1, max_size=4), st.none() | KEYS)
 def test_every_line_is_canonical_json_in_sections(events: list[Event], key: str | None) -> None:
-    """A line is what json writes without white space, but for a TAB before each section, and fits its bound."""
+    """A line is compact JSON with a TAB before each section, and fits its bound."""
     batch = frame([encode(event) for event in events], stamp(key=key))
     lines = batch.raw.removesuffix(b"\n").split(b"\n")
     assert batch.last == len(lines)
@@ -84,7 +84,7 @@ def test_every_line_is_canonical_json_in_sections(events: list[Event], key: str 
 
 @given(EVENTS)
 def test_the_checksum_covers_the_first_two_sections(event: Event) -> None:
-    """``crc`` is CRC-32 over what stands behind it up to the end of the second section."""
+    """``crc`` is CRC-32 over the bytes after it up to the end of the second section."""
     for text in frame([encode(event)], stamp()).raw.removesuffix(b"\n").split(b"\n"):
         core = b"\t".join(text.split(b"\t")[:2])[len(b'{"crc":"00000000",') : -1]
         assert f"{binascii.crc32(core):08x}" == json.loads(text)["crc"]
@@ -114,14 +114,14 @@ def test_the_sum_is_the_digest_of_the_free_value(event: Event) -> None:
 )
 @pytest.mark.parametrize("bad", ["\ud800", "a\udfff", "\udc00\ud800"])
 def test_half_a_surrogate_pair_is_refused(spoil: Any, bad: str) -> None:
-    """A lone surrogate is no Unicode text, wherever on the line it stands."""
+    """A lone surrogate is no Unicode text, in any field of a line."""
     with pytest.raises(BadInputError, match=r"^text: contains half of a surrogate pair, which is not Unicode text$"):
         spoil(bad)
 
 
 @pytest.mark.parametrize("kind", ["point.rated", "point.added"])
 def test_a_line_holds_64_kib_and_not_a_byte_more(kind: str) -> None:
-    """The longest line that is taken has MAX_LINE_BYTES with its line feed; one more is refused."""
+    """The longest accepted line has MAX_LINE_BYTES with its line feed; one more byte is refused."""
     free = {"text": "x"} if kind == "point.added" else None
 
     def framed(length: int) -> RawBatch:
@@ -133,8 +133,8 @@ def test_a_line_holds_64_kib_and_not_a_byte_more(kind: str) -> None:
         framed(room + 1)
 
 
-def test_a_batch_has_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch as long as MAX_BATCH_BYTES is taken, one byte more is refused."""
+def test_a_batch_has_a_greatest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of MAX_BATCH_BYTES is accepted, one byte more is refused."""
     drafts = [encode(PointRated("kpt_001", "helpful"))] * 3
     size = len(frame(drafts, stamp()).data)
     monkeypatch.setattr(line, "MAX_BATCH_BYTES", size)
@@ -146,8 +146,8 @@ def test_a_batch_has_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("char", ["x", "\0", "\U0001f600", '"'])
 @pytest.mark.parametrize("length", [0, FREE_CHARS, FREE_CHARS + 1, 2 * FREE_CHARS, 2 * FREE_CHARS + 1])
-def test_a_long_text_is_carried_on_and_fits_its_lines(char: str, length: int) -> None:
-    """A line carries 10,000 characters; what is left of a text follows in ``text.continued`` lines of the batch."""
+def test_a_long_text_continues_on_further_lines(char: str, length: int) -> None:
+    """A line carries 10,000 characters; the rest of a text follows in ``text.continued`` lines of the batch."""
     batch = frame([encode(PointAdded("kpt_001", char * length)), encode(PlaybookUpdated(1, 0, 0))], stamp())
     kinds = [json.loads(text)["kind"] for text in batch.raw.splitlines()]
     more = max(-(-length // FREE_CHARS) - 1, 0)
@@ -157,8 +157,8 @@ def test_a_long_text_is_carried_on_and_fits_its_lines(char: str, length: int) ->
 
 @given(KEYS)
 @example("at:1999,key:{}")
-def test_a_key_stands_on_the_first_line_alone(key: str) -> None:
-    """A batch has its key once, behind the id of its first line, where a reader finds it without JSON."""
+def test_only_the_first_line_has_the_key(key: str) -> None:
+    """A batch has its key once, after the id of its first line, where a reader finds it without JSON."""
     batch = frame([encode(PlaybookUpdated(0, 0, 0))] * 2, stamp(key=key))
     first, second = (json.loads(text) for text in batch.raw.removesuffix(b"\n").split(b"\n"))
     assert (key, "id-1", AT) == (first["key"], first["id"], first["at"])
@@ -168,7 +168,7 @@ def test_a_key_stands_on_the_first_line_alone(key: str) -> None:
 
 @pytest.mark.parametrize("key", [None, ""])
 def test_a_batch_without_a_key_has_none(key: str | None) -> None:
-    """An empty key is no key: two batches without one must not be taken for the same delivery."""
+    """An empty key is no key: two batches without one are not the same delivery."""
     batch = frame([encode(PointAdded('","key":"x', '","key":"x'))], stamp(key=key))
     assert ("key" in json.loads(batch.raw), "") == (False, line.batch_key(batch.data))
 
@@ -176,8 +176,8 @@ def test_a_batch_without_a_key_has_none(key: str | None) -> None:
 @pytest.mark.parametrize(
     "key", ['a","id":"another', '"', "a\\", "a\tb", "a\0", "a\x7f", "é", "\u2028", "\ud800", "a\n"]
 )
-def test_a_key_that_is_not_plain_is_refused(key: str) -> None:
-    """A key that a reader could not find by its quotes, or take for another field, never comes on a line."""
+def test_an_unplain_key_is_refused(key: str) -> None:
+    """A key that a reader could not find by its quotes, or read as another field, is never written."""
     with pytest.raises(BadInputError, match=r"key: .* is not printable ASCII without quotes") as caught:
         frame([encode(PlaybookUpdated(0, 0, 0))], stamp(key=key))
     assert str(caught.value).isascii()
@@ -197,15 +197,15 @@ def test_a_key_that_is_not_plain_is_refused(key: str) -> None:
         ({"rater": "test", "": "x"}, "'': 'x' is not valid"),
     ],
 )
-def test_a_by_that_does_not_say_who_is_refused(by: dict[str, Any], what: str) -> None:
-    """Every line has a rater, and nothing in ``by`` but what By names, each a text that says something."""
+def test_an_invalid_author_is_refused(by: dict[str, Any], what: str) -> None:
+    """Every line has a rater, and in ``by`` only the fields of By, each a text that is not empty."""
     with pytest.raises(BadInputError, match=f"^by: .*{what};") as caught:
         frame([encode(PlaybookUpdated(0, 0, 0))], stamp(by=by))
     assert str(caught.value).endswith("use texts for rater, session, agent, model, place")
 
 
 def test_by_has_the_fields_of_its_class() -> None:
-    """What a writer takes is what the codec reads: no field is known to one of them alone."""
+    """The writer and the codec accept the same fields."""
     assert tuple(field.name for field in attrs.fields(Author)) == line.BY_FIELDS
 
 
@@ -216,15 +216,15 @@ JSON = st.recursive(
 )
 
 
-def test_when_stands_where_it_was_another_time() -> None:
+def test_when_follows_the_time_of_recording() -> None:
     """``when`` follows ``at`` on the lines of events that happened at another time."""
     when = "2026-11-20T00:00:00.000000Z"
     lines = frame([encode(PlaybookUpdated(0, 0, 0), when), encode(PlaybookUpdated(0, 0, 0))], stamp()).raw.splitlines()
     assert [when, None] == [json.loads(text).get("when") for text in lines]
 
 
-def test_a_batch_knows_its_place() -> None:
-    """The mark behind a batch has its last seq, its chain, its end, and its time, tricky texts notwithstanding."""
+def test_a_batch_has_its_position() -> None:
+    """The position after a batch has its last seq, chain, end and time, whatever its texts hold."""
     drafts = [encode(PointRated('","at":"1999', '"at":"1999"')), encode(PointAdded('"at":"1999', '"at":"'))]
     one, two = batches_of(drafts, drafts)
     assert Position(2, one.chain, len(one.raw), AT) == one.position
@@ -234,20 +234,20 @@ def test_a_batch_knows_its_place() -> None:
 
 
 @pytest.mark.parametrize("digits", ["", ",", "x,", "-1,", "12", "1 2,", "\u0661,", "1" * 20 + ",", "1" * 5000 + ","])
-def test_a_seq_that_is_none_is_minus_one(digits: str) -> None:
-    """Whatever stands where a seq is due, looking for one is safe, and cheap."""
+def test_an_invalid_seq_is_minus_one(digits: str) -> None:
+    """Anything in place of a seq is read without an error, and quickly."""
     assert -1 == line.first_seq(b'{"crc":"00000000","seq":' + digits.encode())
 
 
 @pytest.mark.parametrize("seq", [1, 12, 2**53, 10**19 - 1])
-def test_a_seq_is_found_without_json(seq: int) -> None:
-    """A sequence number of any length that a ledger can come to is read."""
+def test_a_seq_is_read_without_json(seq: int) -> None:
+    """An event number of any possible length is read."""
     assert seq == line.first_seq(b'{"crc":"00000000","seq":%d,"id":"x"' % seq)
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=4))
 def test_the_chain_covers_everything_but_the_free_values(events: list[Event]) -> None:
-    """Only what json reads as a free value is left out of the chain, not its name, nor the brace behind it."""
+    """Only a value that json reads as free is left out of the chain, not its name, nor the brace after it."""
     batch = frame([encode(event) for event in events], stamp())
     proven = []
     for text in batch.data.decode().split("\n"):

@@ -1,4 +1,4 @@
-"""Damage of single lines: the message for each, alone and in a batch that does not verify."""
+"""Damage of single lines: the message for each, alone and in an invalid batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ADDED, RATED, CLOSED = PointAdded("kpt_001", "a text"), PointRated("kpt_001", "h
 
 
 def lines() -> list[bytes]:
-    """Return three lines, as they stand in a file: with a text, without, and the last of the batch."""
+    """Return three lines as in a file: with a text, without one, and the last of the batch."""
     return batches_of([encode(ADDED), encode(RATED), encode(CLOSED)])[0].raw.removesuffix(b"\n").split(b"\n")
 
 
@@ -54,21 +54,21 @@ def lines() -> list[bytes]:
     ],
     ids=lambda value: repr(value[:20]),
 )
-def test_what_is_no_line_is_called_what_it_is(line: bytes, fault: str) -> None:
-    """A hole that a crash left, a line from elsewhere, and a line whose bytes were changed are told apart."""
+def test_an_invalid_line_is_described(line: bytes, fault: str) -> None:
+    """The message distinguishes a hole from a crash, a line from elsewhere, and a changed line."""
     assert fault == line_fault(line, 1)
 
 
-def test_a_line_stands_for_itself_in_its_place_alone() -> None:
-    """Each line of a whole batch is without fault where it is due; elsewhere the fault names both numbers."""
+def test_a_line_is_valid_only_in_its_place() -> None:
+    """Each line of a whole batch is without fault in its place; elsewhere the fault has both numbers."""
     assert [None] * 3 == [line_fault(line, seq) for seq, line in enumerate(lines(), 1)]
     moved = "has seq 2 where 7 is due: lines were moved, repeated, removed or added"
     assert moved == line_fault(lines()[1], 7)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_byte_changed_is_named_by_the_checksum(place: int) -> None:
-    """Any byte of the first two sections, the last one too, and the end of the line are covered."""
+def test_a_changed_byte_is_reported_by_the_checksum(place: int) -> None:
+    """It covers any byte of the first two sections, the last one too, and the end of the line."""
     line = lines()[place]
     core = line.partition(CHAIN_MARK)[0].partition(b',\t"free":')[0]
     for at in (9, 20, len(core) // 2, len(core) - 2):
@@ -77,8 +77,8 @@ def test_a_byte_changed_is_named_by_the_checksum(place: int) -> None:
         assert CHANGED == line_fault(line[:-1] + b"]", place + 1)
 
 
-def test_a_text_changed_is_named_by_its_digest() -> None:
-    """A changed text is a fault; one that was redacted, with blanks for the rest of it or without, is none."""
+def test_a_changed_text_is_reported_by_its_digest() -> None:
+    """A changed text is a fault; a redacted one, with blanks for the rest or without, is none."""
     line = lines()[0]
     before, _, value = line.partition(b',\t"free":')
     assert TEXT_CHANGED == line_fault(line.replace(b"a text", b"a lie!"), 1)
@@ -88,15 +88,15 @@ def test_a_text_changed_is_named_by_its_digest() -> None:
         assert line_fault(before + b',\t"free":null' + blanks + b"}", 1) is None
 
 
-def test_a_field_of_the_head_is_told_from_one_of_the_body() -> None:
-    """The first of that name counts; what is no ASCII there comes from nobody who writes ledgers, and is told so."""
+def test_a_field_of_the_header_is_distinguished_from_one_of_the_body() -> None:
+    """The first field of that name counts; bytes outside ASCII there are reported as such."""
     line = frame([encode(EventRedacted("id-9", "secret"))], stamp()).data
     assert ("id-1", "", "test") == (head_field(line, b"id"), head_field(line, b"key"), head_field(line, b"rater"))
     assert "\ufffd\ufffd" == head_field(line.replace(b"id-1", "é".encode()), b"id")
 
 
-def test_a_long_text_is_carried_on_piece_by_piece() -> None:
-    """Its own line says which texts there are; each piece has a line, at the same moment, in the order of the text."""
+def test_a_long_text_is_continued_piece_by_piece() -> None:
+    """Its own line has the fields; each piece is a line of the same moment, in the order of the text."""
     when = "2026-11-20T00:00:00.000000Z"
     short = Draft("point.removed", 1, {"name": "kpt_001"})
     long = Draft("point.seeded", 1, {"name": "kpt_002"}, {"text": "a" * FREE_CHARS + "b", "original": "c"}, when)
@@ -106,8 +106,8 @@ def test_a_long_text_is_carried_on_piece_by_piece() -> None:
     assert [short] == list(split_long_texts([short]))
 
 
-def test_the_sums_of_a_batch_find_the_text_that_was_changed() -> None:
-    """The first text that does not fit is found by its line; redacted ones and lines without text are passed over."""
+def test_the_sums_of_a_batch_find_the_changed_text() -> None:
+    """The first text with a wrong sum is found by its line; redacted ones and lines without text are skipped."""
     data = batches_of([encode(RATED), encode(ADDED), encode(ADDED), encode(CLOSED)])[0].data
     assert sum_fault(data) is None
     assert sum_fault(b"\n".join(lines()[1:])) is None
@@ -120,8 +120,8 @@ def test_the_sums_of_a_batch_find_the_text_that_was_changed() -> None:
     assert 2 == sum_fault(b"\n".join((first, second, lied.removesuffix(b"}"))))
 
 
-def test_a_batch_that_does_not_verify_names_its_faulty_line() -> None:
-    """The first line with a fault is named; where each stands for itself, it is the whole batch, at its first."""
+def test_an_invalid_batch_names_its_faulty_line() -> None:
+    """The first line with a fault is named; if each is valid alone, the error is about the batch, at its first."""
     one, two, three = lines()
     changed = two.replace(b"helpful", b"harmful")
     assert (1, CHANGED) == diagnose([one, changed, changed], 1)
@@ -135,8 +135,8 @@ PIECES = st.sampled_from([FREE_MARK, b"\n", b"}", b"{}", b"null", b"x", b",\t", 
 
 
 @given(st.lists(PIECES, max_size=12).map(b"".join))
-def test_a_line_has_one_free_value_whatever_it_holds(data: bytes) -> None:
-    """It begins behind the first mark of the line and ends before its last byte; the last line's, at its end."""
+def test_a_line_has_one_free_value(data: bytes) -> None:
+    """It begins after the first mark of the line and ends before its last byte; the last line's, at its end."""
     lines = data.split(b"\n")
     expected = []
     for index, line in enumerate(lines):
@@ -147,12 +147,12 @@ def test_a_line_has_one_free_value_whatever_it_holds(data: bytes) -> None:
 
 
 def test_a_body_is_not_searched_for_the_key() -> None:
-    """A batch without a key has none, whatever its body says of keys and times."""
+    """A batch without a key has none, whatever keys and times its body holds."""
     assert "" == batch_key(frame([Draft("x.y", 1, {"key": "x", "at": "y"})], stamp()).data)
 
 
-def test_what_is_too_long_says_how_long_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line and a batch have their bounds, and the error gives them."""
+def test_an_oversized_line_or_batch_is_reported_with_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The errors for a line and for a batch give the greatest size."""
     with pytest.raises(BadInputError) as refused:
         frame([Draft("point.rated", 1, {"name": "n" * 65_536})], stamp())
     assert "event: point.rated would need more than 65,536 bytes on its line" == str(refused.value)

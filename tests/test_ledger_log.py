@@ -1,4 +1,4 @@
-"""What every back end promises: one suite over the table ``BACKENDS``, and the small helpers of its kind."""
+"""The contract of every back end: one suite over the table ``BACKENDS``, and its small helpers."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def log(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterato
 
 @pytest.fixture
 def reopened(log: Log) -> Callable[[], Log]:
-    """Return what opens the ledger as a later process would; memory has no later process, so it stays as it is."""
+    """Return a function that reopens the ledger like a later process; memory stays as it is."""
     return lambda: JsonlLog(log.folder, log.now) if isinstance(log, JsonlLog) else log
 
 
 def test_an_untouched_ledger_is_empty(log: Log) -> None:
-    """There is nothing, its head is the start, and looking creates nothing."""
+    """It has no event, its head is the start, and reading creates no file."""
     assert ([], START, False) == (list(log.read()), log.head(), log.exists())
 
 
-def test_the_first_line_says_which_ledger_it_is(log: Log) -> None:
-    """The genesis line names the ledger by a fresh id and its format, and comes before anything else."""
+def test_the_first_event_names_the_ledger(log: Log) -> None:
+    """The genesis event has a fresh id of the ledger and its format, and precedes all others."""
     append(log, "a")
     genesis = lines(log)[0]
     assert (1, "ledger.opened", FORMAT) == (genesis["seq"], genesis["kind"], genesis["body"]["format"])
@@ -57,8 +57,8 @@ def test_the_first_line_says_which_ledger_it_is(log: Log) -> None:
     assert log.exists()
 
 
-def test_what_is_appended_is_read(log: Log, clock: Clock) -> None:
-    """A line has its seq, time, place in the batch, rater, kind, body, free text and time of happening."""
+def test_an_appended_event_is_read(log: Log, clock: Clock) -> None:
+    """An event has its seq, time, place in the batch, rater, kind, body, free text and time of happening."""
     with log.transaction() as tx:
         tx.append([*rated("a"), Draft("x.y", 2, {"n": 1}, {"text": "ü\u2028"}, "2020-01-01T00:00:00.000000Z")], BY, "k")
     first, second = lines(log)[1:]
@@ -69,13 +69,13 @@ def test_what_is_appended_is_read(log: Log, clock: Clock) -> None:
 
 
 def test_appending_returns_the_batch_that_is_read(log: Log, reopened: Callable[[], Log]) -> None:
-    """The seqs and the chain that the writer was told are those that a later process reads."""
+    """A later process reads the seqs and the chain that the writer got."""
     told = [append(log, "a"), append(log, "b", "c")]
     assert told == list(reopened().read())[1:]
 
 
-def test_reading_goes_on_behind_a_mark(log: Log) -> None:
-    """Behind any batch's mark come exactly the batches after it."""
+def test_reading_continues_after_a_position(log: Log) -> None:
+    """After any batch's position exactly the later batches are read."""
     for name in ("a", "b", "c"):
         append(log, name, name)
     batches = list(log.read())
@@ -84,10 +84,10 @@ def test_reading_goes_on_behind_a_mark(log: Log) -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [7, 16, 1024 * 1024])
-def test_what_no_line_holds_is_known_without_reading(
+def test_bytes_that_no_line_holds_are_known_without_reading(
     log: Log, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    """Bytes that stand in a line are found, wherever a look at the file happens to be cut, and others are not."""
+    """Bytes in a line are found, however the file is read in pieces, and others are not."""
     monkeypatch.setattr("tallybook.ledger.storage.head._WINDOW_BYTES", chunk_bytes)
     assert not log.may_contain(b"kpt_007")
     append(log, *(f"kpt_{number:03d}" for number in range(40)))
@@ -96,8 +96,8 @@ def test_what_no_line_holds_is_known_without_reading(
     assert not log.may_contain(b"kpt_040")
 
 
-def test_the_head_is_behind_the_last_batch(log: Log, reopened: Callable[[], Log]) -> None:
-    """Once acknowledged, a batch is at or before the head, for every process."""
+def test_the_head_is_after_the_last_batch(log: Log, reopened: Callable[[], Log]) -> None:
+    """An acknowledged batch is at or before the head, for every process."""
     append(log, "a")
     with log.transaction() as tx:
         batch = tx.append(rated("b"), BY)
@@ -106,7 +106,7 @@ def test_the_head_is_behind_the_last_batch(log: Log, reopened: Callable[[], Log]
 
 
 def test_an_empty_transaction_adds_nothing(log: Log) -> None:
-    """Only the first one leaves a trace: the genesis line."""
+    """Only the first one writes an event: the genesis."""
     for _ in range(2):
         with log.transaction():
             pass
@@ -115,8 +115,8 @@ def test_an_empty_transaction_adds_nothing(log: Log) -> None:
 
 
 @pytest.mark.parametrize("before", [(), ("a",)])
-def test_an_exception_leaves_nothing(log: Log, before: tuple[str, ...]) -> None:
-    """What was appended before an exception is not recorded, its key stays free, and the log goes on."""
+def test_an_exception_records_nothing(log: Log, before: tuple[str, ...]) -> None:
+    """Batches before an exception are not recorded, their keys stay free, and the log works on."""
     for name in before:
         append(log, name)
     stood = list(log.read())
@@ -127,8 +127,8 @@ def test_an_exception_leaves_nothing(log: Log, before: tuple[str, ...]) -> None:
     assert [*before, "kept"] == names(log)
 
 
-def test_a_batch_has_an_event(log: Log) -> None:
-    """A batch of nothing is refused, and what the same transaction appends behind it stands."""
+def test_a_batch_has_at_least_one_event(log: Log) -> None:
+    """An empty batch is refused, and later batches of the same transaction are recorded."""
     with log.transaction() as tx:
         with pytest.raises(BadInputError, match=r"^batch: has no event$"):
             tx.append([], BY)
@@ -137,7 +137,7 @@ def test_a_batch_has_an_event(log: Log) -> None:
 
 
 def test_a_refused_batch_leaves_the_others(log: Log) -> None:
-    """A batch whose text is no Unicode is refused; what the same transaction appends beside it stands."""
+    """A batch with invalid Unicode is refused; the other batches of the transaction are recorded."""
     with log.transaction() as tx:
         tx.append(rated("a"), BY)
         with pytest.raises(BadInputError):
@@ -148,7 +148,7 @@ def test_a_refused_batch_leaves_the_others(log: Log) -> None:
 
 
 def test_batches_of_one_transaction_follow_each_other(log: Log) -> None:
-    """Their seqs have no gap, each is a batch of its own, and the transaction's mark is behind the last."""
+    """Their seqs have no gap, each is a batch of its own, and the transaction's position is after the last."""
     with log.transaction() as tx:
         batches = [tx.append(rated(*some), BY) for some in (("a", "b"), ("c",), ("d", "e", "f"))]
     assert [(2, 3), (4, 4), (5, 7)] == [(batch.first, batch.last) for batch in batches if batch is not None]
@@ -156,8 +156,8 @@ def test_batches_of_one_transaction_follow_each_other(log: Log) -> None:
     assert 7 == tx.position.seq
 
 
-def test_a_transaction_reads_what_stood_before_it(log: Log) -> None:
-    """What it has appended itself is not read before it ends."""
+def test_a_transaction_reads_the_events_before_it(log: Log) -> None:
+    """Its own batches are not read before it ends."""
     append(log, "a")
     with log.transaction() as tx:
         tx.append(rated("b"), BY)
@@ -166,8 +166,8 @@ def test_a_transaction_reads_what_stood_before_it(log: Log) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
-def test_a_key_counts_once_for_ever(log: Log, reopened: Callable[[], Log], key: str) -> None:
-    """Whatever text it is, a second delivery is turned away: in one transaction, later, and by a later process."""
+def test_a_key_counts_once(log: Log, reopened: Callable[[], Log], key: str) -> None:
+    """For any text a second delivery is refused: in one transaction, later, and by a later process."""
     with log.transaction() as tx:
         assert tx.append(rated("a"), BY) is not None
         assert tx.append(rated("b"), BY, key) is not None
@@ -178,7 +178,7 @@ def test_a_key_counts_once_for_ever(log: Log, reopened: Callable[[], Log], key: 
 
 
 def test_looking_keys_up_changes_none(log: Log) -> None:
-    """Those that were here stay so, those that were not can be recorded, and none is by being asked for."""
+    """Known keys stay known, unknown ones can be recorded, and a lookup records none."""
     append(log, "first", key="k")
     with log.transaction() as tx:
         tx.look_up(["k", "new", "tab\there"])
@@ -188,7 +188,7 @@ def test_looking_keys_up_changes_none(log: Log) -> None:
 
 
 def test_different_keys_and_none_are_all_recorded(log: Log) -> None:
-    """Only a repeated key turns a batch away; one without a key is never turned away."""
+    """Only a repeated key is refused; a batch without a key never is."""
     for key in ("k", "k2", "K", None, None):
         append(log, str(key), key=key)
     assert ["k", "k2", "K", "None", "None"] == names(log)
@@ -199,7 +199,7 @@ NO_KEYS = [Draft("x.y", 1, {"key": "k"}), Draft("x.y", 1, {}, {"key": "k"})]
 
 @pytest.mark.parametrize("draft", NO_KEYS, ids=["body", "free"])
 def test_a_field_called_key_is_not_the_key(log: Log, draft: Draft) -> None:
-    """A body or a free text may say "key" as it likes, and turns no other batch away."""
+    """A body or a free text may have a "key", and no other batch is refused for it."""
     with log.transaction() as tx:
         assert tx.append([draft], BY) is not None
         assert tx.append(rated("b"), BY, "k") is not None
@@ -207,14 +207,14 @@ def test_a_field_called_key_is_not_the_key(log: Log, draft: Draft) -> None:
 
 @pytest.mark.parametrize("draft", NO_KEYS, ids=["body", "free"])
 def test_a_field_called_key_is_not_read_back_as_the_key(log: Log, draft: Draft) -> None:
-    """The same holds for batches that stand in the log."""
+    """The same holds for batches in the log."""
     with log.transaction() as tx:
         tx.append([draft], BY)
     assert append(log, "b", key="k") is not None
 
 
-def test_who_says_so_has_no_field_called_key(log: Log) -> None:
-    """A rater with fields that name nobody is refused, so none of them can be taken for a key."""
+def test_an_author_has_no_field_called_key(log: Log) -> None:
+    """An author with other fields than By's is refused, so none of them can be read as a key."""
     with log.transaction() as tx, pytest.raises(BadInputError):
         tx.append(rated("a"), {"rater": "test", "key": "k"}, None)
     assert append(log, "b", key="k") is not None
@@ -224,7 +224,7 @@ def test_who_says_so_has_no_field_called_key(log: Log) -> None:
     ("seconds", "kept"), [(-1e-6, True), (-1, True), (-3600, True), (-3600.000001, False), (-86400, False), (1, False)]
 )
 def test_time_runs_back_only_by_more_than_an_hour(log: Log, clock: Clock, seconds: float, kept: bool) -> None:
-    """A clock up to an hour behind is raised to the line before; one further behind is written as it reads."""
+    """A clock up to an hour behind is raised to the last event's time; one further behind is written as read."""
     append(log, "a")
     before = clock().at
     later = clock.move(seconds)
@@ -233,7 +233,7 @@ def test_time_runs_back_only_by_more_than_an_hour(log: Log, clock: Clock, second
 
 
 def test_a_raised_time_is_raised_by_later_processes_too(log: Log, clock: Clock, reopened: Callable[[], Log]) -> None:
-    """What counts is the line before, also for a process that only just opened the log, and inside one transaction."""
+    """The last event counts, also for a process that has just opened the log, and inside one transaction."""
     append(log, "a")
     before = clock().at
     clock.move(-1800)
@@ -246,7 +246,7 @@ def test_a_raised_time_is_raised_by_later_processes_too(log: Log, clock: Clock, 
 
 
 def test_ids_are_unique_and_carry_the_time(log: Log, clock: Clock) -> None:
-    """Every line has a UUIDv7 of its own, whose first 48 bits are the milliseconds of the clock."""
+    """Every event has a UUIDv7 of its own, whose first 48 bits are the milliseconds of the clock."""
     for _ in range(3):
         append(log, *"abcdefgh")
         clock.move(60)

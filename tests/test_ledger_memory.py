@@ -1,4 +1,4 @@
-"""The ledger in memory begins as the one on disk does; the state machine compares all that follows."""
+"""The ledger in memory begins like the one on disk; the state machine compares the rest."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tallybook.ledger.events import LedgerOpened, PointAdded
 from tallybook.ledger.line import FORMAT
 
 
-def test_it_is_opened_by_its_first_transaction() -> None:
-    """The first event names the ledger and today's format, in today's words."""
+def test_its_first_transaction_opens_it() -> None:
+    """The first event names the ledger and the current format."""
     log = MemoryLog()
     assert not log.exists()
     with log.transaction() as transaction:

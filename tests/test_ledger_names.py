@@ -1,4 +1,4 @@
-"""The names of key points: which are numbered, which is next, which may stand, and who gets which."""
+"""The names of entries: numbered ones, the next one, valid ones, and those that an import assigns."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def test_the_next_name_is_one_more_than_the_highest(existing: list[str], generat
 
 @given(st.lists(NAMES))
 def test_a_generated_name_is_new_and_usable(existing: list[str]) -> None:
-    """Whatever names there are, hostile ones included, the generated name is none of them."""
+    """Whatever names there are, hostile ones included, the generated name is new."""
     name = generate_keypoint_name(existing)
     assert name not in existing
     assert is_usable_name(name)
 
 
 @pytest.mark.parametrize("name", ["kpt_001", "my rule", "[x]", "Prüfung", "🎯", " padded ", "n" * 200])
-def test_a_name_that_a_person_gave_can_stand(name: str) -> None:
-    """Names are free in form."""
+def test_a_name_of_a_person_is_free_in_form(name: str) -> None:
+    """A person may choose any printable name."""
     assert is_usable_name(name)
 
 
@@ -92,13 +92,13 @@ def test_a_name_that_a_person_gave_can_stand(name: str) -> None:
         ["a"],
     ],
 )
-def test_a_name_that_cannot_be_written_on_a_line_is_refused(name: object) -> None:
+def test_an_unusable_name_is_refused(name: object) -> None:
     """Empty, blank, too long, with a control character or line separator, half a surrogate pair, or no text."""
     assert not is_usable_name(name)
 
 
 def read(*items: object, taken: tuple[str, ...] = ()) -> LegacyFile:
-    """Return what is read from a playbook of these items."""
+    """Return the entries read from a playbook of these items."""
     return read_legacy(json.dumps({"key_points": items}).encode(), reserved=taken)
 
 
@@ -118,19 +118,19 @@ def names_of(legacy: LegacyFile) -> list[str]:
         ([{"name": "my rule", "text": "a"}, "b"], ["my rule", "kpt_001"]),
     ],
 )
-def test_a_generated_name_is_never_one_that_the_file_carries(items: list[object], names: list[str]) -> None:
-    """REQ-SCORE-004: one more than the highest seen so far, and on to a free one where a later item carries that."""
+def test_a_generated_name_is_never_one_of_the_file(items: list[object], names: list[str]) -> None:
+    """REQ-SCORE-004: it is one more than the highest so far, and skips a name that a later item has."""
     assert names == names_of(read(*items))
 
 
 def test_a_taken_name_is_not_generated() -> None:
-    """Names that the caller knows are passed over; one that the file itself carries is kept."""
+    """Names that the caller lists are skipped; one that the file itself has is kept."""
     items = ("a", {"name": "kpt_002", "text": "b"})
     assert ["kpt_004", "kpt_002"] == names_of(read(*items, taken=("kpt_001", "kpt_002", "kpt_003")))
 
 
-def test_a_name_that_stands_twice() -> None:
-    """The first entry keeps the name; the second gets one that nobody carries, and a person hears of it."""
+def test_a_repeated_name_is_replaced() -> None:
+    """The first entry keeps the name; the second gets an unused one, and the report names it."""
     legacy = read(point("kpt_001", "a"), point("kpt_001", "b"), point("kpt_002", "c"))
     assert ["kpt_001", "kpt_003", "kpt_002"] == names_of(legacy)
     assert ["canonical", "odd", "canonical"] == [item.origin for item in legacy.items]
@@ -139,8 +139,8 @@ def test_a_name_that_stands_twice() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "\ud800", None, 7, ["kpt_009"], "n" * 201])
-def test_a_name_that_cannot_stand(name: object) -> None:
-    """A name that is no usable text is replaced, and reported on one line."""
+def test_an_unusable_name_of_a_file_is_replaced(name: object) -> None:
+    """The new name is reported on one line."""
     legacy = read({**point(text="a"), "name": name})
     assert (["kpt_001"], "odd") == (names_of(legacy), legacy.items[0].origin)
     message = str(legacy.problems[-1])

@@ -1,4 +1,4 @@
-"""The log as its readers meet it: whole up to its acknowledged end, or refused in words that say why."""
+"""The log as its readers read it: whole up to its acknowledged end, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LAST = BATCHES[-1].position
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
-    """Return what writes a ledger's bytes and a head that acknowledges up to a mark, and opens it."""
+    """Return a function that writes a ledger's bytes and a head that acknowledges up to a position, and opens it."""
 
     def write(data: bytes | None, head: Position | None = LAST) -> JsonlLog:
         if data is not None:
@@ -49,32 +49,32 @@ def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
 
 
 def refused(log: JsonlLog, after: Position = START) -> tuple[Problem, ...]:
-    """Return what a reader says that refuses the ledger."""
+    """Return the message of a reader that refuses the ledger."""
     with pytest.raises(DamagedLedgerError) as caught:
         list(log.read(after))
     return caught.value.problems
 
 
-def blotted(data: bytes, batch: RawBatch) -> bytes:
-    """Return a log with the text of a batch's first line blotted out."""
+def redacted_log(data: bytes, batch: RawBatch) -> bytes:
+    """Return a log with the text of a batch's first line overwritten."""
     value = split_line(split_lines(batch.data)[0])[2] or b""
     assert 1 == data.count(value)
     return data.replace(value, b"null".ljust(len(value)))
 
 
 @pytest.mark.parametrize("head", [None, START], ids=["no head", "a fresh head"])
-def test_a_log_that_is_not_there_is_empty(ledger: Callable[..., JsonlLog], head: Position | None) -> None:
-    """Where nothing was ever acknowledged there is nothing to read, and nothing is missed."""
+def test_a_log_that_does_not_exist_is_empty(ledger: Callable[..., JsonlLog], head: Position | None) -> None:
+    """Without an acknowledged event there is nothing to read, and nothing is missing."""
     assert [] == list(ledger(None, head).read())
 
 
-def test_a_log_that_is_gone_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """Where a head acknowledged events, a file that is not there is named."""
+def test_a_missing_log_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """If a head acknowledged events, the error names the missing file."""
     assert (Problem("events.jsonl", "is missing, and held 3 events", 3),) == refused(ledger(None))
 
 
 def test_a_log_that_is_too_short_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """The file, the line at which it ends, and what was acknowledged are named before anything is given out."""
+    """The file, the line at which it ends, and the acknowledged position are named before any batch is returned."""
     lost = len(LOG) - BATCHES[1].end
     message = f"ends {lost} bytes before its acknowledged end at seq 3"
     log = ledger(LOG[: BATCHES[1].end])
@@ -84,7 +84,7 @@ def test_a_log_that_is_too_short_is_damage(ledger: Callable[..., JsonlLog]) -> N
 
 
 def test_another_log_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """A log that proves itself and does not have the acknowledged chain is refused behind its last batch."""
+    """A valid log without the acknowledged chain is refused after its last batch."""
     log = ledger(LOG, LAST._replace(chain="0" * 32))
     reading = log.read()
     assert BATCHES == [next(reading) for _ in BATCHES]
@@ -95,7 +95,7 @@ def test_another_log_is_damage(ledger: Callable[..., JsonlLog]) -> None:
 
 
 def test_a_changed_line_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """What stands before it is given out, and its place in the file is named."""
+    """The batches before it are returned, and its place in the file is named."""
     log = ledger(LOG.replace(b"helpful", b"harmful"))
     problem = Problem("events.jsonl:3", "was changed: its bytes do not fit its checksum", 3, 3)
     assert (problem,) == refused(log)
@@ -106,29 +106,27 @@ def test_a_changed_line_is_damage(ledger: Callable[..., JsonlLog]) -> None:
 
 @pytest.mark.parametrize("head", [BATCHES[1].position, None], ids=["a head", "no head"])
 def test_a_torn_end_is_left_out(ledger: Callable[..., JsonlLog], head: Position | None) -> None:
-    """What a crash left behind the acknowledged end is the next writer's to seal, and no reader's concern."""
+    """Torn bytes after the acknowledged end are for the next writer to seal, and readers ignore them."""
     assert BATCHES[:2] == list(ledger(LOG[:-40], head).read())
 
 
-def test_a_changed_batch_behind_the_head_is_left_out(ledger: Callable[..., JsonlLog]) -> None:
-    """What was never acknowledged is no damage, even where a batch ends behind it; without a head it is."""
+def test_a_changed_batch_after_the_head_is_left_out(ledger: Callable[..., JsonlLog]) -> None:
+    """An unacknowledged batch is no damage, even if a batch ends after it; without a head it is."""
     data = LOG.replace(b"Use type", b"Use tape")
     assert BATCHES[:1] == list(ledger(data, BATCHES[0].position).read())
     (ledger(data).folder / "head").unlink()
     assert [2] == [problem.seq for problem in refused(ledger(data, None))]
 
 
-def test_what_does_not_verify_is_looked_at_again(
-    ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A redaction that began meanwhile is no damage; what is wrong at the same place twice is."""
+def test_an_invalid_batch_is_read_again(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redaction that began in the meantime is no damage; the same fault at the same place twice is."""
     log, looks = ledger(LOG.replace(b'{"salt', b"null  ")), list[None]()
 
-    def owed_ids(_: Path) -> frozenset[str]:
+    def pending_ids(_: Path) -> frozenset[str]:
         looks.append(None)
         return frozenset({"id-2"} if len(looks) > 1 else ())
 
-    monkeypatch.setattr(redaction, "pending_ids", owed_ids)
+    monkeypatch.setattr(redaction, "pending_ids", pending_ids)
     assert [1, 2, 3] == [batch.last for batch in log.read()]
     looks.clear()
     log.path.write_bytes(LOG.replace(b"helpful", b"harmful"))
@@ -152,7 +150,7 @@ def test_no_reader_opens_for_writing(ledger: Callable[..., JsonlLog], monkeypatc
 
 
 def test_a_reader_closes_what_it_opened(ledger: Callable[..., JsonlLog]) -> None:
-    """Behind the reading, the log's descriptor is free again; one that opened nothing closes nothing."""
+    """After the read the log's descriptor is free again; a reader that opened nothing closes nothing."""
     log, lowest = ledger(LOG), os.dup(0)
     os.close(lowest)
     for path in (log.path, log.path.with_name("none")):
@@ -163,7 +161,7 @@ def test_a_reader_closes_what_it_opened(ledger: Callable[..., JsonlLog]) -> None
 
 
 def test_a_process_without_standard_input_reads(ledger: Callable[..., JsonlLog]) -> None:
-    """There the log is file 0, which is read and closed as any other."""
+    """There the log is file 0, which is read and closed like any other."""
     log, kept = ledger(LOG), os.dup(0)
     try:
         os.close(0)
@@ -177,22 +175,22 @@ def test_a_process_without_standard_input_reads(ledger: Callable[..., JsonlLog])
 
 
 def test_a_batch_may_redact_a_text_of_its_own(ledger: Callable[..., JsonlLog]) -> None:
-    """Whoever says that a text is gone may stand in the batch that held it."""
+    """The event that redacts a text may be in the batch that held it."""
     own = [encode(PointAdded("kpt_002", "a name")), encode(EventRedacted("id-4", "a name"))]
     batch = frame(own, stamp(LAST))
     assert 4 == batch.first
-    log = ledger(blotted(LOG + batch.raw, batch), batch.position)
+    log = ledger(redacted_log(LOG + batch.raw, batch), batch.position)
     assert [1, 2, 3, 5] == [one.last for one in log.read()]
 
 
-def test_redactions_are_looked_for_once(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first text that is gone tells all others behind it that were redacted too."""
+def test_redactions_are_read_once(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first redacted text leads to the redactions of all others after it."""
     more = batches_of(*([encode(PointAdded(f"kpt_{n:03d}", f"text {n}"))] for n in range(2, 9)), mark=LAST)
     gone = [encode(EventRedacted(f"id-{batch.first}", "a name")) for batch in (BATCHES[1], *more)]
     said = frame(gone, stamp(more[-1].position))
     data = raw([*BATCHES, *more, said])
     for batch in (BATCHES[1], *more):
-        data = blotted(data, batch)
+        data = redacted_log(data, batch)
     log, looks = ledger(data, said.position), list[Position]()
 
     class Watched(Scan):
@@ -205,8 +203,8 @@ def test_redactions_are_looked_for_once(ledger: Callable[..., JsonlLog], monkeyp
     assert [START, BATCHES[1].position] == looks
 
 
-def test_what_nobody_redacted_is_named_with_its_file(ledger: Callable[..., JsonlLog]) -> None:
-    """Each text that is gone is a problem of its own, unless a redaction of it stands or is owed."""
+def test_an_erased_text_without_a_redaction_is_named_with_its_file(ledger: Callable[..., JsonlLog]) -> None:
+    """Each erased text is a problem of its own, unless a redaction of it is recorded or pending."""
     texts = [encode(PointAdded(f"kpt_{n:03d}", f"text {n}")) for n in range(2, 5)]
     batch = frame(texts, stamp(LAST))
     data = LOG + batch.raw
@@ -222,17 +220,17 @@ def test_what_nobody_redacted_is_named_with_its_file(ledger: Callable[..., Jsonl
 
 
 @pytest.mark.parametrize("where", ["text", "later"])
-def test_damage_behind_a_text_that_is_gone_is_damage(ledger: Callable[..., JsonlLog], where: str) -> None:
-    """Where nobody can know whether it was redacted, because the log is damaged behind it, that damage is told."""
+def test_damage_after_an_erased_text_is_damage(ledger: Callable[..., JsonlLog], where: str) -> None:
+    """If the log is damaged after it, whether it was redacted is unknown, and that damage is reported."""
     said = frame([encode(EventRedacted("id-2", "a name"))], stamp(LAST))
-    data = blotted(LOG, BATCHES[1]) + said.raw
+    data = redacted_log(LOG, BATCHES[1]) + said.raw
     assert [*range(1, 5)] == [one.last for one in ledger(data, said.position).read()]
     changed = data.replace(b"helpful", b"harmful") if where == "later" else data.replace(b"null ", b"null:")
     assert [3 if where == "later" else 2] == [problem.seq for problem in refused(ledger(changed, said.position))]
 
 
 def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> None:
-    """File, format and what to do are told, whatever else the ledger holds."""
+    """The error has the file, the format and the remedy, whatever else the ledger holds."""
     log = ledger(raw(batches_of([encode(LedgerOpened("ledger-1", 12))])) + b"in another form\n", None)
     with pytest.raises(NewerLedgerError) as caught:
         list(log.read())
@@ -256,19 +254,19 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
     ],
     ids=["empty", "torn", "no body", "no format", "again", "second line", "other kind", "text", "negative", "forged"],
 )
-def test_only_the_first_line_tells_a_format(tmp_path: Path, opening: bytes) -> None:
-    """A log whose first line is no opening of a later format is not called later, whatever it says elsewhere."""
+def test_only_the_first_line_has_a_format(tmp_path: Path, opening: bytes) -> None:
+    """A log whose first line does not open a later format is not called later, whatever other lines hold."""
     check_format(file_of(opening), tmp_path / "events.jsonl")
 
 
-def test_a_reader_may_begin_behind_any_batch(ledger: Callable[..., JsonlLog]) -> None:
-    """Sealed ranges and other batches before the place are not looked at."""
+def test_a_reader_may_begin_after_any_batch(ledger: Callable[..., JsonlLog]) -> None:
+    """Sealed ranges and other batches before that position are not read."""
     log = ledger(LOG.replace(b"ledger-1", b"ledger-9"))
     assert BATCHES[2:] == list(log.read(BATCHES[1].position))
 
 
 def test_a_log_may_grow_while_it_is_read(ledger: Callable[..., JsonlLog]) -> None:
-    """A reader's end is where the file ended when it began."""
+    """A reader ends where the file ended when it began."""
     log = ledger(LOG)
     reading = log.read()
     assert BATCHES[0] == next(reading)

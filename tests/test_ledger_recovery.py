@@ -1,4 +1,4 @@
-"""Recovery: torn ends, holes and damage, and that what was acknowledged reads the same behind each of them."""
+"""Recovery: torn ends, holes and damage, and that acknowledged batches read the same after each of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return where the ledger is."""
+    """Return the folder of the ledger."""
     return tmp_path / "ledger"
 
 
@@ -38,7 +38,7 @@ def log(folder: Path) -> JsonlLog:
 
 @pytest.fixture(autouse=True)
 def flushed(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
-    """Stand in for the disk's flush, which costs most of these tests' time; return what each file held at its last."""
+    """Replace the disk's flush, the slowest part of these tests; return the content of each file at its last flush."""
     held: dict[int, bytes] = {}
 
     def flush(fd: int) -> None:
@@ -54,12 +54,12 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
 
 @pytest.fixture
 def restarted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return what makes the machine appear to have been started again."""
+    """Return a function that simulates a restart of the machine."""
     return lambda: monkeypatch.setattr(disk, "boot_id", lambda: "another-boot")
 
 
 def assert_sealed(log: JsonlLog, before: bytes, tail: bytes) -> None:
-    """Append, and see the tail sealed: kept in its place, copied to quarantine, named by range and digest."""
+    """Append, and check that the tail is sealed: left in place, copied to quarantine, named by range and digest."""
     acknowledged = names(log)
     append(log, "after")
     assert [*acknowledged, "after"] == names(JsonlLog(log.folder))
@@ -78,7 +78,7 @@ def assert_sealed(log: JsonlLog, before: bytes, tail: bytes) -> None:
 
 
 def test_an_end_torn_at_any_byte_is_sealed(tmp_path: Path) -> None:
-    """Wherever a batch of two lines breaks off, even before its last byte, the next writer seals it and goes on."""
+    """Wherever a batch of two lines breaks off, even before its last byte, the next writer seals it and continues."""
     sample = made(tmp_path / "sample", "a", "b")
     before, head = sample.path.read_bytes(), (sample.folder / "head").read_bytes()
     batch = batch_at(sample.head(), "torn", "torn").raw
@@ -92,8 +92,8 @@ def test_an_end_torn_at_any_byte_is_sealed(tmp_path: Path) -> None:
         log.close()
 
 
-def test_a_whole_batch_behind_the_head_stands(log: JsonlLog) -> None:
-    """Its writer died between the write and the acknowledgement: it is read and built upon, and nothing is sealed."""
+def test_a_whole_batch_after_the_head_counts(log: JsonlLog) -> None:
+    """Its writer died between the write and the acknowledgement: it is read and continued, and nothing is sealed."""
     add(log, batch_at(log.head(), "c", "d").raw)
     assert ["a", "b", "c", "d"] == names(log)
     append(log, "after")
@@ -103,7 +103,7 @@ def test_a_whole_batch_behind_the_head_stands(log: JsonlLog) -> None:
 
 @pytest.mark.parametrize("tail", [b"\0", b"\0" * 9000, b"\n", b"\n\n\n", b"x", b"{}\n", b'{"crc":"', b"\xff" * 100_000])
 def test_any_other_end_is_sealed(log: JsonlLog, tail: bytes) -> None:
-    """Whatever bytes stand behind the head, if they are no batch they are sealed."""
+    """Any bytes after the head that are no batch are sealed."""
     before = log.path.read_bytes()
     add(log, tail)
     assert ["a", "b"] == names(log)
@@ -115,7 +115,7 @@ def test_any_other_end_is_sealed(log: JsonlLog, tail: bytes) -> None:
 def test_ends_sealed_again_and_again_read_as_nothing(
     tmp_path_factory: pytest.TempPathFactory, tails: list[bytes]
 ) -> None:
-    """Any number of bad ends between appends changes neither what is read nor its order."""
+    """Any number of bad ends between appends changes neither the batches that are read nor their order."""
     log = made(tmp_path_factory.mktemp("project") / "ledger", "a")
     for number, tail in enumerate(tails):
         add(log, tail)
@@ -124,7 +124,7 @@ def test_ends_sealed_again_and_again_read_as_nothing(
 
 
 def test_a_hole_before_whole_batches_is_sealed_with_them(log: JsonlLog, restarted: Callable[[], None]) -> None:
-    """After a cut of power valid lines may stand behind NUL bytes: nothing from the hole on was acknowledged."""
+    """After a power loss valid lines may follow NUL bytes: nothing from the hole on was acknowledged."""
     restarted()
     before = log.path.read_bytes()
     lost = batch_at(log.head(), "lost")
@@ -135,8 +135,8 @@ def test_a_hole_before_whole_batches_is_sealed_with_them(log: JsonlLog, restarte
     assert_sealed(log, before, tail)
 
 
-def test_a_batch_behind_another_chain_is_sealed(log: JsonlLog, restarted: Callable[[], None]) -> None:
-    """A batch that verifies by itself but does not follow the one before it is no batch of this ledger."""
+def test_a_batch_of_another_chain_is_sealed(log: JsonlLog, restarted: Callable[[], None]) -> None:
+    """A valid batch that does not follow the one before it is no batch of this ledger."""
     restarted()
     before = log.path.read_bytes()
     foreign = batch_at(log.head()._replace(chain="f" * 32), "foreign").raw
@@ -147,7 +147,7 @@ def test_a_batch_behind_another_chain_is_sealed(log: JsonlLog, restarted: Callab
 
 @pytest.mark.parametrize("missing", [1, 2, 30, 100, 250])
 def test_a_seal_that_breaks_off_is_sealed_itself(log: JsonlLog, missing: int) -> None:
-    """A writer that dies while it seals leaves a bad end like any other."""
+    """A writer that dies while it seals leaves a torn end like any other."""
     head = (log.folder / "head").read_bytes()
     add(log, b"torn")
     with log.transaction() as tx:
@@ -159,8 +159,8 @@ def test_a_seal_that_breaks_off_is_sealed_itself(log: JsonlLog, missing: int) ->
     assert ["a", "b", "again"] == names(log)
 
 
-def test_a_seal_that_was_never_acknowledged_stands(log: JsonlLog) -> None:
-    """A writer that sealed and then had nothing to append leaves a whole seal, and the next one does not seal again."""
+def test_an_unacknowledged_seal_counts(log: JsonlLog) -> None:
+    """A writer that sealed and then had nothing to append leaves a whole seal, and the next one does not repeat it."""
     add(log, b"torn")
     with log.transaction():
         pass
@@ -172,7 +172,7 @@ def test_a_seal_that_was_never_acknowledged_stands(log: JsonlLog) -> None:
 
 
 def test_a_reader_writes_nothing(log: JsonlLog) -> None:
-    """Reading a ledger with a bad end leaves every file as it was: sealing is a writer's business."""
+    """Reading a ledger with a torn end changes no file: sealing is left to a writer."""
     add(log, b"torn")
     before = {path: path.read_bytes() for path in log.folder.iterdir()}
     names(JsonlLog(log.folder))
@@ -180,7 +180,7 @@ def test_a_reader_writes_nothing(log: JsonlLog) -> None:
 
 
 def test_every_changed_byte_before_the_head_is_damage(log: JsonlLog) -> None:
-    """Whichever acknowledged byte is changed, reading refuses, names line and seq, and changes nothing."""
+    """Whichever acknowledged byte is changed, a read refuses, names line and seq, and changes nothing."""
     whole = log.path.read_bytes()
     for at in range(len(whole)):
         changed = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
@@ -193,7 +193,7 @@ def test_every_changed_byte_before_the_head_is_damage(log: JsonlLog) -> None:
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_an_end_before_the_head_is_damage(log: JsonlLog, *, resident: bool) -> None:
-    """Neither a reader nor a writer goes on behind acknowledged bytes that are gone, and no byte is changed."""
+    """Neither a reader nor a writer continues after missing acknowledged bytes, and no byte is changed."""
     if resident:
         append(log, "c")
     cut = log.path.read_bytes()[:-1]
@@ -205,7 +205,7 @@ def test_an_end_before_the_head_is_damage(log: JsonlLog, *, resident: bool) -> N
 
 
 def test_damage_found_after_a_failed_flush_is_not_sealed(log: JsonlLog) -> None:
-    """A writer that looks at everything refuses damage before the head, and neither seals nor writes it again."""
+    """A writer that verifies everything refuses damage before the head, and neither seals nor rewrites it."""
     head = log.read_head()
     assert head is not None
     (log.folder / "head").write_bytes(heads.encode(head._replace(suspect=head.position.offset, failures=1)))
@@ -216,8 +216,8 @@ def test_damage_found_after_a_failed_flush_is_not_sealed(log: JsonlLog) -> None:
     assert (damaged, {}) == (log.path.read_bytes(), quarantined(log))
 
 
-def test_a_head_of_another_boot_is_scanned_from(log: JsonlLog, restarted: Callable[[], None]) -> None:
-    """After a restart the whole batches behind the head are built upon, and the head names the new boot."""
+def test_after_a_restart_the_log_is_scanned_from_the_head(log: JsonlLog, restarted: Callable[[], None]) -> None:
+    """The whole batches after the head are continued, and the head names the new boot."""
     add(log, batch_at(log.head(), "c").raw)
     restarted()
     append(log, "after")
@@ -228,7 +228,7 @@ def test_a_head_of_another_boot_is_scanned_from(log: JsonlLog, restarted: Callab
 
 @pytest.mark.parametrize("head", [None, b"", b"\0" * heads.HEAD_BYTES], ids=["missing", "empty", "torn"])
 def test_without_a_head_an_end_torn_at_any_byte_is_sealed(tmp_path: Path, head: bytes | None) -> None:
-    """An unfinished batch at the very end was never acknowledged, even where no head says so."""
+    """An unfinished batch at the end was never acknowledged, even without a head."""
     sample = made(tmp_path / "sample", "a", "b")
     before, batch = sample.path.read_bytes(), batch_at(sample.head(), "torn", "torn").raw
     for cut in range(1, len(batch)):
@@ -243,7 +243,7 @@ def test_without_a_head_an_end_torn_at_any_byte_is_sealed(tmp_path: Path, head: 
 
 
 def test_without_a_head_a_changed_batch_is_damage(log: JsonlLog) -> None:
-    """Where whole batches stand behind the bad place, nobody knows that they were not acknowledged."""
+    """If whole batches follow the bad place, whether they were acknowledged is unknown."""
     (log.folder / "head").unlink()
     damaged = log.path.read_bytes().replace(b'"name":"a"', b'"name":"x"')
     log.path.write_bytes(damaged)
@@ -253,8 +253,8 @@ def test_without_a_head_a_changed_batch_is_damage(log: JsonlLog) -> None:
     assert (damaged, {}) == (log.path.read_bytes(), quarantined(log))
 
 
-def test_a_first_write_torn_at_any_byte_is_no_obstacle(tmp_path: Path) -> None:
-    """Nothing of a ledger was ever acknowledged when its very first write broke off: the next writer begins it."""
+def test_a_torn_first_write_blocks_no_writer(tmp_path: Path) -> None:
+    """Nothing was ever acknowledged when the very first write was torn: the next writer creates the ledger."""
     sample = made(tmp_path / "sample", "a")
     whole = sample.path.read_bytes()
     for cut in range(1, len(whole)):
@@ -268,7 +268,7 @@ def test_a_first_write_torn_at_any_byte_is_no_obstacle(tmp_path: Path) -> None:
 
 
 def test_a_quarantine_that_cannot_be_written_stops_the_writer(log: JsonlLog) -> None:
-    """Nothing is sealed without its copy; what was acknowledged is read all the same."""
+    """Nothing is sealed without its copy; acknowledged events can still be read."""
     (log.folder / "quarantine").write_text("a file in the way")
     add(log, b"torn")
     before = log.path.read_bytes()
@@ -277,7 +277,7 @@ def test_a_quarantine_that_cannot_be_written_stops_the_writer(log: JsonlLog) -> 
     assert (["a", "b"], before) == (names(log), log.path.read_bytes())
 
 
-def test_a_quarantined_hole_takes_no_room(log: JsonlLog) -> None:
+def test_a_quarantined_hole_takes_no_space(log: JsonlLog) -> None:
     """A run of NUL bytes is copied as a hole of the file system."""
     add(log, b"torn" + b"\0" * 4_000_000 + b"end")
     append(log, "c")
@@ -287,7 +287,7 @@ def test_a_quarantined_hole_takes_no_room(log: JsonlLog) -> None:
 
 
 def test_a_link_in_quarantine_is_not_followed(log: JsonlLog, tmp_path: Path) -> None:
-    """A planted link with the name of the copy is refused or replaced; what it points to stands."""
+    """A planted link with the name of the copy is refused or replaced; its target stays."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     begin = add(log, b"torn")
@@ -300,8 +300,8 @@ def test_a_link_in_quarantine_is_not_followed(log: JsonlLog, tmp_path: Path) -> 
     assert "precious" == victim.read_text()
 
 
-def test_a_young_ledger_survives_a_hole_behind_its_first_batch(folder: Path, flushed: dict[int, bytes]) -> None:
-    """What a cut of power leaves of a ledger made a moment ago: what was flushed, and behind it a hole and a batch."""
+def test_a_young_ledger_survives_a_hole_after_its_first_batch(folder: Path, flushed: dict[int, bytes]) -> None:
+    """A power loss leaves the flushed batch of a new ledger, and after it a hole and a batch."""
     log = made(folder, "a")
     lost = batch_at(log.head(), "lost")
     head = folder / "head"

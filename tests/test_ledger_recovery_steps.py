@@ -36,7 +36,7 @@ END = CHAIN_MARK + b"0123456789abcdef" * 2 + CHAIN_END
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand in for the disk's flush, which costs most of these tests' time."""
+    """Replace the disk's flush, the slowest part of these tests."""
     monkeypatch.setattr(disk, "flush_data", os.fstat)
     monkeypatch.setattr(os, "fsync", os.fstat)
     monkeypatch.setattr(disk, "boot_id", lambda: BOOT)
@@ -49,20 +49,20 @@ def log(tmp_path: Path) -> JsonlLog:
 
 
 def head_of(log: JsonlLog) -> Head:
-    """Return the head as it stands on disk."""
+    """Return the head on disk."""
     found = log.read_head()
     assert found is not None
     return found
 
 
 def long_batch(mark: Position) -> RawBatch:
-    """Return a batch that fits behind a place and is longer than what writers leave who flush just now."""
+    """Return a batch that fits after a position and is longer than the tail that busy writers leave."""
     stamp = Stamp(mark, AT, BY, lambda: "00000000-0000-7000-8000-000000000000", lambda: "0" * 16)
     return frame([Draft("x.y", 1, {}, {"text": "x" * 10_000})] * 30, stamp)
 
 
 def tail_of(log: JsonlLog, head: Head | None, boot: str = BOOT, seen: Position | None = None) -> Tail:
-    """Return the end of a log as a writer finds it."""
+    """Return the end of a log as read by a writer."""
     fd = os.open(log.path, os.O_RDONLY)
     try:
         return recovery.find_tail(fd, log.path, os.fstat(fd).st_size, head, boot, seen)
@@ -75,13 +75,13 @@ def change(log: JsonlLog, name: str) -> None:
     log.path.write_bytes(log.path.read_bytes().replace(b'"name":"%b"' % name.encode(), b'"name":"x"'))
 
 
-def marks(log: JsonlLog) -> list[Position]:
-    """Return the place behind each batch."""
+def positions(log: JsonlLog) -> list[Position]:
+    """Return the position after each batch."""
     return [batch.position for batch in log.read()]
 
 
 def refuse_for(path: Path, code: int) -> Callable[[int, bytes], int]:
-    """Return a stand-in for a disk that takes nothing more for one file."""
+    """Return a stand-in for a disk that refuses to write to one file."""
     real, inode = os.write, path.stat().st_ino
 
     def write(fd: int, data: bytes) -> int:
@@ -91,7 +91,7 @@ def refuse_for(path: Path, code: int) -> Callable[[int, bytes], int]:
 
 
 def test_an_end_is_found_with_its_time(log: JsonlLog) -> None:
-    """A whole batch after the head is the end, and the next line's time is not before its time."""
+    """A whole batch after the head is the end, and the next event's time is not before its time."""
     batch = batch_at(log.head(), "d")
     add(log, batch.raw)
     assert recovery.Tail(batch.position, None) == tail_of(log, head_of(log))
@@ -99,7 +99,7 @@ def test_an_end_is_found_with_its_time(log: JsonlLog) -> None:
 
 
 def test_without_a_batch_after_the_head_its_time_holds(log: JsonlLog) -> None:
-    """The head's time holds also where only a torn end follows the head."""
+    """The head's time is also used if only a torn end follows the head."""
     begin = add(log, b"torn")
     found = tail_of(log, head_of(log))
     assert head_of(log).position == found.position
@@ -165,7 +165,7 @@ def test_an_unfinished_redaction_is_no_damage(tmp_path: Path) -> None:
 
 def test_verified_batches_are_not_read_again(log: JsonlLog) -> None:
     """Reading begins at the later of the head and the last position that this process verified."""
-    every, head = marks(log), head_of(log)
+    every, head = positions(log), head_of(log)
     change(log, "b")
     assert recovery.Tail(every[-1], None) == tail_of(log, head._replace(position=every[1]), seen=every[2])
     assert recovery.Tail(every[-1], None) == tail_of(log, head._replace(position=every[1]), seen=every[3])
@@ -175,7 +175,7 @@ def test_verified_batches_are_not_read_again(log: JsonlLog) -> None:
 
 def test_a_verified_position_beyond_the_end_is_not_used(log: JsonlLog) -> None:
     """A log that was cut since this process read it is read from its head on."""
-    every, head = marks(log), head_of(log)._replace(position=marks(log)[1])
+    every, head = positions(log), head_of(log)._replace(position=positions(log)[1])
     log.path.write_bytes(log.path.read_bytes()[: every[2].offset])
     assert recovery.Tail(every[2], None) == tail_of(log, head, seen=every[3])
 
@@ -211,7 +211,7 @@ def test_a_missing_log_is_reported_with_its_last_event(log: JsonlLog) -> None:
 
 
 def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
-    """Say whether a file from some place on is a torn end, where there is no head; ``more`` bytes of it were cut."""
+    """Return whether a file without a head has a torn end from a position on, with ``more`` bytes of it cut off."""
     path.write_bytes(data)
     fd = os.open(path, os.O_RDONLY)
     stop = Stop(START._replace(offset=begin), Problem("", ""), finished=False)
@@ -222,7 +222,7 @@ def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
 
 
 def test_the_end_of_a_batch_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A whole batch after a damaged place is found, also where its end lies across two read windows."""
+    """A whole batch after a damaged place is found, even if its end is split over two read windows."""
     monkeypatch.setattr(damage, "_WINDOW_BYTES", 64)
     seen = [not is_torn(tmp_path / "file", b"x" * before + END + b"y" * 7) for before in range(200)]
     assert [True] * 200 == seen
@@ -245,7 +245,7 @@ def test_the_end_of_a_batch_is_found_anywhere(tmp_path: Path, monkeypatch: pytes
     ],
 )
 def test_bytes_like_the_end_of_a_batch_are_not_one(tmp_path: Path, data: bytes) -> None:
-    """Only the mark, a whole value and the end of the line make one; a real one next to others is found."""
+    """Only the mark, a whole value and a line feed end a batch; a real one next to false ones is found."""
     path = tmp_path / "file"
     assert is_torn(path, data)
     assert is_torn(path, data + b"\n more")
@@ -318,8 +318,8 @@ def test_a_seal_that_is_not_confirmed_names_the_log(log: JsonlLog, monkeypatch: 
 
 
 @pytest.mark.parametrize(("tail", "feed"), [(b"torn", 2), (b"torn\n", 0), (b"torn\nx", 2)])
-def test_a_sealed_range_ends_with_a_line(log: JsonlLog, tail: bytes, feed: int) -> None:
-    """A missing line end is added to a sealed range, and the cache of keys is removed with it."""
+def test_a_sealed_range_ends_with_a_line_feed(log: JsonlLog, tail: bytes, feed: int) -> None:
+    """A missing line feed is added to a sealed range, and the cache of keys is removed with it."""
     begin = add(log, tail)
     assert all((make_caches(log.folder) / name).write_text("keys") for name in ("held", "other"))
     with log.transaction():
@@ -368,8 +368,8 @@ def test_a_range_is_written_again_in_place_and_flushed(log: JsonlLog, monkeypatc
     assert before == log.path.read_bytes()
 
 
-def test_a_log_that_cannot_be_written_again_says_what_to_do(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For an append-only file the error says that a person has to lift the attribute once."""
+def test_a_log_that_cannot_be_rewritten_names_the_remedy(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For an append-only file the error asks a person to lift the attribute once."""
     monkeypatch.setattr(os, "open", refuse(errno.EPERM))
     with pytest.raises(CannotWriteError) as told:
         recovery.rewrite(log.path, 0, 100)

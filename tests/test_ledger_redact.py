@@ -1,4 +1,4 @@
-"""Blotting a text out of the log: the note that is owed, every line, and readers and power losses meanwhile."""
+"""Overwriting a text in the log: the pending file, every line, and concurrent readers and power losses."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def log(tmp_path: Path) -> JsonlLog:
 
 @pytest.mark.parametrize("text", [TOLD, LONG, "ключ 🔑 hunter2", 'a "quoted\\ hunter2\n\x01', "hunter2} ,\t"])
 @pytest.mark.parametrize("behind", [[], [PlaybookUpdated(1, 0, 0)]], ids=["last", "first"])
-def test_a_text_is_erased_from_every_line_it_stands_on(tmp_path: Path, text: str, behind: list[Event]) -> None:
-    """Wherever in a batch it stands and however long it is, it goes; all else is as it was, byte for byte."""
+def test_a_text_is_erased_from_every_line(tmp_path: Path, text: str, behind: list[Event]) -> None:
+    """Wherever in a batch it is and however long, it is erased; all else stays, byte for byte."""
     log = JsonlLog(tmp_path / "ledger")
     put(log, PointAdded("kpt_001", "Write tests"), PointAdded("kpt_002", text), *behind)
     before, head = log.path.read_bytes(), log.head()
@@ -73,8 +73,8 @@ def test_a_text_is_erased_from_every_line_it_stands_on(tmp_path: Path, text: str
     assert ["Write tests", None] == [event.text for event in events(log).values() if isinstance(event, PointAdded)]
 
 
-def test_verify_says_what_was_redacted(log: JsonlLog) -> None:
-    """It names the line, and the event that says when, by whom and why."""
+def test_verify_names_redacted_lines(log: JsonlLog) -> None:
+    """It names the line, and the event with the time, the author and the reason."""
     strike(log, id_of(log, PointAdded, "hunter2"))
     (found,) = verify(log).redacted
     assert (2, 7, "test", EventRedacted) == (
@@ -87,8 +87,8 @@ def test_verify_says_what_was_redacted(log: JsonlLog) -> None:
 
 
 @pytest.mark.parametrize("written", [0, 1, 4, 20, 10_000])
-def test_a_text_that_is_owed_is_gone_whatever_stands(log: JsonlLog, written: int) -> None:
-    """Power lost before, in or behind the overwriting, readers and writers go on, and the next pays."""
+def test_a_pending_text_is_hidden_at_any_step(log: JsonlLog, written: int) -> None:
+    """Power lost before, during or after the overwriting, readers and writers work, and the next writer finishes."""
     put(log, PointAdded("kpt_003", LONG), PlaybookUpdated(1, 0, 0))
     secrets = [id_ for id_, event in events(log).items() if "hunter2" in "".join(texts_of(event).values())]
     owe(log, *secrets)
@@ -120,8 +120,8 @@ def test_a_text_that_is_owed_is_gone_whatever_stands(log: JsonlLog, written: int
         json.dumps({"ids": [], "texts": []}).encode(),
     ],
 )
-def test_a_note_that_is_none_is_refused(log: JsonlLog, note: bytes) -> None:
-    """Torn, forged or of another shape: nobody knows which texts must not be read, and everybody says so."""
+def test_an_invalid_pending_file_is_refused(log: JsonlLog, note: bytes) -> None:
+    """If it is torn, forged or of another shape, the texts to hide are unknown, and every process refuses."""
     (log.folder / PENDING_FILE).write_bytes(note)
     for reader in (lambda: list(log.read()), lambda: verify(log)):
         with pytest.raises(CannotWriteError, match=PENDING_FILE):
@@ -130,15 +130,15 @@ def test_a_note_that_is_none_is_refused(log: JsonlLog, note: bytes) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="links and pipes are made on POSIX")
 @pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/hostname"), os.mkfifo, os.mkdir])
-def test_a_note_that_is_no_file_is_refused(log: JsonlLog, make: Callable[[Path], None]) -> None:
+def test_a_pending_file_that_is_no_file_is_refused(log: JsonlLog, make: Callable[[Path], None]) -> None:
     """A link is not followed and a pipe not waited for."""
     make(log.folder / PENDING_FILE)
     with pytest.raises(CannotWriteError, match=PENDING_FILE):
         list(log.read())
 
 
-def test_a_note_is_blotted_out_even_if_that_was_cut_short(log: JsonlLog) -> None:
-    """Killed between the note's second name and its end, it is owed as a note of nothing until it is gone."""
+def test_a_pending_file_is_erased_even_if_that_was_interrupted(log: JsonlLog) -> None:
+    """Killed between its second name and its end, it is pending without texts until it is removed."""
     owe(log, "a")
     (log.folder / PENDING_FILE).rename(log.folder / FINISHED_FILE)
     assert PendingRedaction((), (), "", {}) == redaction.read_pending(log.folder)
@@ -151,8 +151,8 @@ def test_a_note_is_blotted_out_even_if_that_was_cut_short(log: JsonlLog) -> None
     assert [] == [path for path in log.folder.iterdir() if b"hunter2" in path.read_bytes() and path != log.path]
 
 
-def test_a_note_is_never_unlinked_with_its_texts_in_it(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the disk keeps of an unlinked file is blanks."""
+def test_a_pending_file_is_overwritten_before_it_is_unlinked(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk keeps only blanks of the unlinked file."""
     owe(log, "a")
     unlinked = []
     unlink = os.unlink
@@ -168,7 +168,7 @@ def test_a_note_is_never_unlinked_with_its_texts_in_it(log: JsonlLog, monkeypatc
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the recorder looks files up in /proc/self/fd")
 def test_every_crash_state_of_a_redaction_reads(log: JsonlLog, tmp_path: Path) -> None:
-    """Whatever a power loss leaves of the note, the event and the overwriting, the ledger reads, and a retry pays."""
+    """After any power loss in a redaction the ledger can be read, and a retry finishes it."""
     log.close()
     secret = id_of(log, PointAdded, "hunter2")
     with Recorder(log.folder) as run:
@@ -197,14 +197,14 @@ def test_every_crash_state_of_a_redaction_reads(log: JsonlLog, tmp_path: Path) -
 
 
 def filled(log: JsonlLog) -> str:
-    """Put more than a reader's buffer before another secret, and return its id."""
+    """Append more than a reader's buffer before another secret, and return its id."""
     put(log, *(PointAdded(f"kpt_{n:03d}", f"{n} " + "x" * 9_000) for n in range(10, 40)), PlaybookUpdated(30, 0, 0))
     return head_field(put(log, PointAdded("kpt_003", "late hunter2"), PlaybookUpdated(1, 0, 0)).data, b"id")
 
 
 @pytest.mark.parametrize("stage", ["owed", "half", "paid"])
-def test_a_text_may_go_while_it_is_read(log: JsonlLog, stage: str) -> None:
-    """A reader that began before a redaction comes to its end, whatever it meets of it."""
+def test_a_text_may_be_erased_while_it_is_read(log: JsonlLog, stage: str) -> None:
+    """A reader that began before a redaction reaches its end."""
     secret = filled(log)
     reading = log.read()
     next(reading)
@@ -218,8 +218,8 @@ def test_a_text_may_go_while_it_is_read(log: JsonlLog, stage: str) -> None:
     assert ["late hunter2" if stage == "owed" else None] == texts[-1:]
 
 
-def test_a_text_may_go_while_it_is_verified(log: JsonlLog) -> None:
-    """A redaction at work is no damage, and one that comes to its end meanwhile is told."""
+def test_a_text_may_be_erased_while_it_is_verified(log: JsonlLog) -> None:
+    """A running redaction is no damage, and one that finishes in the meantime is reported."""
     secret = filled(log)
     begun: list[int] = []
 

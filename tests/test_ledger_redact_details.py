@@ -42,8 +42,8 @@ def log(tmp_path: Path) -> JsonlLog:
     return begun(tmp_path / "ledger")
 
 
-def test_a_continued_text_is_its_first_lines() -> None:
-    """Whose text is gone is the event on the last line that continued nothing; before the first it is nobody's."""
+def test_a_continued_text_belongs_to_its_first_line() -> None:
+    """An erased text belongs to the event on the last line that is no continuation; before the first, to none."""
     batch = forge((CONTINUED, "null"), (ADDED, "null"), (CONTINUED, "null "), (ADDED, '{"text":"a"}'), (ADDED, "null"))
     assert [(1, ""), (2, "id-2"), (3, "id-2"), (5, "id-5")] == find_erased(batch)
     assert [] == find_erased(forge((ADDED, '{"text":"null"}')))
@@ -51,21 +51,21 @@ def test_a_continued_text_is_its_first_lines() -> None:
 
 
 def test_a_line_has_one_text() -> None:
-    """What looks like a second free section is a part of the first, and no text that is gone."""
+    """A second section that looks free is part of the first, and no erased text."""
     batch = forge((ADDED, '{"text":"a"},\t"free":null'))
     assert [] == find_erased(batch)
     assert batch.data.replace(b'{"text":"a"},\t"free":null', b"null".ljust(25)) == mask(batch.data, {"id-1"})
 
 
-def test_a_line_that_begins_with_its_text_is_nobodys() -> None:
-    """A free section without a head before it belongs to no event, the one above it included."""
+def test_a_line_that_begins_with_its_text_belongs_to_no_event() -> None:
+    """A free section without a header before it belongs to no event, not even to the one above it."""
     above = forge((ADDED, '{"text":"a"}')).data
     data = above + b'}\n,\t"free":null'
     assert [(2, "")] == find_erased(RawBatch(1, 2, compute_chain(START.chain, data), 0, complete_lines(data)))
 
 
-def test_what_is_masked_is_the_text_alone() -> None:
-    """Of the events that are named each text becomes null and blanks; all else stays, and no byte moves."""
+def test_only_the_text_is_masked() -> None:
+    """Each text of the named events becomes null and blanks; all else stays, and no byte moves."""
     texts = ['{"salt":"5a17","text":"a"}', '{"salt":"5a17","text":"two"}', '{"salt":"5a17"}']
     data = forge(*((ADDED, text) for text in texts), (ADDED, None)).data
     for ids in ({"id-1"}, {"id-2"}, {"id-3"}, {"id-1", "id-3", "id-4", "id-9"}, set[str]()):
@@ -76,16 +76,16 @@ def test_what_is_masked_is_the_text_alone() -> None:
         assert expected.encode() == mask(data, ids)
 
 
-def test_every_redaction_of_a_batch_is_said() -> None:
-    """Its ids come out in order, one that is no ASCII as something that no event has."""
+def test_every_redaction_of_a_batch_is_listed() -> None:
+    """Its ids are in order; one that is not ASCII becomes an id that no event has."""
     ids = ["id-5", "id-1", "\u043a", 'x","id":"y']
     batch = forge(*((f'"kind":"event.redacted","v":1,"body":{{"id":"{id_}"}}', None) for id_ in ids))
     assert ["id-5", "id-1", "\ufffd\ufffd", "x"] == redacted_ids(batch)
     assert [] == redacted_ids(forge((ADDED, "null")))
 
 
-def test_a_text_that_nobody_took_is_a_problem() -> None:
-    """Each is named by file and line, in order, and those that a redaction explains are not."""
+def test_an_erased_text_without_a_redaction_is_a_problem() -> None:
+    """Each is named by file and line, in order, and those with a redaction are not."""
     lost = [(2, "a"), (3, "b"), (5, "a"), (7, "")]
     message = "its text was erased without an event.redacted"
     expected = [Problem(f"log: seq {seq}", message, seq) for seq in (2, 5, 7)]
@@ -93,7 +93,7 @@ def test_a_text_that_nobody_took_is_a_problem() -> None:
 
 
 def sealed(log: JsonlLog, torn: bytes) -> str:
-    """Let a writer seal a torn end; return the id of the sealing line."""
+    """Make a writer seal a torn end; return the id of the seal."""
     known = {id_ for id_, event in events(log).items() if isinstance(event, LogRecovered)}
     log.close()
     with log.path.open("ab") as file:
@@ -103,8 +103,8 @@ def sealed(log: JsonlLog, torn: bytes) -> str:
     return found
 
 
-def test_a_sealed_range_goes_alone(log: JsonlLog) -> None:
-    """Of several sealed ranges only the redacted one is blotted out, and only its copies."""
+def test_only_the_redacted_sealed_range_is_erased(log: JsonlLog) -> None:
+    """Of several sealed ranges only the redacted one is overwritten, with its copies alone."""
     ids = [sealed(log, TORN), sealed(log, b"another end\n"), sealed(log, b"and one more")]
     strike(log, ids[1])
     kept = [log.path.read_bytes(), *(path.read_bytes() for path in (log.folder / "quarantine").iterdir())]
@@ -114,8 +114,8 @@ def test_a_sealed_range_goes_alone(log: JsonlLog) -> None:
     assert ((), [ids[1]]) == (verify(log).problems, [id_ for batch in log.read() for _, id_ in find_erased(batch)])
 
 
-def test_a_batch_that_seals_nothing_is_searched_for_texts_alone(log: JsonlLog) -> None:
-    """A text that quotes a seal names no range, and goes as any other does."""
+def test_a_quoted_seal_is_a_text(log: JsonlLog) -> None:
+    """A text that quotes a seal names no range, and is erased like any other."""
     quoted = ',\\t"kind":"log.recovered","v":1,"body":{"begin":0,"end":300,"digest": hunter2'
     put(log, PointAdded("kpt_003", quoted), PlaybookUpdated(1, 0, 0))
     before = log.path.read_bytes()
@@ -126,7 +126,7 @@ def test_a_batch_that_seals_nothing_is_searched_for_texts_alone(log: JsonlLog) -
 
 
 def test_a_seal_in_another_form_names_no_range(log: JsonlLog) -> None:
-    """A line that says log.recovered of no range, as a later version might, has nothing to blot out."""
+    """A log.recovered event without a range, as a later version might write it, erases nothing."""
     batch = forge(('"kind":"log.recovered","v":1,"body":{"begin":"0","end":9}', None))
     before = log.path.read_bytes()
     redaction.erase(log.path, [batch], {"id-1"})
@@ -134,8 +134,8 @@ def test_a_seal_in_another_form_names_no_range(log: JsonlLog) -> None:
 
 
 @pytest.mark.parametrize("piece", [1, 3, 4, 5, 1 << 20])
-def test_pieces_change_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    """However few bytes are written at a time, the same bytes are blotted out."""
+def test_the_size_of_writes_changes_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    """However few bytes are written at a time, the same bytes are overwritten."""
     put(log, PointAdded("kpt_003", LONG[9_900:10_100]), PlaybookUpdated(1, 0, 0))
     monkeypatch.setattr(redaction, "_PIECE_BYTES", piece)
     secret = id_of(log, PointAdded, "hunter2y")
@@ -144,8 +144,8 @@ def test_pieces_change_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, p
     assert before.replace(value, b"null".ljust(len(value))) == log.path.read_bytes()[: len(before)]
 
 
-def test_a_note_comes_back_as_it_was_written(log: JsonlLog) -> None:
-    """Every id and text of it, the reason, and all that may say who."""
+def test_a_pending_file_survives_a_round_trip(log: JsonlLog) -> None:
+    """Every id and text, the reason, and all of the author are read again."""
     by = {field: f"{field} \u00fc" for field in BY_FIELDS}
     note = PendingRedaction(("a", "b"), ("hunter2", "caf\u00e9"), "why not", by)
     redaction.write_pending(log.folder, note)
@@ -169,10 +169,8 @@ def test_a_note_comes_back_as_it_was_written(log: JsonlLog) -> None:
         ({"by": ["rater"]}, "AttributeError", "'list' object has no attribute 'values'"),
     ],
 )
-def test_a_note_that_is_none_is_told_in_one_line(
-    log: JsonlLog, changed: dict[str, Any], fault: str, cause: str
-) -> None:
-    """Which file, what is wrong with it, and what to do; the cause says more."""
+def test_an_invalid_pending_file_is_one_line(log: JsonlLog, changed: dict[str, Any], fault: str, cause: str) -> None:
+    """The line has the file, the fault and the remedy; the cause has details."""
     path = log.folder / PENDING_FILE
     path.write_text(json.dumps(NOTE | changed))
     with pytest.raises(CannotWriteError) as refused:
@@ -181,8 +179,8 @@ def test_a_note_that_is_none_is_told_in_one_line(
     assert cause == str(refused.value.__cause__)
 
 
-def test_a_note_that_is_gone_is_flushed_away(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Taken back, it leaves no second name, and the folder is flushed behind each step."""
+def test_a_removed_pending_file_is_flushed(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves no second name, and the folder is flushed after each step."""
     steps: list[tuple[bool, bool]] = []
     flush = disk.flush_folder
 
@@ -196,8 +194,8 @@ def test_a_note_that_is_gone_is_flushed_away(log: JsonlLog, monkeypatch: pytest.
     assert [(False, True), (False, False)] == steps
 
 
-def test_a_note_that_cannot_be_taken_back_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stays, the system's reason is given, and the next writer tries again."""
+def test_a_pending_file_that_cannot_be_removed_is_reported(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays, the error has the system's reason, and the next writer tries again."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
@@ -213,7 +211,7 @@ def test_a_note_that_cannot_be_taken_back_is_told(log: JsonlLog, monkeypatch: py
 
 
 def failing(error: int) -> Callable[..., Any]:
-    """Return what fails as the disk does, whatever it is called with."""
+    """Return a function that fails like the disk, whatever its arguments."""
 
     def fail(*_: object) -> None:
         raise OSError(error, os.strerror(error))
@@ -221,8 +219,8 @@ def failing(error: int) -> Callable[..., Any]:
     return fail
 
 
-def test_a_note_that_cannot_be_blotted_out_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which file would not take the blanks, or not keep them, is named."""
+def test_a_pending_file_that_cannot_be_overwritten_is_reported(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the file that refused the blanks, or their flush."""
     path = log.folder / FINISHED_FILE
     owe(log, "a")
     with monkeypatch.context() as patched:
@@ -237,8 +235,8 @@ def test_a_note_that_cannot_be_blotted_out_is_told(log: JsonlLog, monkeypatch: p
     assert str(unknown.value).startswith(f"{path}: could not be flushed (Input/output error)")
 
 
-def test_a_log_that_cannot_be_overwritten_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its file and the reason are named, and what holds meanwhile; the text stands, and is taken for gone."""
+def test_a_log_that_cannot_be_overwritten_is_reported(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has file, reason and state; the text is still there, and readers hide it."""
     secret = id_of(log, PointAdded, "hunter2")
     batches = [*log.read()]
     owe(log, secret)
@@ -266,8 +264,8 @@ def test_a_log_that_cannot_be_overwritten_is_told(log: JsonlLog, monkeypatch: py
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links are made on POSIX")
-def test_a_quarantine_that_is_a_link_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
-    """Nothing is blotted out where a link leads."""
+def test_a_linked_quarantine_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
+    """Nothing is overwritten at a link's target."""
     seal = sealed(log, TORN)
     elsewhere = tmp_path / "elsewhere"
     (log.folder / "quarantine").rename(elsewhere)

@@ -1,4 +1,4 @@
-"""A text or a sealed range that was blotted out: all else is proven as before, and what nobody redacted is damage."""
+"""Erased texts and sealed ranges: all else verifies as before, and an erasure without a redaction is damage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> JsonlLog:
 
 
 def ledger() -> Sequence[RawBatch]:
-    """Return a ledger of two batches: one with a secret among its texts, one behind it."""
+    """Return a ledger of two batches: one with a secret among its texts, and a later one."""
     added = [encode(PointAdded("kpt_001", TOLD)), encode(PointAdded("kpt_002", "Write tests"))]
     return batches_of([*added, encode(PlaybookUpdated(2, 0, 0))], [encode(PlaybookUpdated(0, 0, 0))])
 
@@ -48,7 +48,7 @@ def redacted() -> bytes:
 
 
 def test_a_redacted_text_moves_no_offset_and_breaks_no_proof() -> None:
-    """The bytes are as many as before, the secret is not among them, and both batches still verify."""
+    """The number of bytes stays, the secret is not among them, and both batches still verify."""
     found = read(redacted())
     assert None is found.stop
     assert [batch.position for batch in ledger()] == [batch.position for batch in found.batches]
@@ -58,13 +58,13 @@ def test_a_redacted_text_moves_no_offset_and_breaks_no_proof() -> None:
 
 
 def test_a_redacted_text_is_shown_as_such() -> None:
-    """The entry stands, with a note in the place of its text; its neighbour is as it was."""
+    """The entry is shown with a note in place of its text; its neighbour does not change."""
     points = fold(PLAYBOOK, decode(read(redacted()).batches)).points
     assert [REDACTED, "Write tests"] == [point.text for point in points.values()]
 
 
 def test_a_change_among_the_blanks_is_found() -> None:
-    """What stands in the place of a redacted text is blanks, and anything else is damage."""
+    """Only blanks replace a redacted text; any other byte is damage."""
     data = redacted()
     begin = data.index(b"null") + len(b"null")
     end = data.index(b"}", begin)
@@ -75,20 +75,20 @@ def test_a_change_among_the_blanks_is_found() -> None:
 
 
 def forge_whole(log: JsonlLog) -> int:
-    """Blot out a value, and return the line that is to be named."""
+    """Overwrite a value, and return the line that is to be named."""
     value = value_of(log, b"hunter2")
     overwrite(log, value, b"null".ljust(len(value)))
     return 2
 
 
 def forge_short(log: JsonlLog) -> int:
-    """Put a shorter value in the place of one, which moves all behind it."""
+    """Replace a value by a shorter one, which moves all later bytes."""
     overwrite(log, value_of(log, b"hunter2"), b"null")
     return log.head().seq
 
 
 def forge_continued(log: JsonlLog) -> int:
-    """Blot out a continued line alone."""
+    """Overwrite a continued line alone."""
     batch = put(log, PointAdded("kpt_003", LONG), PlaybookUpdated(1, 0, 0))
     value = value_of(log, b'"y')
     overwrite(log, value, b"null".ljust(len(value)))
@@ -96,13 +96,13 @@ def forge_continued(log: JsonlLog) -> int:
 
 
 def forge_elsewhere(log: JsonlLog) -> int:
-    """Blot a value out, and redact an id that another ledger has."""
+    """Overwrite a value, and redact an id of another ledger."""
     put(log, EventRedacted("0193a9f3-0000-7000-8000-000000000000", "gone"))
     return forge_whole(log)
 
 
 def forge_neighbour(log: JsonlLog) -> int:
-    """Blot a value out behind another that was redacted."""
+    """Overwrite a value after another that was redacted."""
     strike(log, id_of(log, PointAdded, "hunter2"))
     value = value_of(log, b"Write tests")
     overwrite(log, value, b"null".ljust(len(value)))
@@ -110,7 +110,7 @@ def forge_neighbour(log: JsonlLog) -> int:
 
 
 def forge_earlier(log: JsonlLog) -> int:
-    """Blot a value out before another that was redacted."""
+    """Overwrite a value before another that was redacted."""
     strike(log, head_field(put(log, PointAdded("kpt_003", "a third"), PlaybookUpdated(1, 0, 0)).data, b"id"))
     return forge_whole(log)
 
@@ -119,7 +119,7 @@ FORGED = [forge_whole, forge_short, forge_continued, forge_elsewhere, forge_neig
 
 
 @pytest.mark.parametrize("forge", FORGED)
-def test_a_text_that_nobody_redacted_is_damage(log: JsonlLog, forge: Callable[[JsonlLog], int]) -> None:
+def test_a_text_erased_without_a_redaction_is_damage(log: JsonlLog, forge: Callable[[JsonlLog], int]) -> None:
     """Reading and verify refuse it, and name its line."""
     seq = forge(log)
     with pytest.raises(DamagedLedgerError) as refused:
@@ -128,8 +128,8 @@ def test_a_text_that_nobody_redacted_is_damage(log: JsonlLog, forge: Callable[[J
     assert seq in [problem.seq for problem in verify(log).problems]
 
 
-def test_damage_stays_damage_while_a_redaction_is_owed(log: JsonlLog) -> None:
-    """A text in the middle of being blotted out hides no other fault of its batch, which is named to its line."""
+def test_a_pending_redaction_hides_no_damage(log: JsonlLog) -> None:
+    """A half-erased text hides no other fault of its batch, which is named with its line."""
     owe(log, id_of(log, PointAdded, "hunter2"))
     overwrite(log, b"the key", b"nul    ")
     overwrite(log, b'"kpt_002"', b'"kpt_003"')
@@ -139,8 +139,8 @@ def test_damage_stays_damage_while_a_redaction_is_owed(log: JsonlLog) -> None:
     assert [3] == [problem.seq for problem in verify(log).problems]
 
 
-def test_a_text_put_back_is_noted(log: JsonlLog) -> None:
-    """A log whose redacted text came back, as from a backup, proves itself; verify says that it stands again."""
+def test_a_restored_text_is_noted(log: JsonlLog) -> None:
+    """A log whose redacted text was restored from a backup verifies, and verify names the text."""
     value = value_of(log, b"hunter2")
     secret = id_of(log, PointAdded, "hunter2")
     strike(log, secret)
@@ -151,7 +151,7 @@ def test_a_text_put_back_is_noted(log: JsonlLog) -> None:
 
 
 def sealed(log: JsonlLog) -> str:
-    """Let a writer seal a torn end that holds the secret, twice in quarantine; return the id of the sealing line."""
+    """Make a writer seal a torn end that holds the secret, twice in quarantine; return the id of the seal."""
     log.close()
     size = log.path.stat().st_size
     with log.path.open("ab") as file:
@@ -161,8 +161,8 @@ def sealed(log: JsonlLog) -> str:
     return id_of(log, LogRecovered)
 
 
-def test_a_sealed_range_goes_whole(log: JsonlLog) -> None:
-    """The range that a seal names is blotted out with every copy of it, and readers still skip exactly that."""
+def test_a_sealed_range_is_erased_whole(log: JsonlLog) -> None:
+    """The range of a seal is overwritten with every copy of it, and readers still skip exactly that."""
     before = log.head()
     seal = sealed(log)
     strike(log, id_of(log, PointAdded, "hunter2"), seal)
@@ -178,8 +178,8 @@ def test_a_sealed_range_goes_whole(log: JsonlLog) -> None:
 
 
 @pytest.mark.parametrize("written", [0, 9, 10_000])
-def test_a_sealed_range_that_is_owed_reads(log: JsonlLog, written: int) -> None:
-    """In the middle of its blotting out a sealed range stops nobody."""
+def test_a_pending_sealed_range_is_readable(log: JsonlLog, written: int) -> None:
+    """A half-erased sealed range blocks no reader or writer."""
     seal = sealed(log)
     owe(log, seal)
     overwrite(log, TORN, b" " * min(written, len(TORN)) + TORN[written:])
@@ -188,8 +188,8 @@ def test_a_sealed_range_that_is_owed_reads(log: JsonlLog, written: int) -> None:
 
 
 @pytest.mark.parametrize("changed", [b" " * len(TORN), b" " * 9 + TORN[9:]], ids=["whole", "part"])
-def test_a_sealed_range_that_nobody_redacted_is_damage(log: JsonlLog, changed: bytes) -> None:
-    """Blotted out by hand, a sealed range is a problem at the line that seals it, or where reading stopped."""
+def test_a_sealed_range_erased_without_a_redaction_is_damage(log: JsonlLog, changed: bytes) -> None:
+    """It is a problem at the line of its seal, or where the read stopped."""
     before = log.head()
     sealed(log)
     overwrite(log, TORN, changed)

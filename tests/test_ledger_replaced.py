@@ -1,4 +1,4 @@
-"""A log that a copy of it took the place of: no writer seals it, appends to it or acknowledges it."""
+"""A log that was replaced by a copy of it: no writer seals it, appends to it or acknowledges it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OURS, THEIRS = "kpt_a", "kpt_b"
 
 
 def diverge(folder: Path, count: int) -> tuple[JsonlLog, bytes]:
-    """Return a ledger with a rating more than a copy of it, and the log of that copy, which has ``count`` others."""
+    """Return a ledger, and the log of a copy of it that has ``count`` other ratings in place of its last."""
     copied = folder.with_name("copy")
     log, other = JsonlLog(folder), JsonlLog(copied)
     append(log, "kpt_s")
@@ -38,20 +38,20 @@ def diverge(folder: Path, count: int) -> tuple[JsonlLog, bytes]:
 
 
 def move_in(log: JsonlLog, data: bytes) -> None:
-    """Move another file to the place of a log."""
+    """Rename another file over a log."""
     fresh = log.path.with_name("fresh")
     fresh.write_bytes(data)
     fresh.replace(log.path)
 
 
 def overwrite(log: JsonlLog, data: bytes) -> None:
-    """Write other bytes into the file of a log, which a writer may have open."""
+    """Overwrite the file of a log, which a writer may have open."""
     log.path.write_bytes(data)
 
 
 @pytest.mark.parametrize("replace", [move_in, overwrite])
 @pytest.mark.parametrize("count", [1, 4, 2_000], ids=["as long", "longer", "longer than the tail that is read"])
-def test_a_log_that_a_copy_took_the_place_of_is_damage_to_a_writer(
+def test_a_replaced_log_is_damage_to_a_writer(
     tmp_path: Path, count: int, replace: Callable[[JsonlLog, bytes], None]
 ) -> None:
     """Whether the copy is as long or longer, a transaction refuses it and changes neither log nor head."""
@@ -66,8 +66,8 @@ def test_a_log_that_a_copy_took_the_place_of_is_damage_to_a_writer(
     assert not verify(JsonlLog(log.folder)).ok
 
 
-def test_a_hook_changes_nothing_in_a_ledger_that_verify_calls_damaged(project: Path, run: Run) -> None:
-    """With a copy's events in place of the project's own, the hook spools its payload and seals nothing."""
+def test_a_hook_changes_nothing_in_a_damaged_ledger(project: Path, run: Run) -> None:
+    """With a copy in place of the project's log, the hook spools its payload and seals nothing."""
     here, copy = Project(project), Project(project / "copy")
     commands.add(here, "Quote ids as strings.", {"rater": "human"})
     shutil.copytree(here.claude, copy.claude)

@@ -1,4 +1,4 @@
-"""Of a damaged ledger everything that proves itself is found, and nothing else; each gap says what is missing."""
+"""Of a damaged ledger salvage finds every valid batch, and nothing else; each gap names what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WHOLE = b"".join(batch.raw for batch in BATCHES)
 
 
 def found_in(path: Path, data: bytes) -> list[RawBatch | Gap]:
-    """Return what a survey finds in these bytes."""
+    """Return the result of a survey of these bytes."""
     path.write_bytes(data)
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -36,18 +36,18 @@ def found_in(path: Path, data: bytes) -> list[RawBatch | Gap]:
 
 
 def lines_and_gaps(found: list[RawBatch | Gap]) -> tuple[list[int], list[tuple[int, int | None]]]:
-    """Return the last seq of each batch that was found, and what is missing."""
+    """Return the last seq of each found batch, and the gaps."""
     seqs = [one.last for one in found if isinstance(one, RawBatch)]
     return seqs, [one.missing for one in found if isinstance(one, Gap)]
 
 
 def test_a_whole_ledger_has_no_gap(tmp_path: Path) -> None:
-    """What Scan gives out is what a survey finds."""
+    """A survey finds what Scan returns."""
     assert BATCHES == found_in(tmp_path / "log", WHOLE)
 
 
 @pytest.mark.parametrize("number", range(1, 6))
-def test_a_changed_batch_costs_itself_alone(tmp_path: Path, number: int) -> None:
+def test_a_changed_batch_is_the_only_gap(tmp_path: Path, number: int) -> None:
     """A changed byte in a line makes its batch a gap; every other batch is found."""
     at = BATCHES[number].offset + 30
     changed = WHOLE[:at] + bytes([WHOLE[at] ^ 1]) + WHOLE[at + 1 :]
@@ -58,8 +58,8 @@ def test_a_changed_batch_costs_itself_alone(tmp_path: Path, number: int) -> None
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_changed_chain_value_costs_nothing(tmp_path: Path, number: int) -> None:
-    """A batch whose chain value alone was changed is proven by the batch behind it."""
+def test_a_changed_chain_value_loses_nothing(tmp_path: Path, number: int) -> None:
+    """A batch with a changed chain value is proven by the next batch."""
     at = BATCHES[number].end - 10
     changed = WHOLE[:at] + (b"0" if WHOLE[at : at + 1] != b"0" else b"1") + WHOLE[at + 1 :]
     seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", changed))
@@ -67,8 +67,8 @@ def test_a_changed_chain_value_costs_nothing(tmp_path: Path, number: int) -> Non
     assert [(BATCHES[number].first, BATCHES[number].first - 1)] == gaps
 
 
-def test_a_removed_batch_takes_the_one_behind_it_along(tmp_path: Path) -> None:
-    """Behind a batch that was cut out stands one that nothing in the file proves any more; both are missing."""
+def test_a_removed_batch_makes_the_next_one_missing_too(tmp_path: Path) -> None:
+    """The chain of the next batch cannot be proven without it; both are missing."""
     cut = WHOLE[: BATCHES[2].offset] + WHOLE[BATCHES[2].end :]
     seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", cut))
     assert [one.last for one in BATCHES if one not in BATCHES[2:4]] == seqs
@@ -76,7 +76,7 @@ def test_a_removed_batch_takes_the_one_behind_it_along(tmp_path: Path) -> None:
 
 
 def test_a_changed_last_batch_leaves_an_open_gap(tmp_path: Path) -> None:
-    """Where nothing behind the damage proves itself, nobody knows what is missing last."""
+    """If no later batch verifies, the end of the gap is unknown."""
     at = BATCHES[-1].offset + 30
     changed = WHOLE[:at] + bytes([WHOLE[at] ^ 1]) + WHOLE[at + 1 :]
     seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", changed))
@@ -84,8 +84,8 @@ def test_a_changed_last_batch_leaves_an_open_gap(tmp_path: Path) -> None:
     assert [(BATCHES[-1].first, None)] == gaps
 
 
-def test_a_repeated_stretch_is_not_found_twice(tmp_path: Path) -> None:
-    """Batches that stand in the file a second time are passed over."""
+def test_a_repeated_range_is_not_found_twice(tmp_path: Path) -> None:
+    """Batches that are in the file a second time are skipped."""
     twice = WHOLE[: BATCHES[3].end] + WHOLE[BATCHES[1].offset :]
     seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", twice))
     assert [one.last for one in BATCHES] == seqs
@@ -93,8 +93,8 @@ def test_a_repeated_stretch_is_not_found_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("begin", range(0, len(WHOLE), 97))
-def test_whatever_is_lost_nothing_false_is_found(tmp_path: Path, begin: int) -> None:
-    """Behind any stretch of NUL bytes only batches of the ledger are found, in order, each once."""
+def test_no_survey_finds_a_false_batch(tmp_path: Path, begin: int) -> None:
+    """Whatever range is NUL bytes, only batches of the ledger are found, in order, each once."""
     holed = WHOLE[:begin] + bytes(min(200, len(WHOLE) - begin)) + WHOLE[begin + 200 :]
     seqs, _ = lines_and_gaps(found_in(tmp_path / "log", holed))
     assert sorted(set(seqs)) == seqs
@@ -106,7 +106,7 @@ TOLD = batches_of(rated("kpt_000"), *([encode(PointAdded(f"kpt_{n:03d}", f"a tex
 
 
 def surveyed(data: bytes, start: Position = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
-    """Return what a survey from some place on finds in these bytes."""
+    """Return the result of a survey of these bytes from a position on."""
     return list(survey(file_of(data), start, len(data), "log", owed))
 
 
@@ -116,13 +116,13 @@ def rechained(batch: RawBatch, value: bytes = b"0" * 32) -> bytes:
 
 
 def gap(before: RawBatch, after: Position | None, message: str = UNFIT) -> Gap:
-    """Return the gap behind a batch, as far as some place, with the first line in it named."""
+    """Return the gap after a batch, up to a position, with the first line in it."""
     seq = before.last + 1
     return Gap(Stop(before.position, Problem(f"log:{seq}", message, seq, seq), finished=True), after)
 
 
-def bare(found: list[RawBatch | Gap]) -> list[RawBatch | Gap]:
-    """Return what was found with marks that tell no time, which a survey does not need."""
+def without_time(found: list[RawBatch | Gap]) -> list[RawBatch | Gap]:
+    """Return the batches with positions that have no time, which a survey does not need."""
     return [
         Gap(one.stop._replace(position=one.stop.position._replace(at="")), one.after and one.after._replace(at=""))
         if isinstance(one, Gap)
@@ -133,28 +133,30 @@ def bare(found: list[RawBatch | Gap]) -> list[RawBatch | Gap]:
 
 @pytest.mark.parametrize("window", [46, 97, 1 << 20])
 @pytest.mark.parametrize("value", [b"0" * 32, b"\xff" * 32, b'"' * 32])
-def test_a_batch_is_found_whole_without_its_chain_value(
+def test_a_batch_without_its_chain_value_is_found_whole(
     monkeypatch: pytest.MonkeyPatch, value: bytes, window: int
 ) -> None:
-    """It comes out as it was written, behind a gap of nothing that says where and what; all others come as well."""
+    """It is returned as written, after an empty gap with place and reason; all others are returned too."""
     monkeypatch.setattr(damage, "_WINDOW_BYTES", window)
     at = BATCHES[2]
     found = surveyed(raw(BATCHES[:2]) + rechained(at, value) + raw(BATCHES[3:]))
-    assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].position), *BATCHES[2:]]) == bare(found)
+    assert without_time([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].position), *BATCHES[2:]]) == without_time(found)
 
 
 @pytest.mark.parametrize("window", [46, 97, 1 << 20])
-def test_a_batch_is_found_behind_a_changed_one(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    """However few bytes are looked at at a time, reading goes on behind the next chain value."""
+def test_a_batch_after_a_changed_one_is_found(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    """However small the read window, the survey continues after the next chain value."""
     monkeypatch.setattr(damage, "_WINDOW_BYTES", window)
     found = surveyed(raw(BATCHES).replace(b"kpt_003", b"kpt_009", 1))
     message = "was changed: its bytes do not fit its checksum"
-    assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[2].position, message), *BATCHES[3:]]) == bare(found)
+    assert without_time([*BATCHES[:2], gap(BATCHES[1], BATCHES[2].position, message), *BATCHES[3:]]) == without_time(
+        found
+    )
 
 
 @pytest.mark.parametrize("number", range(1, 5))
 def test_batches_of_any_length_are_found(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Wherever a chain value stands, it is found by a window that it just fits into."""
+    """A window that just holds a chain value finds it anywhere."""
     monkeypatch.setattr(damage, "_WINDOW_BYTES", len(CHAIN_MARK) + CHAIN_TAIL_BYTES)
     batches = batches_of(*(rated("n" * length) for length in range(1, 8)))
     changed = batches[number].raw.replace(b"helpful", b"harmful")
@@ -162,14 +164,14 @@ def test_batches_of_any_length_are_found(monkeypatch: pytest.MonkeyPatch, number
     assert ([one for one in range(1, 8) if one != number + 1], [(number + 1, number + 1)]) == (seqs, gaps)
 
 
-def test_a_survey_begins_where_it_is_told_to() -> None:
-    """What stands before its start is not looked at."""
+def test_a_survey_begins_at_its_start() -> None:
+    """Bytes before its start are not read."""
     data = raw(BATCHES).replace(b"kpt_001", b"kpt_009")
     assert BATCHES[3:] == surveyed(data, BATCHES[2].position)
 
 
 def test_a_text_is_proven_with_its_batch() -> None:
-    """A batch of which both the chain value and a text were changed is not given out; what follows it is."""
+    """A batch whose chain value and text were both changed is not returned; the batches after it are."""
     data = raw(TOLD[:2]) + rechained(TOLD[2]).replace(b"a text 2", b"a lie  2") + raw(TOLD[3:])
     seqs, gaps = lines_and_gaps(surveyed(data))
     assert ([1, 2, 5, 6], [(3, 4)]) == (seqs, gaps)
@@ -179,8 +181,8 @@ def test_a_text_is_proven_with_its_batch() -> None:
 
 
 @pytest.mark.parametrize("damaged", range(1, 5))
-def test_texts_that_are_owed_are_proven_all_the_same(damaged: int) -> None:
-    """In the middle of their blotting out, texts keep no batch from being found beside a damaged one."""
+def test_pending_texts_are_no_obstacle(damaged: int) -> None:
+    """Half-erased texts do not prevent a batch next to a damaged one from being found."""
     owed = {f"id-{batch.first}" for batch in TOLD}
     halves = [batch.raw.replace(b'{"salt', b"null  ") for batch in TOLD]
     found = surveyed(b"".join(halves), START, owed)
@@ -197,15 +199,15 @@ def test_texts_that_are_owed_are_proven_all_the_same(damaged: int) -> None:
 
 @pytest.mark.parametrize("between", [CHAIN_MARK, b"x" + CHAIN_MARK, CHAIN_MARK + b"0" * 32 + b'"}\n'])
 def test_a_chain_mark_alone_is_no_batch(between: bytes) -> None:
-    """Bytes that only look like the end of a batch take no more than the batch behind them along."""
+    """Bytes that only look like the end of a batch lose no more than the next batch."""
     data = raw(BATCHES[:2]) + between + raw(BATCHES[2:])
     seqs, gaps = lines_and_gaps(surveyed(data))
     assert [one.last for one in BATCHES if one is not BATCHES[2]] == seqs
     assert [(BATCHES[2].first, BATCHES[2].last)] == gaps
 
 
-def test_nothing_behind_the_end_is_surveyed() -> None:
-    """A survey up to an offset finds and misses what it would if the file ended there."""
+def test_nothing_after_the_end_is_surveyed() -> None:
+    """A survey up to an offset finds and misses the same as if the file ended there."""
     data = raw(BATCHES[:2]) + rechained(BATCHES[2]) + raw(BATCHES[3:])
     for size in range(BATCHES[1].end, len(data), 7):
         found = list(survey(file_of(data), START, size, "log"))

@@ -1,4 +1,4 @@
-"""Reading the file under systematic damage: whatever is changed is found, named, and never given out."""
+"""Reading the file under systematic damage: every change is found and named, and never returned."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHER = batches_of(opening("ledger-2"), *GROUPS)
 
 
 def check(data: bytes, what: str) -> Iterator[str]:
-    """Yield what is wrong with the reading of a changed log: it must stop, and give out nothing but the unchanged."""
+    """Yield the faults of reading a changed log: it must stop, and return only unchanged batches."""
     found = read(data)
     given = len(found.batches)
     if BATCHES[:given] != found.batches:
@@ -41,24 +41,24 @@ def check(data: bytes, what: str) -> Iterator[str]:
 
 
 def unfound(changes: Iterable[tuple[str, bytes]]) -> list[str]:
-    """Return every change that was not found as it should be."""
+    """Return every change that was not found as expected."""
     return [fault for what, data in changes for fault in check(data, what)]
 
 
 def place(offset: int) -> str:
-    """Return where a byte of the log stands, for a message."""
+    """Return the line and column of a byte of the log, for a message."""
     line = LOG.count(b"\n", 0, offset)
     column = offset - sum(map(len, LINES[:line]))
     return f"line {line + 1}, byte {column} of {len(LINES[line])} ({LOG[offset : offset + 1]!r})"
 
 
 def test_every_flipped_bit_is_found() -> None:
-    """No single bit of a log can change without the reading stopping before its batch."""
+    """If any single bit of a log changes, the reading stops before its batch."""
     assert [] == unfound((f"bit {bit} of {place(offset)}", data) for offset, bit, data in flips(LOG, 0, len(LOG)))
 
 
-def test_the_problem_names_the_line_that_was_changed() -> None:
-    """A changed line is named; for a chain section or a line feed it is a line of its batch."""
+def test_the_problem_names_the_changed_line() -> None:
+    """For a chain section or a line feed it names a line of the same batch."""
     wrong = []
     for offset, bit, data in flips(LOG, 0, len(LOG)):
         stop, line = read(data).stop, LOG.count(b"\n", 0, offset) + 1
@@ -72,18 +72,18 @@ def test_the_problem_names_the_line_that_was_changed() -> None:
 
 
 def test_every_deleted_byte_is_found() -> None:
-    """No byte can go missing, the last line feed included."""
+    """A read notices any missing byte, the last line feed included."""
     assert [] == unfound((place(offset), LOG[:offset] + LOG[offset + 1 :]) for offset in range(len(LOG)))
 
 
 def test_every_inserted_byte_is_found() -> None:
-    """No byte can come in between, nor behind the end."""
+    """A read notices an extra byte anywhere, and after the end."""
     changes = ((f"{byte!r} before {offset}", offset, byte) for offset in range(len(LOG) + 1) for byte in b'\n\t\0 }"x')
     assert [] == unfound((what, LOG[:offset] + bytes([byte]) + LOG[offset:]) for what, offset, byte in changes)
 
 
 def test_every_moved_line_is_found() -> None:
-    """Lines cannot be repeated, swapped or removed, whole batches included."""
+    """A read notices repeated, swapped and removed lines, whole batches included."""
     count = len(LINES)
     assert [] == unfound(
         [
@@ -103,7 +103,7 @@ def test_every_moved_line_is_found() -> None:
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b"not a line\n", b"\0\0\0\n", b'{"crc":"00000000"}\n'])
 def test_every_inserted_foreign_line_is_found(line: bytes) -> None:
-    """A line that no Tallybook wrote is found wherever it stands, and named as what it is."""
+    """A line that Tallybook did not write is found anywhere, and described."""
     places = range(len(LINES) + 1)
     assert [] == unfound((f"behind {at}", b"".join(LINES[:at]) + line + b"".join(LINES[at:])) for at in places)
     stop = read(b"".join(LINES[:2]) + line + b"".join(LINES[2:])).stop
@@ -112,8 +112,8 @@ def test_every_inserted_foreign_line_is_found(line: bytes) -> None:
     assert (3, 3, expected) == (stop.problem.line, stop.problem.seq, stop.problem.message)
 
 
-def test_a_free_section_that_comes_or_goes_is_found() -> None:
-    """A line has a free section where it has a sum, and only there; all that may change is its value, to null."""
+def test_an_added_or_removed_free_section_is_found() -> None:
+    """A line has a free section if and only if it has a sum; only its value may become null."""
     assert [] == unfound(
         (
             f"line {at + 1}",
@@ -134,8 +134,8 @@ def test_a_free_section_that_comes_or_goes_is_found() -> None:
     )
 
 
-def test_what_comes_from_another_ledger_is_found() -> None:
-    """A line or a batch of another ledger does not fit, although its seq does; nor do ours behind its opening."""
+def test_a_line_of_another_ledger_is_found() -> None:
+    """A line or a batch of another ledger does not fit, although its seq does; nor do ours after its opening."""
     theirs = raw(OTHER).splitlines(keepends=True)
     differing = [at for at, line in enumerate(theirs) if at and line != LINES[at]]
     assert [] == unfound((f"line {at}", b"".join([*LINES[:at], theirs[at], *LINES[at + 1 :]])) for at in differing)
@@ -145,8 +145,8 @@ def test_what_comes_from_another_ledger_is_found() -> None:
     assert (OTHER[:1], OTHER[0].position[:3]) == (found.batches, found.stop and found.stop.position[:3])
 
 
-def test_an_end_that_is_torn_anywhere_is_no_finished_batch() -> None:
-    """Cut at any byte, the whole batches before it are read and the rest is called unfinished."""
+def test_a_torn_end_is_no_finished_batch() -> None:
+    """After a cut at any byte the whole batches before it are read and the rest is called unfinished."""
     for size in range(len(LOG)):
         found = read(LOG[:size])
         whole = [batch for batch in BATCHES if batch.end <= size]
@@ -157,16 +157,16 @@ def test_an_end_that_is_torn_anywhere_is_no_finished_batch() -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 201))
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """However few bytes are read at a time, the same batches come out, a sealed range included."""
+def test_the_chunk_size_changes_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """However few bytes are read at a time, the same batches are returned, a sealed range included."""
     monkeypatch.setattr(scan, "CHUNK_BYTES", size)
     assert Read(BATCHES, None, []) == read(LOG)
     log = sealed_log(LINES[1][:-20])
     assert Read(log.batches, None, [log.range]) == read(log.data)
 
 
-def test_nothing_behind_the_end_is_read() -> None:
-    """A scan up to an offset gives out what ends before it, whatever stands behind it."""
+def test_nothing_after_the_end_is_read() -> None:
+    """A scan up to an offset returns the batches that end before it, whatever follows."""
     log = sealed_log(b"\0" * 9)
     fd = file_of(log.data)
     for end in range(len(log.data) + 1):
@@ -192,21 +192,21 @@ TORN = {
 
 @pytest.mark.parametrize("torn", TORN.values(), ids=TORN)
 def test_a_sealed_range_is_skipped_exactly(torn: bytes) -> None:
-    """What was torn and then sealed is not read; everything before and behind it is."""
+    """The torn and sealed bytes are not read; everything before and after them is."""
     log = sealed_log(torn)
     assert Read(log.batches, None, [log.range]) == read(log.data)
 
 
 @given(st.binary(max_size=300))
 def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
-    """Whatever a crash left, one seal makes the log whole again."""
+    """For any torn bytes one seal makes the log whole again."""
     log = sealed_log(b"\0" + torn)
     assert Read(log.batches, None, [log.range]) == read(log.data)
 
 
 @pytest.mark.parametrize("size", [22, 23, 24, 50, 100, 333])
 def test_a_seal_is_found_across_windows(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """A seal is found however few bytes are looked at at a time."""
+    """It is found however small the read window is."""
     monkeypatch.setattr(damage, "_WINDOW_BYTES", size)
     for shift in range(30):
         log = sealed_log(b"\0" * shift)
@@ -235,7 +235,7 @@ def test_a_changed_sealed_range_is_found() -> None:
         {"begin": str(BATCHES[1].end)},
     ],
 )
-def test_a_seal_that_says_something_else_is_not_believed(changed: dict[str, object]) -> None:
+def test_a_seal_of_another_range_or_digest_is_not_believed(changed: dict[str, object]) -> None:
     """A line whose chain fits but that names another range or digest seals nothing."""
     log = sealed_log(b"torn", **changed)
     found = read(log.data)
@@ -245,7 +245,7 @@ def test_a_seal_that_says_something_else_is_not_believed(changed: dict[str, obje
 
 @pytest.mark.parametrize("body", ["{}", "null", "[]", '{"begin":0}', '{"kind":"log.recovered"'])
 def test_a_seal_without_a_range_is_not_believed(body: str) -> None:
-    """A line whose chain fits but that names no range, or is no JSON, seals nothing and breaks nothing."""
+    """A line whose chain fits but that names no range, or is no JSON, seals nothing and raises nothing."""
     mark = BATCHES[1].position._replace(offset=BATCHES[1].end + 5)
     found = read(
         raw(BATCHES[:2]) + b"torn\n" + forge((f'"kind":"log.recovered","v":1,"body":{body}', None), mark=mark).raw
@@ -255,7 +255,7 @@ def test_a_seal_without_a_range_is_not_believed(body: str) -> None:
 
 
 def test_a_seal_of_another_place_is_not_believed() -> None:
-    """A true seal, copied behind other torn bytes or to another ledger, seals nothing."""
+    """A true seal, copied after other torn bytes or to another ledger, seals nothing."""
     log = sealed_log(b"torn")
     seal = log.batches[2].raw
     for data in (LOG + b"torn\n" + seal, LOG[: ENDS[1]] + b"torn\n" + seal, raw(OTHER[:2]) + b"torn\n" + seal):
@@ -265,30 +265,30 @@ def test_a_seal_of_another_place_is_not_believed() -> None:
 
 
 def test_a_text_cannot_pass_for_a_seal() -> None:
-    """A torn text that quotes a seal is still torn."""
+    """Torn text that quotes a seal is still torn."""
     quoted = json.dumps({"kind": "log.recovered", "body": {"begin": BATCHES[1].end, "end": 0, "digest": ""}})
     found = read(raw(BATCHES[:2]) + quoted.replace(" ", "").encode() + b"\n" + LINES[4])
     assert (BATCHES[:2], []) == (found.batches, found.sealed)
     assert found.stop is not None
 
 
-def test_the_end_of_a_log_is_where_a_scan_comes_to() -> None:
-    """Cut at any byte, the last line tells the end of a whole log, and nothing of a torn one."""
+def test_the_end_of_a_log_is_the_end_of_a_scan() -> None:
+    """After a cut at any byte, the last line gives the end of a whole log, and none of a torn one."""
     marks = {batch.end: batch.position for batch in BATCHES}
     assert [] == [size for size in range(len(LOG) + 1) if marks.get(size) != end_of(LOG[:size])]
 
 
 @given(st.lists(st.lists(EVENTS, min_size=1, max_size=3), min_size=1, max_size=3))
 def test_the_end_of_any_log_is_found(groups: list[list[Event]]) -> None:
-    """Whatever the events are, the last line tells the same end as a scan of everything."""
+    """For any events the last line gives the same end as a scan of everything."""
     batches = batches_of(*([encode(event) for event in group] for group in groups))
     assert Read(batches, None, []) == read(raw(batches))
     assert batches[-1].position == end_of(raw(batches))
 
 
 @pytest.mark.parametrize("short", [0, 1, 2, 100, MAX_LINE_BYTES - 5000, MAX_LINE_BYTES - 4000])
-def test_the_end_behind_a_long_line_is_found(short: int) -> None:
-    """A last line of any length up to 64 KiB is looked at whole."""
+def test_the_end_after_a_long_line_is_found(short: int) -> None:
+    """A last line of any length up to 64 KiB is read whole."""
     empty = len(batches_of(GROUPS[1], [Draft("point.removed", 1, {"name": ""})])[1].raw)
     name = "n" * (MAX_LINE_BYTES - empty - short)
     batches = batches_of(GROUPS[1], [Draft("point.removed", 1, {"name": name})])
@@ -298,13 +298,13 @@ def test_the_end_behind_a_long_line_is_found(short: int) -> None:
 
 @pytest.mark.parametrize("number", ["x", "-1", "0", "1.5", "1" * 5000])
 def test_a_last_line_without_a_seq_is_no_end(number: str) -> None:
-    """A last line whose seq cannot be one is torn, however much of a batch it looks."""
+    """A last line with an invalid seq is torn, however much it looks like a batch."""
     line = f'{{"crc":"00000000","seq":{number}'.encode() + CHAIN_MARK + b"0" * 32 + b'"}\n'
     assert None is end_of(LOG + line)
 
 
 def test_a_long_text_is_read_from_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch longer than a chunk comes out whole."""
+    """A batch longer than a chunk is returned whole."""
     monkeypatch.setattr(scan, "CHUNK_BYTES", 4096)
     batches = batches_of([encode(PointAdded("kpt_001", "J*" * 3 * FREE_CHARS))], GROUPS[0])
     assert Read(batches, None, []) == read(raw(batches))

@@ -44,8 +44,8 @@ def rechained(batch: RawBatch) -> bytes:
 
 
 @pytest.mark.parametrize("gone", [[], ["pread"]], ids=["POSIX", "Windows"])
-def test_bytes_are_read_at_their_place(monkeypatch: pytest.MonkeyPatch, gone: list[str]) -> None:
-    """As many as there are from the offset on, wherever the file stands, which does not move if the system can."""
+def test_bytes_are_read_at_their_offset(monkeypatch: pytest.MonkeyPatch, gone: list[str]) -> None:
+    """As many as exist from the offset on are read, and the file's position does not move if the system can."""
     for call in gone:
         monkeypatch.delattr(os, call)
     fd = file_of(b"0123456789")
@@ -56,7 +56,7 @@ def test_bytes_are_read_at_their_place(monkeypatch: pytest.MonkeyPatch, gone: li
 
 @pytest.mark.parametrize("size", [100, 4096, 1 << 20])
 def test_a_batch_with_a_nul_byte_never_verifies(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """However the chunks are cut, and although its chain fits: only a power loss leaves NUL bytes."""
+    """This holds for any chunk size, and although its chain fits: only a power loss leaves NUL bytes."""
     monkeypatch.setattr(scan, "_FIRST_BYTES", size)
     monkeypatch.setattr(scan, "CHUNK_BYTES", size)
     holed = proven_anew(LOG.replace(b'"kpt_002"', b'"kpt\x00002"'), renumbered=False)
@@ -68,14 +68,14 @@ def test_a_batch_with_a_nul_byte_never_verifies(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("lines", [1, 63, 64, 65])
 def test_a_batch_of_any_number_of_lines_is_read(lines: int) -> None:
-    """However many lines it has, it comes out whole, and so does what follows."""
+    """However many lines it has, it is returned whole, and so are later batches."""
     batches = batches_of(opening("ledger-1"), [RATED] * lines, [RATED])
     assert Read(batches, None, []) == read(raw(batches))
 
 
 @pytest.mark.parametrize("over", range(-2, len(CHAIN_MARK) + CHAIN_TAIL_BYTES + 2))
 def test_the_longest_batch_is_read_however_it_is_cut(monkeypatch: pytest.MonkeyPatch, over: int) -> None:
-    """A chunk may end anywhere in or behind a batch that is as long as one can be."""
+    """A chunk may end anywhere in or after a batch of the greatest length."""
     longest = BATCHES[1]
     assert len(longest.data) == max(len(batch.data) for batch in BATCHES)
     monkeypatch.setattr("tallybook.ledger.batches.MAX_BATCH_BYTES", len(longest.data))
@@ -86,8 +86,8 @@ def test_the_longest_batch_is_read_however_it_is_cut(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("field", "value"), [("seq", "4"), ("seq", "6"), ("part", "[1,2]"), ("part", "[2,1]")])
-def test_a_first_line_says_where_it_stands(field: str, value: str) -> None:
-    """A batch whose chain fits is not given out if its first line has another seq, or another number of lines."""
+def test_a_first_line_has_its_position(field: str, value: str) -> None:
+    """A batch whose chain fits is not returned if its first line has another seq or number of lines."""
     right, wrong = (forge((BODY, None), mark=BATCHES[1].position, head=head) for head in ({}, {field: value}))
     assert [*BATCHES[:2], right] == read(raw([*BATCHES[:2], right])).batches
     found = read(raw([*BATCHES[:2], wrong]))
@@ -109,15 +109,15 @@ def test_a_first_line_says_where_it_stands(field: str, value: str) -> None:
     ],
     ids=["unfinished", "no feed", "half", "most", "chain", "two faults", "chain mark", "half a chain mark"],
 )
-def test_a_stop_says_what_is_wrong_first(data: bytes, line: int, message: str, finished: bool) -> None:
-    """It names file, line and fault of the batch that was due, whatever stands behind that, and whether it ends."""
+def test_a_stop_names_the_first_fault(data: bytes, line: int, message: str, finished: bool) -> None:
+    """It names file, line and fault of the expected batch, whatever follows it, and whether the batch ends."""
     stop = read(data).stop
     assert stop is not None
     assert ((f"events.jsonl:{line}", message, line, line), finished) == (stop.problem, stop.finished)
 
 
-def test_an_unfinished_batch_owes_no_text() -> None:
-    """What was never acknowledged was never redacted, so nothing of it is taken for gone."""
+def test_an_unfinished_batch_has_no_redacted_text() -> None:
+    """An unacknowledged batch was never redacted, so no text of it counts as erased."""
     data = raw(BATCHES[:1]) + LINES[1]
     looked = Scan(file_of(data), START, len(data), pending={"id-2"})
     assert BATCHES[:1] == list(looked)
@@ -125,16 +125,16 @@ def test_an_unfinished_batch_owes_no_text() -> None:
     assert "an unfinished batch: its end is missing" == looked.stop.problem.message
 
 
-def test_a_stop_does_not_look_behind_the_end() -> None:
-    """A scan up to an offset stops as it would if the file ended there."""
+def test_a_stop_does_not_read_past_the_end() -> None:
+    """A scan up to an offset stops as if the file ended there."""
     log = sealed_log(b"\0" * 9)
     for end in range(len(log.data) + 1):
         looked = Scan(file_of(log.data), START, end)
         assert Read(list(looked), looked.stop, looked.sealed_ranges) == read(log.data[:end]), f"up to {end}"
 
 
-def test_a_seal_far_behind_the_end_is_not_looked_at() -> None:
-    """A log that grew by a seal while it was read stops where it ended before."""
+def test_a_seal_far_after_the_end_is_not_read() -> None:
+    """A scan of a log that grew by a seal in the meantime stops where it ended before."""
     log = sealed_log(b"torn" + b"\0" * 3 * MAX_LINE_BYTES)
     for end in (log.range[0] + 20, log.range[0] + MAX_LINE_BYTES):
         looked = Scan(file_of(log.data), START, end)
@@ -143,7 +143,7 @@ def test_a_seal_far_behind_the_end_is_not_looked_at() -> None:
 
 
 def test_a_file_that_became_shorter_ends_the_reading() -> None:
-    """What was there is given out, and the reading stops behind it."""
+    """The remaining batches are returned, and the reading stops after them."""
     looked = Scan(file_of(LOG), START, len(LOG) + 50)
     assert BATCHES == list(looked)
     assert looked.stop is not None
@@ -151,7 +151,7 @@ def test_a_file_that_became_shorter_ends_the_reading() -> None:
 
 
 def test_a_batch_is_looked_for_within_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that go on for longer than any batch are none, so no more than that is held in memory."""
+    """No batch is longer than the bound, so no more than that is held in memory."""
     monkeypatch.setattr(scan, "CHUNK_BYTES", 1)
     longest = max(BATCHES, key=lambda batch: len(batch.raw))
     monkeypatch.setattr("tallybook.ledger.batches.MAX_BATCH_BYTES", len(longest.data))
@@ -160,8 +160,8 @@ def test_a_batch_is_looked_for_within_the_longest(monkeypatch: pytest.MonkeyPatc
     assert BATCHES[: BATCHES.index(longest)] == read(LOG).batches
 
 
-def test_a_hole_is_not_read_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No batch goes on behind a NUL byte, so chunks are read up to the first; a seal alone is looked for behind."""
+def test_a_hole_is_not_searched_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch spans a NUL byte, so chunks are read up to the first; after it only a seal is searched for."""
     sizes = []
 
     def watched(fd: int, size: int, offset: int) -> bytes:
@@ -175,7 +175,7 @@ def test_a_hole_is_not_read_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_every_sealed_range_has_its_own_seal() -> None:
-    """Ranges that lie near each other are skipped one by one, whichever seal comes first, or begins and is torn."""
+    """Neighbouring ranges are skipped one by one, whichever seal comes first, or begins and is torn."""
     first = sealed_log(b'torn\n"kind":"log.recovered" and more')
     torn = b"torn again\n"
     mark = first.batches[-1].position
@@ -186,7 +186,7 @@ def test_every_sealed_range_has_its_own_seal() -> None:
 
 
 def test_a_seal_has_one_chain_section() -> None:
-    """A line whose last chain value proves all before it seals nothing if it has another before that."""
+    """A line whose last chain value fits seals nothing if it has an earlier chain value."""
     torn, mark = b"torn\n", BATCHES[1].position
     body = {"begin": mark.offset, "end": mark.offset + 5, "digest": sha256(torn).hexdigest()[:32]}
     what = f'"kind":"log.recovered","v":1,"body":{json.dumps(body, separators=(",", ":"))}'
@@ -198,8 +198,8 @@ def test_a_seal_has_one_chain_section() -> None:
     assert (BATCHES[:2], []) == (found.batches, found.sealed)
 
 
-def test_what_is_not_to_be_proven_is_read_by_its_form() -> None:
-    """Batches come out as they stand, changed ones too, until a seq or a number of lines is not what is due."""
+def test_an_unverified_read_checks_only_the_form() -> None:
+    """Batches are returned unverified, changed ones too, until a seq or number of lines is unexpected."""
     log = sealed_log(b"torn")
     whole = Scan(file_of(log.data), START, len(log.data), verify=False)
     assert Read(log.batches, None, [log.range]) == Read(list(whole), whole.stop, whole.sealed_ranges)
@@ -213,8 +213,8 @@ def test_what_is_not_to_be_proven_is_read_by_its_form() -> None:
         assert looked.stop is not None
 
 
-def test_a_text_that_is_owed_is_gone_although_nothing_is_proven() -> None:
-    """Whoever does not ask for proofs is not given a text that must go either."""
+def test_a_pending_text_is_hidden_in_an_unverified_read() -> None:
+    """A caller that does not verify does not get a text with a pending redaction either."""
     owed = Scan(file_of(LOG), START, len(LOG), pending={"id-2"}, verify=False)
     assert [
         BATCHES[0],
@@ -224,15 +224,15 @@ def test_a_text_that_is_owed_is_gone_although_nothing_is_proven() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1 << 30])
-def test_a_long_log_is_proven_as_a_short_one_is(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """Whatever computes the digests, they are the same."""
+def test_a_long_log_has_the_same_proofs(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """The digests are the same, whichever module computes them."""
     monkeypatch.setattr("tallybook.ledger.batches._LONG_BYTES", size)
     assert Read(BATCHES, None, []) == read(LOG)
     assert BATCHES[:1] == read(LOG.replace(b"Just", b"JUST")).batches
 
 
-def test_a_text_that_is_owed_is_proven_without_its_value() -> None:
-    """In the middle of its blotting out it reads as gone where it is owed, and is damage where it is not."""
+def test_a_pending_text_verifies_without_its_value() -> None:
+    """A half-erased text reads as erased if its redaction is pending, and is damage otherwise."""
     half = LOG.replace(b'{"salt', b"null  ", 1)
     looked = Scan(file_of(half), START, len(half), pending={"id-2"})
     found = list(looked)
@@ -245,8 +245,8 @@ def test_a_text_that_is_owed_is_proven_without_its_value() -> None:
         assert "its text was changed: it does not fit its digest" == looked.stop.problem.message
 
 
-def test_a_blotted_range_is_nothing_but_blanks() -> None:
-    """A seal whose range was blotted out says so; a byte among the blanks that is none leaves it unsealed."""
+def test_an_erased_range_is_only_blanks() -> None:
+    """A seal reports its erased range; any other byte among the blanks leaves it unsealed."""
     log = sealed_log(b"torn and more")
     begin, end = log.range
     blank = log.data[:begin] + b" " * (end - begin - 1) + log.data[end - 1 :]
@@ -259,7 +259,7 @@ def test_a_blotted_range_is_nothing_but_blanks() -> None:
 
 @pytest.mark.parametrize("changed", [{"begin": 0}, {"end": 0}, {"end": BATCHES[1].end + 6}])
 def test_blanks_are_sealed_by_their_own_seal_only(changed: dict[str, int]) -> None:
-    """A range of blanks is not what a seal of another range was about."""
+    """A range of blanks is not the range of another seal."""
     log = sealed_log(b"torn", **changed)
     begin, end = log.range
     found = read(log.data[:begin] + b" " * (end - begin - 1) + log.data[end - 1 :])
@@ -267,8 +267,8 @@ def test_blanks_are_sealed_by_their_own_seal_only(changed: dict[str, int]) -> No
 
 
 @pytest.mark.parametrize("window", [1, 7, 1 << 20])
-def test_windows_change_no_count(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    """However few bytes are looked at at a time, lines, digests and blanks are those of the whole range."""
+def test_the_window_size_changes_no_count(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    """However small the read window, lines, digests and blanks are those of the whole range."""
     monkeypatch.setattr(damage, "_WINDOW_BYTES", window)
     fd = file_of(LOG)
     places = [*ENDS, 1, 100, len(LOG) - 1, len(LOG) + 9]
@@ -284,8 +284,8 @@ def test_windows_change_no_count(monkeypatch: pytest.MonkeyPatch, window: int) -
     assert blank == [(begin, end) for begin, end in ranges if ByteRange(fd, begin).is_blank(end)]
 
 
-def test_a_mark_fits_where_its_chain_stands() -> None:
-    """The chain value ends at the offset, to the byte; nothing is asked of the beginning."""
+def test_a_position_fits_where_its_chain_is() -> None:
+    """The chain value ends exactly at the offset; the beginning of the log needs none."""
     fd = file_of(LOG)
     marks = [START, *(batch.position for batch in BATCHES)]
     assert [True] * 5 == [has_position(fd, mark) for mark in marks]
@@ -296,8 +296,8 @@ def test_a_mark_fits_where_its_chain_stands() -> None:
     assert has_position(file_of(BATCHES[0].chain.encode() + CHAIN_END), Position(1, BATCHES[0].chain, 35))
 
 
-def test_the_end_is_looked_for_before_the_offset() -> None:
-    """What stands behind the offset at which a log is said to end is not looked at."""
+def test_the_end_is_searched_before_the_offset() -> None:
+    """Bytes after the offset at which a log ends are not read."""
     marks = {batch.end: batch.position for batch in BATCHES}
     sizes = range(len(LOG) + 1)
     assert [marks.get(size) for size in sizes] == [find_last_batch_end(file_of(LOG), size) for size in sizes]
@@ -312,7 +312,7 @@ def test_the_end_of_a_single_line_is_found(size: int) -> None:
 
 
 def test_no_flipped_bit_makes_an_end() -> None:
-    """A last line that was changed anywhere but in its chain value is no end; that value is taken as it stands."""
+    """A last line with a change outside its chain value is no end; the value itself is not checked."""
     begin, chain = len(LOG) - len(LINES[-1]), len(LOG) - len(CHAIN_END) - 32
     found = {offset: end_of(data) for offset, _, data in flips(LOG, begin, len(LOG)) if end_of(data) is not None}
     assert [*range(chain, chain + 32)] == sorted(found)
@@ -333,18 +333,18 @@ def test_no_flipped_bit_makes_an_end() -> None:
     ids=["longer chain", "shorter chain", "other bracket", "two chains", "no chain", "seq 0", "no seq"],
 )
 def test_a_last_line_in_another_form_is_no_end(last: bytes) -> None:
-    """Every part of it is as a writer writes it, or it is torn."""
+    """Every part of it must be as a writer writes it, or it is torn."""
     assert None is end_of(raw(BATCHES[:2]) + last)
 
 
-def test_an_end_behind_many_bytes_is_found() -> None:
-    """A last line that is longer than the first look tells its end behind any number of other lines."""
+def test_an_end_after_many_bytes_is_found() -> None:
+    """A last line that is longer than the first window gives its end after any number of other lines."""
     batches = batches_of(GROUPS[1], *[GROUPS[0]] * 9, [Draft("point.removed", 1, {"name": "n" * 2000})])
     assert batches[-1].position == end_of(raw(batches))
 
 
-def test_batches_come_one_by_one_or_as_they_were_read() -> None:
-    """A run is as many as were read at once."""
+def test_batches_can_be_iterated_one_by_one_or_as_read_in_runs() -> None:
+    """A run has as many batches as were read at once."""
     (run,) = Scan(file_of(LOG), START, len(LOG)).runs()
     assert BATCHES == run.batches
     each = iter(Scan(file_of(LOG), START, len(LOG)))
@@ -352,8 +352,8 @@ def test_batches_come_one_by_one_or_as_they_were_read() -> None:
     assert BATCHES[1:] == list(each)
 
 
-def test_a_run_says_whether_a_text_may_be_gone() -> None:
-    """One that was blotted out, one that is owed, or a sealed range: of all other runs nobody need ask."""
+def test_a_run_reports_whether_a_text_may_be_erased() -> None:
+    """It does for an erased text, a pending one, or a sealed range, and for no other run."""
 
     def may_be(data: bytes, owed: str = "") -> list[bool]:
         return [run.lacks_text for run in Scan(file_of(data), START, len(data), pending={owed} - {""}).runs()]

@@ -103,8 +103,8 @@ def test_mixed_formats() -> None:
     assert ["bare_string", "dict_no_score", "dict_with_score", "canonical"] == [item.origin for item in legacy.items]
 
 
-def test_what_was_migrated() -> None:
-    """OBS-SCORE-001: each migrated entry is listed with what it was and its original score."""
+def test_migrated_entries_are_listed() -> None:
+    """OBS-SCORE-001: each migrated entry is listed with its former format and its original score."""
     legacy = read("a", {"text": "b"}, {"text": "c", "score": -3}, point("kpt_004", "d"), {"text": "e", "score": "7"})
     assert [
         {"name": "kpt_001", "from": "bare_string", "original_score": None},
@@ -119,7 +119,7 @@ def test_what_was_migrated() -> None:
     [("helpful", {}, 0, "dict_no_score"), ("harmful", {"score": -2}, 2, "dict_with_score")],
 )
 def test_one_counter_alone_does_not_count(counter: str, score: dict[str, int], harmful: int, migrated: str) -> None:
-    """REQ-SCORE-005, -006: an entry with one counter takes branch 2 or 3, and what was found is kept and reported."""
+    """REQ-SCORE-005, -006: an entry with one counter takes branch 2 or 3; the counter is kept and reported."""
     item = {"name": "kpt_001", "text": "a", counter: 4, **score}
     legacy = read(item)
     assert [point("kpt_001", "a", 0, harmful)] == entries(legacy)
@@ -130,7 +130,7 @@ def test_one_counter_alone_does_not_count(counter: str, score: dict[str, int], h
 
 @pytest.mark.parametrize(("written", "count"), COUNTERS.items())
 def test_a_counter_of_another_type(written: str, count: int) -> None:
-    """INV-SCORE-001: whatever stands there, the counter is 0 to 2**53; the item is odd, kept as written, reported."""
+    """INV-SCORE-001: for any type the counter is 0 to 2**53; the item is odd, kept as written, and reported."""
     item = f'{{"name":"kpt_001","text":"a","helpful":{written},"harmful":1}}'
     legacy = read_text(f'{{"key_points":[{item}]}}')
     assert [point("kpt_001", "a", count, 1)] == entries(legacy)
@@ -161,7 +161,7 @@ def test_keys_that_entries_do_not_have() -> None:
     "item", ["", " \n", 5, 1.5, None, True, ["a"], {}, {"text": ""}, {"text": None}, {"text": 5}, {"name": "kpt_001"}]
 )
 def test_an_item_without_a_text_is_kept_as_evidence(item: object) -> None:
-    """What holds no text is no entry; it is reported, and kept as it was in its place."""
+    """An item without a text is no entry; it is reported, and kept as written with its place."""
     legacy = read("a", item, "b")
     assert ["a", "b"] == [item.point.text for item in legacy.items]
     (skipped,) = legacy.skipped
@@ -178,7 +178,7 @@ def test_an_item_without_a_text_is_kept_as_evidence(item: object) -> None:
     ],
 )
 def test_json_that_readers_disagree_on(texts: str, text: str, flaw: str) -> None:
-    """Half a surrogate pair is replaced, of a repeated key the last counts; the original stays as written."""
+    """Half a surrogate pair is replaced, and the last of repeated keys counts; the original stays as written."""
     item = f'{{"name":"kpt_001",{texts}}}'
     legacy = read_text(f'{{"key_points":[{item}]}}')
     assert [point("kpt_001", text)] == entries(legacy)
@@ -208,8 +208,8 @@ def test_a_list_of_sections(key: str) -> None:
     assert ["playbook.json: sections[2][0]: holds no text; kept only in the ledger"] == messages(legacy)
 
 
-def test_sections_beside_key_points() -> None:
-    """A list of key_points is the playbook, as the specification has it; sections are then passed on, and reported."""
+def test_sections_next_to_key_points() -> None:
+    """A list of key_points is the playbook, as in the specification; sections are kept as evidence and reported."""
     legacy = read("a", sections={"S": ["b"]})
     assert [point("kpt_001", "a")] == entries(legacy)
     assert {"sections": {"S": ["b"]}} == legacy.top_keys
@@ -219,7 +219,7 @@ def test_sections_beside_key_points() -> None:
 
 
 def test_other_top_level_keys() -> None:
-    """They are kept in order and in canonical form; Tallybook's stamp and a byte order mark are none of them."""
+    """They are kept in order and in canonical form, except Tallybook's stamp and a byte order mark."""
     legacy = read_text(
         '\ufeff{"version": "1.0", "b": 12345678901234567890, "ledger": "7:ab", "key_points": [], "a": "ü"}'
     )
@@ -236,23 +236,23 @@ def test_other_top_level_keys() -> None:
         ('{"a":1,"a":2}', {"a": 2}, "repeats a key, of which the last one counts"),
     ],
 )
-def test_a_top_level_key_that_cannot_be_passed_on(value: str, mended: object, reason: str) -> None:
-    """It is mended so that every reader can take it, reported, and kept as it was written."""
+def test_an_unusable_top_level_key(value: str, mended: object, reason: str) -> None:
+    """It is changed so that every reader can read it, reported, and kept as written."""
     legacy = read_text(f'{{"x":{value},"key_points":["a"]}}')
     assert {"x": mended} == legacy.top_keys
     assert (ItemSkipped(1, reason, f'{{"x":{value}}}'),) == legacy.skipped
     assert [f"playbook.json: 'x': {reason}; kept only in the ledger"] == messages(legacy)
 
 
-def test_a_stamp_that_is_none() -> None:
-    """A ``ledger`` key that Tallybook did not write is kept as evidence, as the next rendering puts its own there."""
+def test_an_invalid_stamp() -> None:
+    """A ``ledger`` key that Tallybook did not write is kept as evidence, because the next rendering replaces it."""
     legacy = read("a", ledger=5)
     assert ({}, None) == (legacy.top_keys, legacy.stamp)
     assert (ItemSkipped(1, "is not what a playbook has there", '{"ledger":5}'),) == legacy.skipped
 
 
-def test_key_points_that_stand_twice() -> None:
-    """The last list counts, as it did for the old programs; the first is kept as evidence."""
+def test_repeated_key_points() -> None:
+    """The last list counts, as in older programs; the first is kept as evidence."""
     legacy = read_text('{"key_points":["a"],"key_points":["b"]}')
     assert [point("kpt_001", "b")] == entries(legacy)
     reason = "is repeated later, and the last one counts"
@@ -274,8 +274,8 @@ def test_key_points_that_stand_twice() -> None:
         (b'["a"]', NO_PLAYBOOK + '; put {"key_points": …} around it'),
     ],
 )
-def test_what_is_no_playbook(data: bytes, message: str) -> None:
-    """It is refused in one line that names the file and the fault."""
+def test_a_file_that_is_no_playbook(data: bytes, message: str) -> None:
+    """It is refused in one line with the file and the fault."""
     with pytest.raises(BadInputError) as caught:
         read_legacy(data, "old.json")
     assert f"old.json: {message}" == str(caught.value)
@@ -299,7 +299,7 @@ def test_seed_events() -> None:
 
 
 def test_a_text_longer_than_a_line() -> None:
-    """A seed of 1 MiB comes back from the ledger whole."""
+    """A seed of 1 MiB is read from the ledger whole."""
     events = seed_events(read({"text": "ü" * 2**19, "score": 1}))
     assert events == through_the_ledger(events)
 
@@ -331,7 +331,7 @@ WELL_FORMED = st.lists(
 
 
 def read_or_refuse(doc: object) -> LegacyFile:
-    """Return what is read from any JSON; an example that is no playbook ends here, with one line that says so."""
+    """Return the entries of any JSON; an example that is no playbook ends here, with a one-line error."""
     try:
         return read_legacy(json.dumps(doc).encode())
     except BadInputError as error:
@@ -354,7 +354,7 @@ def test_a_well_formed_file_is_read_as_the_specification_says(items: list[Any]) 
 
 @given(DOCUMENTS)
 def test_any_json_is_read_or_refused(doc: Any) -> None:
-    """INV-SCORE-001, -002, -004: what is read is canonical, no item is lost, and the events survive the ledger."""
+    """INV-SCORE-001, -002, -004: the result is canonical, no item is lost, and the events survive the ledger."""
     legacy = read_or_refuse(doc)
     names = {item.point.name for item in legacy.items if is_usable_name(item.point.name)}
     assert len(legacy.items) == len(names)
@@ -371,8 +371,8 @@ def test_any_json_is_read_or_refused(doc: Any) -> None:
 
 
 @given(DOCUMENTS)
-def test_what_was_read_reads_the_same_again(doc: Any) -> None:
-    """INV-SCORE-005: written in the canonical form and read again, entries and version are the same, without a word."""
+def test_a_written_file_is_read_again_without_change(doc: Any) -> None:
+    """INV-SCORE-005: written in the canonical form and read again, entries and version are the same, unreported."""
     first = read_or_refuse(doc)
     version = first.top_keys.get("version")
     again = read(*entries(first), version=version, last_updated=None)

@@ -1,4 +1,4 @@
-"""Messages about odd items of legacy files: short and on one line, and what is kept of the items."""
+"""Messages about odd items of legacy files: short, on one line, and with the evidence that is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tallybook.ledger.errors import BadInputError
 
 
 def whole(written: str) -> list[str]:
-    """Return what is told of an entry whose helpful counter is written so."""
+    """Return the message about an entry whose helpful counter is written so."""
     return messages(read_text(f'{{"key_points":[{{"name":"kpt_001","text":"a","helpful":{written},"harmful":0}}]}}'))
 
 
@@ -31,7 +31,7 @@ def whole(written: str) -> list[str]:
     ],
 )
 def test_a_value_is_shown_short_and_as_it_was_written(written: str, shown: str) -> None:
-    """Forty characters are shown whole, a text in quotes; of a longer value the beginning, and that it goes on."""
+    """Up to forty characters are shown whole, a text in quotes; of a longer value the beginning, with an ellipsis."""
     assert [f"playbook.json: key_points[0]: helpful {shown} was read as 0"] == whole(written)
 
 
@@ -41,32 +41,32 @@ def test_a_number_in_capitals_is_a_number() -> None:
 
 
 def test_one_key_too_many_is_named_alone() -> None:
-    """Where an entry has one key that entries do not have, the message names it and no number."""
+    """If an entry has one unknown key, the message names it without a number."""
     legacy = read({**point("kpt_001", "a"), "tags": 1})
     assert ["playbook.json: key_points[0]: 'tags' is not part of an entry; kept in the ledger only"] == messages(legacy)
 
 
-def test_numbers_at_the_top_are_passed_on_as_they_are() -> None:
+def test_numbers_at_the_top_are_unchanged() -> None:
     """A whole number stays one, whatever its sign; a fraction stays a fraction."""
     assert '{"a":-5,"b":2.5,"c":-0.25,"d":7}' == read_text('{"a":-5,"b":2.5,"c":-0.25,"d":7,"key_points":[]}').top
 
 
-def test_a_top_level_key_with_two_flaws_is_told_both() -> None:
-    """What readers disagree on is listed, whatever it has of it."""
+def test_a_top_level_key_with_two_flaws_is_reported_with_both() -> None:
+    """Every flaw that JSON readers interpret differently is listed."""
     (skipped,) = read_text('{"x":{"a":1,"a":NaN},"key_points":[]}').skipped
     both = "repeats a key, of which the last one counts; holds a number that many cannot read"
     assert both == skipped.reason
 
 
-def test_a_hundred_levels_are_read_and_no_more() -> None:
-    """The file's own object and list are two of them."""
+def test_a_hundred_levels_are_read() -> None:
+    """The file's own object and list are two of them; one level more is refused."""
     assert 1 == len(read_text(f'{{"key_points":[{"[" * 98}{"]" * 98}]}}').skipped)
     with pytest.raises(BadInputError, match=r"^playbook.json: is nested more than 100 levels deep$"):
         read_text(f'{{"key_points":[{"[" * 99}{"]" * 99}]}}')
 
 
 def sections(text: str) -> LegacyFile:
-    """Return what is read from a playbook with these sections."""
+    """Return the entries of a playbook with these sections."""
     return read_text(f'{{"sections":{text}}}')
 
 
@@ -85,8 +85,8 @@ def test_an_item_with_a_text_is_an_entry_whatever_lists_it_has() -> None:
     assert {HEADING} == {skipped.reason for skipped in legacy.skipped}
 
 
-def test_key_points_that_are_no_list_beside_sections_are_kept_as_evidence() -> None:
-    """The sections are read; what stands in the place of the entries is neither read nor passed on."""
+def test_invalid_key_points_next_to_sections_are_kept_as_evidence() -> None:
+    """The sections are read; the value in place of the entries is not."""
     legacy = read_text('{"key_points":{"a":1},"sections":{"S":["b"]}}')
     assert ([point("kpt_001", "b")], {"section_names": {"S": ["kpt_001"]}}) == (entries(legacy), legacy.top_keys)
     assert (2, "is not what a playbook has there", '{"key_points":{"a":1}}') == (
@@ -96,13 +96,13 @@ def test_key_points_that_are_no_list_beside_sections_are_kept_as_evidence() -> N
     )
 
 
-def test_a_list_is_kept_as_it_was_written() -> None:
-    """What is no entry is kept in JSON without white space, its parts in order."""
+def test_a_list_is_kept_as_written() -> None:
+    """A list that is no entry is kept as compact JSON, its parts in order."""
     (skipped,) = read(["a", [1, 2.5, None], {"b": "c", "d": "ü"}]).skipped
     assert '["a",[1,2.5,null],{"b":"c","d":"ü"}]' == skipped.original
 
 
-def test_problems_are_told_of_the_file_that_was_named() -> None:
-    """Whatever file was read, its own name stands before every problem."""
+def test_problems_have_the_name_of_the_file() -> None:
+    """Every problem begins with the name of the file that was read."""
     legacy = read_legacy(b'{"key_points":["a",5]}', "old.json")
     assert ["old.json: key_points[1]: holds no text; kept only in the ledger"] == messages(legacy)

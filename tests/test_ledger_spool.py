@@ -1,4 +1,4 @@
-"""What waits in the spool: written whole or not at all, read in order, and never in anybody's way."""
+"""Payloads in the spool: written whole or not at all, read in order, and never an obstacle."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ AT = "2026-11-21T20:17:03.123456Z"
 LATER = "2026-11-21T20:17:04.000000Z"
 
 
-def test_what_was_put_waits(tmp_path: Path) -> None:
-    """It reads as it was sent, with its time and id."""
+def test_a_spooled_payload_is_read(tmp_path: Path) -> None:
+    """It has its content, time and id."""
     path = spool.put(tmp_path, AT, "id-1", REQUESTS)
     assert ([spool.SpoolFile(str(path), "id-1", AT, REQUESTS)], []) == spool.read_files(tmp_path)
 
 
-def test_nothing_waits_where_there_is_no_spool(tmp_path: Path) -> None:
-    """Looking creates no folder."""
+def test_without_a_spool_nothing_is_pending(tmp_path: Path) -> None:
+    """Reading creates no folder."""
     assert ([], []) == spool.read_files(tmp_path)
     assert [] == list(tmp_path.iterdir())
 
 
-def test_requests_wait_by_time_and_then_by_id(tmp_path: Path) -> None:
-    """Whatever the order in which they were written."""
+def test_payloads_are_in_order_of_time_and_id(tmp_path: Path) -> None:
+    """The order in which they were written does not matter."""
     for at, id_ in [(LATER, "a"), (AT, "c"), (AT, "b"), (LATER, "d")]:
         spool.put(tmp_path, at, id_, REQUESTS)
     assert [(AT, "b"), (AT, "c"), (LATER, "a"), (LATER, "d")] == [
@@ -36,8 +36,8 @@ def test_requests_wait_by_time_and_then_by_id(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_done_waits_no_more(tmp_path: Path) -> None:
-    """The others stay, and to be done twice does no harm."""
+def test_a_removed_payload_is_not_read_again(tmp_path: Path) -> None:
+    """The others stay, and a second removal is no error."""
     for id_ in "ab":
         spool.put(tmp_path, AT, id_, REQUESTS)
     first, second = spool.read_files(tmp_path)[0]
@@ -51,8 +51,8 @@ def test_what_is_done_waits_no_more(tmp_path: Path) -> None:
     [b"", b"{", b"[]", b"null", b"7", b"{}", b"\xff", b'{"id":"x","at":"y"}', b"[" * 200_000, b'{"id":"x"}'],
     ids=["empty", "half", "list", "null", "number", "object", "bytes", "no-requests", "deep", "id-only"],
 )
-def test_what_cannot_be_read_is_named_and_stays(tmp_path: Path, data: bytes) -> None:
-    """A file of nonsense is a problem beside what can be read, and is not removed."""
+def test_an_unreadable_payload_is_named_and_stays(tmp_path: Path, data: bytes) -> None:
+    """An invalid file is reported next to the valid payloads, and is not removed."""
     good = spool.put(tmp_path, AT, "good", REQUESTS)
     bad = tmp_path / "spool" / "bad.json"
     bad.write_bytes(data)
@@ -68,8 +68,8 @@ def test_a_folder_in_the_spool_is_a_problem(tmp_path: Path) -> None:
     assert ([], ["spool/x.json"]) == (waiting, [problem.source for problem in problems])
 
 
-def test_a_problem_says_what_is_wrong(tmp_path: Path) -> None:
-    """It names the file and what kind of wrong it is, and says that nothing was done to it."""
+def test_a_problem_names_file_and_reason(tmp_path: Path) -> None:
+    """It has the file and the kind of fault, and reports that the file was left alone."""
     (tmp_path / "spool").mkdir()
     (tmp_path / "spool" / "bad.json").write_bytes(b"{")
     assert [Problem("spool/bad.json", "cannot be read: JSONDecodeError; it stays there")] == spool.read_files(tmp_path)[
@@ -77,16 +77,16 @@ def test_a_problem_says_what_is_wrong(tmp_path: Path) -> None:
     ]
 
 
-def test_only_the_spools_own_files_wait(tmp_path: Path) -> None:
-    """A hidden file and one of another kind are nobody's request, and no problem either."""
+def test_only_the_spools_own_files_are_payloads(tmp_path: Path) -> None:
+    """A hidden file and one of another kind are neither payloads nor problems."""
     path = Path(spool.put(tmp_path, AT, "id-1", REQUESTS))
     for name in (".hidden.json", "notes.txt"):
         (tmp_path / "spool" / name).write_bytes(path.read_bytes())
     assert ([spool.SpoolFile(str(path), "id-1", AT, REQUESTS)], []) == spool.read_files(tmp_path)
 
 
-def test_what_another_process_took_in_meanwhile_waits_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that goes between the look at the folder and the look at itself is no problem, and hides no other."""
+def test_a_payload_removed_by_another_process_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that disappears between listing and reading is no problem, and hides no other."""
     paths = [Path(spool.put(tmp_path, AT, id_, REQUESTS)) for id_ in "ab"]
     listed = [path.name for path in paths]
     paths[0].unlink()
@@ -100,8 +100,8 @@ def test_a_file_in_the_spool_has_a_name_for_every_system(tmp_path: Path) -> None
     assert str(tmp_path / "spool" / "2026-11-21T201703.123456Z-id-1.json") == path
 
 
-def test_an_unfinished_file_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ends before the rename leaves nothing that anybody takes for a request."""
+def test_an_unfinished_file_is_no_payload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends before the rename leaves no payload."""
 
     def end(*_: object) -> None:
         raise KeyboardInterrupt
@@ -113,16 +113,16 @@ def test_an_unfinished_file_does_not_wait(tmp_path: Path, monkeypatch: pytest.Mo
     assert ([], []) == spool.read_files(tmp_path)
 
 
-def test_a_spool_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    """A file in place of the folder: one of our errors, and nothing else is touched."""
+def test_a_spool_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
+    """A file in place of the folder raises an error of Tallybook, and nothing else changes."""
     (tmp_path / "spool").write_text("in the way")
     with pytest.raises(CannotWriteError):
         spool.put(tmp_path, AT, "id-1", REQUESTS)
     assert "in the way" == (tmp_path / "spool").read_text()
 
 
-def test_a_spool_that_is_a_link_is_neither_filled_nor_read(tmp_path: Path) -> None:
-    """What waits behind it is another ledger's; it is a problem, and nothing is put there."""
+def test_a_linked_spool_is_neither_filled_nor_read(tmp_path: Path) -> None:
+    """Payloads at its target are another ledger's; the link is a problem, and nothing is written there."""
     spool.put(tmp_path / "other", AT, "id-1", REQUESTS)
     (tmp_path / "spool").symlink_to(tmp_path / "other" / "spool")
     waiting, problems = spool.read_files(tmp_path)
@@ -134,7 +134,7 @@ def test_a_spool_that_is_a_link_is_neither_filled_nor_read(tmp_path: Path) -> No
 
 
 def test_a_link_in_the_spool_is_not_read(tmp_path: Path) -> None:
-    """A file of another ledger's spool is not taken in through it."""
+    """A file of another ledger's spool is not read through it."""
     path = spool.put(tmp_path / "other", AT, "id-1", REQUESTS)
     (tmp_path / "spool").mkdir()
     (tmp_path / "spool" / "x.json").symlink_to(path)
@@ -143,7 +143,7 @@ def test_a_link_in_the_spool_is_not_read(tmp_path: Path) -> None:
 
 
 def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
-    """What is no Unicode text could never be recorded, so it does not wait either."""
+    """Invalid Unicode could never be recorded, so it is not spooled either."""
     with pytest.raises(CannotWriteError) as told:
         spool.put(tmp_path, AT, "id-1", [{"payload": "\ud800"}])
     where, what, hint = str(told.value).rpartition(": surrogates not allowed; ")
@@ -152,8 +152,8 @@ def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
     assert ([], []) == spool.read_files(tmp_path)
 
 
-def test_what_waits_is_private_and_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else reads it, and both its bytes and its name are durable before anybody is told."""
+def test_a_spooled_payload_is_private_and_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other user can read it, and its bytes and its name are durable before the call returns."""
     (tmp_path / "spool").mkdir()
     flushed: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.fstat(fd).st_ino))

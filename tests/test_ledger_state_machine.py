@@ -1,4 +1,4 @@
-"""A state machine in which the back ends must agree, while the file's end is torn and its process comes and goes."""
+"""A state machine in which the back ends must agree, while the file's end is torn and its process restarts."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ MAYBE_KEYS = st.one_of(st.none(), st.sampled_from(["k1", "k2", "k3", "ключ",
 BATCHES = st.lists(st.tuples(DRAFTS, MAYBE_KEYS), max_size=3)
 
 
-def said(log: Log) -> list[tuple[Any, ...]]:
-    """Return what two back ends must agree on, for every line but seals and the ledger's own id."""
+def comparable(log: Log) -> list[tuple[Any, ...]]:
+    """Return what two back ends must agree on, for every event but seals and the ledger's own id."""
     told = []
     for line in lines(log):
         if line["kind"] == "log.recovered":
@@ -69,7 +69,7 @@ class BackEnds(RuleBasedStateMachine):
 
     @rule(batches=BATCHES)
     def append(self, batches: list[tuple[list[Draft], str | None]]) -> None:
-        """Append some batches, or none, in one transaction: both turn away the same."""
+        """Append some batches, or none, in one transaction: both refuse the same."""
         taken: list[list[bool]] = []
         for log in (self.memory, self.jsonl):
             with log.transaction() as tx:
@@ -78,25 +78,25 @@ class BackEnds(RuleBasedStateMachine):
 
     @rule()
     def break_off(self) -> None:
-        """End a transaction by an exception: nothing of it counts."""
+        """End a transaction by an exception: nothing of it is recorded."""
         for log in (self.memory, self.jsonl):
             with pytest.raises(BadInputError):
                 break_off(log)
 
     @rule()
     def reopen(self) -> None:
-        """Go on with the file as a new process does."""
+        """Reopen the file like a new process."""
         self.jsonl.close()
         self.jsonl = JsonlLog(self.folder, self.clock)
 
     @rule(seconds=st.integers(-7200, 7200))
     def move_the_clock(self, seconds: int) -> None:
-        """Let time go on, or run back."""
+        """Move the clock on, or back."""
         self.clock.move(seconds)
 
     @rule()
     def forget_the_keys(self) -> None:
-        """Delete what may be deleted at any time."""
+        """Delete the files that may be deleted at any time."""
         folder = caches.find_folder(self.folder)
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -104,13 +104,13 @@ class BackEnds(RuleBasedStateMachine):
     @precondition(lambda self: self.jsonl.head().seq > 0)
     @rule(tail=st.one_of(st.binary(min_size=1, max_size=200), st.integers(1, 9000).map(bytes)))
     def tear_with_any_bytes(self, tail: bytes) -> None:
-        """Leave bytes behind the end that make no batch: junk, or a hole of NULs."""
+        """Write bytes after the end that make no batch: junk, or a hole of NULs."""
         self._leave(tail)
 
     @precondition(lambda self: self.jsonl.head().seq > 0)
     @rule(data=st.data(), drafts=DRAFTS)
     def tear_within_a_batch(self, data: st.DataObject, drafts: list[Draft]) -> None:
-        """Leave a batch that would have fitted, but for its last bytes."""
+        """Write a batch that would have been valid, but for its last bytes."""
         end = list(self.jsonl.read())[-1].position
         stamp = Stamp(end, self.clock().at, BY, lambda: "0" * 36, lambda: "0" * 16, "k1")
         whole = frame(drafts, stamp).raw
@@ -123,13 +123,13 @@ class BackEnds(RuleBasedStateMachine):
             file.write(tail)
 
     @invariant()
-    def they_say_the_same(self) -> None:
+    def they_agree(self) -> None:
         """Kinds, bodies, texts, keys, places in the batch and their order are the same in both."""
-        assert said(self.memory) == said(self.jsonl)
+        assert comparable(self.memory) == comparable(self.jsonl)
 
     @invariant()
     def seqs_have_no_gap(self) -> None:
-        """In each, lines are numbered from 1, seals included, and ids are unique."""
+        """In each, events are numbered from 1, seals included, and ids are unique."""
         for log in (self.memory, self.jsonl):
             read = lines(log)
             assert list(range(1, len(read) + 1)) == [line["seq"] for line in read]

@@ -1,4 +1,4 @@
-"""JSON at the door: what is one thing to every reader comes in, everything else is refused in one line."""
+"""Strict JSON: input with one meaning to every reader is accepted, everything else is refused in one line."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.booleans())
-def test_json_that_all_readers_agree_on_comes_in_unchanged(value: Any, ascii_only: bool) -> None:
+def test_unambiguous_json_is_accepted_unchanged(value: Any, ascii_only: bool) -> None:
     """Every value is read as the standard library reads it, escaped or not."""
     assert value == strict_json.loads(json.dumps(value, ensure_ascii=ascii_only).encode(), "payload")
 
 
 @pytest.mark.parametrize("number", [2**53, -(2**53), 0])
-def test_whole_numbers_up_to_2_to_the_53_come_in(number: int) -> None:
+def test_whole_numbers_up_to_2_to_the_53_are_accepted(number: int) -> None:
     """The bound itself is exact in every reader."""
     assert [number] == strict_json.loads(b"[%d]" % number, "payload")
 
@@ -62,8 +62,8 @@ def test_whole_numbers_up_to_2_to_the_53_come_in(number: int) -> None:
     ],
     ids=lambda value: value[:20] if isinstance(value, bytes) else "",
 )
-def test_what_readers_disagree_about_is_refused(data: bytes, what: str) -> None:
-    """The error is one line that names the source, what is wrong, and that nothing was recorded."""
+def test_ambiguous_json_is_refused(data: bytes, what: str) -> None:
+    """The error is one line with the source, the fault, and that nothing was recorded."""
     with pytest.raises(BadInputError) as caught:
         strict_json.loads(data, "payload")
     message = str(caught.value)
@@ -76,8 +76,8 @@ NESTED = [("[", "]"), ('{"a":', "}")]
 
 
 @pytest.mark.parametrize(("opened", "closed"), NESTED, ids=["lists", "objects"])
-def test_a_hundred_levels_come_in_and_no_more(opened: str, closed: str) -> None:
-    """What is nested a hundred times is read, one level more is refused, however little else there is."""
+def test_a_hundred_levels_are_accepted(opened: str, closed: str) -> None:
+    """A value nested a hundred times is read, one level more is refused, however short it is."""
     value = 1
     for _ in range(100):
         value = json.loads(f"{opened}{json.dumps(value)}{closed}")
@@ -89,7 +89,7 @@ def test_a_hundred_levels_come_in_and_no_more(opened: str, closed: str) -> None:
             strict_json.loads(data.encode(), "payload")
 
 
-def test_many_brackets_beside_one_another_are_no_depth() -> None:
+def test_many_brackets_side_by_side_are_no_depth() -> None:
     """A long list of small ones is as deep as one of them."""
     value: list[Any] = [[{"a": []}] for _ in range(200)]
     assert value == strict_json.loads(json.dumps(value).encode(), "payload")
@@ -110,12 +110,12 @@ def test_many_brackets_beside_one_another_are_no_depth() -> None:
     ],
 )
 def test_canonical_is_what_the_ledger_writes(data: bytes, canonical: bool) -> None:
-    """No white space, no needless escape, nothing that readers of JSON disagree about."""
+    """Canonical JSON has no white space, no needless escape, and nothing that readers interpret differently."""
     assert canonical == strict_json.is_canonical(data)
 
 
-def test_a_payload_has_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A payload of the greatest size comes in, one byte more does not, and is not even parsed."""
+def test_a_payload_has_a_greatest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload of that size is accepted, one byte more is not, and is not even parsed."""
     monkeypatch.setattr(strict_json, "MAX_PAYLOAD_BYTES", 4)
     assert [10] == strict_json.loads(b"[10]", "payload")
     with pytest.raises(BadInputError, match=r"^payload: has more than 4 bytes; nothing was recorded$"):

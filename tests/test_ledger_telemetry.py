@@ -1,4 +1,4 @@
-"""The table of telemetry: every row with what it is to say, written out by hand."""
+"""The table of telemetry: every row with the events that it must give, written out by hand."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def pair(measure: str, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def read(type_: str, component: str = "", *areas: dict[str, Any]) -> str:
-    """Return what an event says, as JSON: 1, 1.0 and true differ."""
+    """Return the fields of an event as JSON: 1, 1.0 and true differ."""
     row = find_row(type_, component)
     assert row is not None, type_
     return json.dumps(read_metrics(row, areas or ({},)), sort_keys=True)
 
 
-def told(metrics: Mapping[str, float]) -> str:
+def metrics_as_json(metrics: Mapping[str, float]) -> str:
     """Return metrics in the same form."""
     return json.dumps(metrics, sort_keys=True)
 
@@ -180,19 +180,19 @@ CARRIED: list[tuple[str, str, Mapping[str, Any], Mapping[str, float]]] = [
 
 
 @pytest.mark.parametrize(("types", "expected"), ALWAYS, ids=[types.split()[0] for types, _ in ALWAYS])
-def test_an_event_says_what_its_row_says(types: str, expected: dict[str, float]) -> None:
-    """Under every name of its type, whatever it says of how it went."""
+def test_an_event_follows_its_row(types: str, expected: dict[str, float]) -> None:
+    """This holds under every name of its type, whatever its outcome."""
     for type_ in types.split():
         for data in ({}, {"success": True}, {"success": False}):
-            assert told(expected) == read(type_, "", data), (type_, data)
+            assert metrics_as_json(expected) == read(type_, "", data), (type_, data)
 
 
 @pytest.mark.parametrize(("types", "well", "wrong"), OUTCOMES, ids=[row[0].split()[0] for row in OUTCOMES])
-def test_an_event_says_how_it_went(types: str, well: dict[str, float], wrong: dict[str, float]) -> None:
-    """It went well unless it says otherwise."""
+def test_an_event_has_its_outcome(types: str, well: dict[str, float], wrong: dict[str, float]) -> None:
+    """An event is a success unless it reports another outcome."""
     for type_ in types.split():
         said = [read(type_, "", data) for data in ({}, {"success": True}, {"success": False})]
-        assert [told(well), told(well), told(wrong)] == said, type_
+        assert [metrics_as_json(well), metrics_as_json(well), metrics_as_json(wrong)] == said, type_
 
 
 @pytest.mark.parametrize(
@@ -200,24 +200,22 @@ def test_an_event_says_how_it_went(types: str, well: dict[str, float], wrong: di
     [({}, {}), ({"success": True}, {"successful": 1}), ({"result": "failed"}, {"successful": 0})],
 )
 @pytest.mark.parametrize("type_", ["evolution_implement", "evolution_implemented", "evolution_applied"])
-def test_an_evolution_succeeded_where_that_is_said(
-    type_: str, data: dict[str, Any], successful: dict[str, float]
-) -> None:
-    """To implement is to take up and to process as well; nothing was rolled back so far."""
+def test_an_evolution_may_have_succeeded(type_: str, data: dict[str, Any], successful: dict[str, float]) -> None:
+    """An implemented evolution was also accepted and processed; none is rolled back by default."""
     always = {"implemented": 1, "total": 1, "processed": 1, "rollbacks": 0}
-    assert told(always | successful) == read(type_, "AC-06", data)
+    assert metrics_as_json(always | successful) == read(type_, "AC-06", data)
 
 
 @pytest.mark.parametrize(("type_", "component", "data", "expected"), CARRIED)
 def test_an_event_carries_measures(
     type_: str, component: str, data: dict[str, Any], expected: dict[str, float]
 ) -> None:
-    """Under their own names anywhere, and under the row's further keys; what it counts itself is not taken from it."""
-    assert told(expected) == read(type_, component, data)
+    """They are under their own names anywhere, and under the row's further keys; the row's own counts stay."""
+    assert metrics_as_json(expected) == read(type_, component, data)
 
 
 def test_every_row_and_every_type_is_tested() -> None:
-    """The tests of this file know each type of the table, and no type stands in it twice for one component."""
+    """The tests of this file cover each type of the table, and no type occurs twice for one component."""
     types = [(type_, row.component) for row in TABLE for type_ in row.types]
     tested = {type_ for types in (*dict(ALWAYS), *(row[0] for row in OUTCOMES)) for type_ in types.split()}
     tested |= {"evolution_implement", "evolution_implemented", "evolution_applied", *NAMED, *WHOLE}
@@ -247,9 +245,9 @@ WHOLE = ("metrics", "component_metrics", "session_metrics", "metrics_report", "m
         ({"name": "a", "metric": "b", "value": 1, "increment": 2}, {"a": 1}),
     ],
 )
-def test_a_metric_comes_by_name_and_value(type_: str, data: dict[str, Any], expected: dict[str, float]) -> None:
-    """One with a name of any kind; without a number it says nothing, but for a counter, which counts one."""
-    assert told(expected) == read(type_, "", data)
+def test_a_metric_has_a_name_and_a_value(type_: str, data: dict[str, Any], expected: dict[str, float]) -> None:
+    """One without a number is ignored, except for a counter, which counts one."""
+    assert metrics_as_json(expected) == read(type_, "", data)
 
 
 @pytest.mark.parametrize("type_", WHOLE)
@@ -264,11 +262,11 @@ def test_a_metric_comes_by_name_and_value(type_: str, data: dict[str, Any], expe
         (({},), {}),
     ],
 )
-def test_a_report_brings_all_its_numbers(
+def test_a_report_has_all_its_numbers(
     type_: str, areas: tuple[dict[str, Any], ...], expected: dict[str, float]
 ) -> None:
-    """Those of the object that is called so, wherever it stands, or else of its data."""
-    assert told(expected) == read(type_, "", *areas)
+    """They are those of the object with the report's name, wherever it is, or else of its data."""
+    assert metrics_as_json(expected) == read(type_, "", *areas)
 
 
 @pytest.mark.parametrize(
@@ -279,8 +277,8 @@ def test_a_report_brings_all_its_numbers(
     ],
 )
 def test_a_type_has_many_spellings(type_: str) -> None:
-    """Whatever program wrote it."""
-    assert told({"completed": 1}) == read(type_)
+    """Each spelling that programs use gives the same row."""
+    assert metrics_as_json({"completed": 1}) == read(type_)
 
 
 @pytest.mark.parametrize(
@@ -291,8 +289,8 @@ def test_a_type_has_many_spellings(type_: str) -> None:
         *(("completed", "completed"), ("", ""), ("a_b_c_done", "a_b_c_end"), ("done_task", "done_task")),
     ],
 )
-def test_a_type_is_known_by_its_last_word(type_: str, stem_: str) -> None:
-    """A word that stands alone is no ending."""
+def test_a_type_is_recognised_by_its_last_word(type_: str, stem_: str) -> None:
+    """A single word is not a suffix."""
     assert stem_ == normalize_type(type_)
 
 
@@ -313,41 +311,41 @@ def test_an_unknown_type_has_no_row(type_: str) -> None:
         *(({"nested": {"success": False}}, 0), ({"success": {"success": False}}, 0)),
     ],
 )
-def test_how_it_went_is_read_from_flags_and_words(data: dict[str, Any], completed: int) -> None:
-    """The first that says so is believed; what is no known word says nothing."""
-    assert told({"completed": completed}) == read("task_end", "", data)
+def test_the_outcome_is_read_from_flags_and_words(data: dict[str, Any], completed: int) -> None:
+    """The first known flag or word counts; an unknown word is ignored."""
+    assert metrics_as_json({"completed": completed}) == read("task_end", "", data)
 
 
-def test_the_outer_and_the_earlier_come_first() -> None:
-    """Of a measure that stands several times the one in the event's own data counts, and there the outermost."""
+def test_the_outer_and_the_earlier_measure_has_priority() -> None:
+    """Of a repeated measure the one in the event's own data counts, and there the outermost."""
     data = {"deep": {"review_score": 1}, "review_score": 2, "coverage": "much"}
-    assert told({"reviews": 1, "review_score": 2}) == read("review_end", "", data, {"review_score": 3})
-    assert told({"reviews": 1, "review_score": 3}) == read("review_end", "", {}, {"review_score": 3})
+    assert metrics_as_json({"reviews": 1, "review_score": 2}) == read("review_end", "", data, {"review_score": 3})
+    assert metrics_as_json({"reviews": 1, "review_score": 3}) == read("review_end", "", {}, {"review_score": 3})
 
 
-def test_what_lies_too_deep_is_not_looked_for() -> None:
-    """Six objects within each other are looked through, the seventh is not."""
+def test_a_measure_that_is_too_deep_is_ignored() -> None:
+    """Six nested objects are searched, the seventh is not."""
     data: dict[str, Any] = {"coverage": 5}
     for _ in range(5):
         data = {"in": data}
-    assert told({"ends": 1, "coverage": 5}) == read("reflection_end", "", data)
-    assert told({"ends": 1}) == read("reflection_end", "", {"in": data})
+    assert metrics_as_json({"ends": 1, "coverage": 5}) == read("reflection_end", "", data)
+    assert metrics_as_json({"ends": 1}) == read("reflection_end", "", {"in": data})
 
 
 def test_a_share_is_two_counters() -> None:
-    """Each event counts once, for the measure where it went well, or never."""
+    """Each event counts once, as a success of the measure or as a failure."""
     well, never = mapping._ratio_row("accuracy", "a", "b"), mapping._failure_row("accuracy", "c")
     assert Row(("a", "b"), {"accuracy_count": SUCCESS, "accuracy_total": 1}) == well
     assert Row(("c",), {"accuracy_count": 0, "accuracy_total": 1}) == never
 
 
-def test_the_measures_are_the_documents() -> None:
-    """Of the six components without a formula: 18 measures, each alone or as a pair."""
+def test_the_measures_are_those_of_the_document() -> None:
+    """The six components without a formula have 18 measures, each a number or a pair."""
     assert 7 + 3 * 18 == len(GAUGES)
 
 
 @given(st.sampled_from([row.types[0] for row in TABLE]), st.text(), st.dictionaries(st.text(), JSON, max_size=5))
-def test_whatever_an_event_carries_numbers_come_of_it(type_: str, component: str, data: dict[str, Any]) -> None:
+def test_any_event_gives_valid_numbers(type_: str, component: str, data: dict[str, Any]) -> None:
     """Nothing raises, and every value is one that the ledger can hold."""
     row = find_row(type_, component)
     assert row is not None

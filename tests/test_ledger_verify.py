@@ -1,4 +1,4 @@
-"""The verdict on a whole ledger: what is damage, what is only worth a note, and where it stands."""
+"""The verdict on a whole ledger: damage, notes, and the position of the end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SHORT = BATCHES[1].position
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
-    """Return what writes a ledger's bytes, and a head that acknowledges up to a mark, and opens it."""
+    """Return a function that writes a ledger's bytes and a head that acknowledges up to a position, and opens it."""
 
     def write(data: bytes | None, head: Position | bytes | None = LAST) -> JsonlLog:
         if data is not None:
@@ -63,18 +63,18 @@ def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
     return write
 
 
-def behind(*batches: RawBatch) -> bytes:
+def followed_by(*batches: RawBatch) -> bytes:
     """Return the log with further batches at its end."""
     return LOG + raw(batches)
 
 
 def forged(what: str, free: str | None = None, **head: str) -> bytes:
-    """Return the log with a further line of which every proof fits, whatever it says."""
-    return behind(forge((what, free), mark=LAST, head=head))
+    """Return the log with a further line of any content with valid proofs."""
+    return followed_by(forge((what, free), mark=LAST, head=head))
 
 
-def test_a_whole_ledger_is_whole(ledger: Callable[..., JsonlLog]) -> None:
-    """Nothing to say: as many events as lines, and the place behind the last."""
+def test_a_whole_ledger_has_no_problems(ledger: Callable[..., JsonlLog]) -> None:
+    """The verdict has as many events as lines, and the position after the last."""
     verdict = verify(ledger(LOG))
     assert (True, 4, (), (), {}) == (
         verdict.ok,
@@ -87,8 +87,10 @@ def test_a_whole_ledger_is_whole(ledger: Callable[..., JsonlLog]) -> None:
 
 
 @pytest.mark.parametrize("head", [None, START], ids=["without a head", "with a fresh head"])
-def test_no_ledger_is_whole(ledger: Callable[..., JsonlLog], head: Position | None) -> None:
-    """Where nothing was ever acknowledged nothing is missing."""
+def test_a_missing_ledger_without_acknowledged_events_is_whole(
+    ledger: Callable[..., JsonlLog], head: Position | None
+) -> None:
+    """If nothing was ever acknowledged, nothing is missing."""
     verdict = verify(ledger(None, head))
     assert (True, 0, START, ()) == (verdict.ok, verdict.events, verdict.head, verdict.notes)
 
@@ -100,14 +102,14 @@ def test_an_empty_file_is_whole(ledger: Callable[..., JsonlLog]) -> None:
 
 
 def test_a_missing_ledger_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """Where a head acknowledged events, a file that is not there is named."""
+    """If a head acknowledged events, the error names the missing file."""
     verdict = verify(ledger(None))
     assert (Problem("events.jsonl", "is missing, and held 4 events", 4),) == verdict.problems
     assert 0 == verdict.events
 
 
 def test_an_end_before_the_head_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """A log cut between two batches verifies by itself; only the head knows what is gone."""
+    """A log cut between two batches verifies by itself; only the head knows the missing events."""
     verdict = verify(ledger(LOG[: SHORT.offset]))
     (problem,) = verdict.problems
     lost = len(LOG) - SHORT.offset
@@ -117,21 +119,21 @@ def test_an_end_before_the_head_is_damage(ledger: Callable[..., JsonlLog]) -> No
 
 @pytest.mark.parametrize("size", range(SHORT.offset + 1, len(LOG), 20))
 def test_an_end_within_the_last_batch_is_damage_too(ledger: Callable[..., JsonlLog], size: int) -> None:
-    """Cut anywhere before the head, the log is damaged and says so."""
+    """After a cut anywhere before the head the log is damaged."""
     verdict = verify(ledger(LOG[:size]))
     assert (False, 3) == (verdict.ok, verdict.events)
     assert any("before its acknowledged end at seq 4" in problem.message for problem in verdict.problems)
 
 
 def test_a_changed_line_is_damage_and_named(ledger: Callable[..., JsonlLog]) -> None:
-    """A line before the head that was changed is named with line and seq; what stands before it verifies."""
+    """A changed line before the head is named with line and seq; the batches before it verify."""
     verdict = verify(ledger(LOG.replace(b'"added":1', b'"added":2')))
     problem = Problem("events.jsonl:3", "was changed: its bytes do not fit its checksum", 3, 3)
     assert ((problem,), 1, BATCHES[0].position) == (verdict.problems, verdict.events, verdict.head)
 
 
 def test_a_changed_text_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """Free text is not under the chain, and cannot be changed all the same."""
+    """The chain does not cover free text, and a change of it is still found."""
     verdict = verify(ledger(LOG.replace(b"Use type", b"Use tape")))
     assert [(2, 2)] == [(problem.seq, problem.line) for problem in verdict.problems]
 
@@ -145,22 +147,20 @@ def test_a_changed_text_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     ],
     ids=["half a line", "a hole", "a line in the wrong place"],
 )
-def test_an_end_behind_the_head_is_unclean_and_no_damage(
-    ledger: Callable[..., JsonlLog], data: bytes, message: str
-) -> None:
-    """What a crash left behind the head is noted, and everything before it stands."""
+def test_a_torn_end_after_the_head_is_no_damage(ledger: Callable[..., JsonlLog], data: bytes, message: str) -> None:
+    """Torn bytes after the head are noted, and all events before them verify."""
     verdict = verify(ledger(data, SHORT))
     assert ((message,), ()) == (verdict.notes, verdict.problems)
 
 
-def test_a_whole_batch_behind_the_head_counts(ledger: Callable[..., JsonlLog]) -> None:
-    """Written and not yet acknowledged is no damage, and is there."""
+def test_a_whole_batch_after_the_head_counts(ledger: Callable[..., JsonlLog]) -> None:
+    """A batch that is written and not yet acknowledged is no damage, and is counted."""
     verdict = verify(ledger(LOG, SHORT))
     assert (True, 4, ()) == (verdict.ok, verdict.events, verdict.notes)
 
 
 def test_a_sealed_range_is_noted(ledger: Callable[..., JsonlLog]) -> None:
-    """What was torn and sealed is worth a note and no problem."""
+    """A torn and sealed range gets a note and is no problem."""
     torn, begin = b"torn\n", len(LOG)
     body = {"begin": begin, "end": begin + 5, "digest": sha256(torn).hexdigest()[:32]}
     seal = frame([Draft("log.recovered", 1, body)], stamp(LAST._replace(offset=begin + 5)))
@@ -170,8 +170,8 @@ def test_a_sealed_range_is_noted(ledger: Callable[..., JsonlLog]) -> None:
 
 
 @pytest.mark.parametrize("head", [None, b"", b"\0" * 192, b"tallybook-head 1 4"], ids=["gone", "empty", "NUL", "torn"])
-def test_a_head_that_is_gone_is_noted(ledger: Callable[..., JsonlLog], head: bytes | None) -> None:
-    """Without a head the log is read as far as it goes, and a person hears what that cannot tell."""
+def test_a_missing_head_is_noted(ledger: Callable[..., JsonlLog], head: bytes | None) -> None:
+    """Without a head the log is read to its end, and a note names what cannot be checked."""
     verdict = verify(ledger(LOG, head))
     assert (True, 4) == (verdict.ok, verdict.events)
     assert ("there is no head, so a missing end cannot be detected",) == verdict.notes
@@ -179,69 +179,69 @@ def test_a_head_that_is_gone_is_noted(ledger: Callable[..., JsonlLog], head: byt
 
 @pytest.mark.parametrize(("end", "ok"), [(b"", True), (BATCHES[2].raw[-60:], False)], ids=["torn", "damaged"])
 def test_without_a_head_only_an_end_can_be_torn(ledger: Callable[..., JsonlLog], end: bytes, ok: bool) -> None:
-    """Bytes that do not verify are damage where a batch ends behind them, and a torn end where none does."""
+    """Invalid bytes are damage if a batch ends after them, and a torn end if none does."""
     verdict = verify(ledger(LOG[: SHORT.offset + 20] + end, None))
     assert (ok, 3) == (verdict.ok, verdict.events)
 
 
 @pytest.mark.parametrize("mark", [LAST._replace(chain="0" * 32), SHORT._replace(offset=SHORT.offset - 9)])
 def test_a_log_that_is_not_the_acknowledged_one_is_damage(ledger: Callable[..., JsonlLog], mark: Position) -> None:
-    """A log that was replaced by another whole one does not have the chain that the head names."""
+    """Another valid log in its place does not have the chain that the head names."""
     (problem,) = verify(ledger(LOG, mark)).problems
     assert f"does not have the chain {mark.chain} that was acknowledged at seq {mark.seq}" == problem.message
 
 
 def test_a_clock_that_ran_back_is_noted(ledger: Callable[..., JsonlLog]) -> None:
-    """Time does not decide anything, so a clock that was set back is worth a note and no more."""
+    """Time decides nothing, so a clock that was set back only gets a note."""
     batch = frame([RATED], stamp(LAST, at="2026-11-21T18:17:03.000000Z"))
-    verdict = verify(ledger(behind(batch), batch.position))
+    verdict = verify(ledger(followed_by(batch), batch.position))
     assert (True, ("seq 5: the clock was 7,200 s behind the line before",)) == (verdict.ok, verdict.notes)
 
 
 def test_a_repeated_id_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """An event is in a log once; its second coming is named."""
+    """An event is in a log once; its repetition is named."""
     (problem,) = verify(ledger(forged(BODY, id='"id-2"'))).problems
     assert Problem("events.jsonl: seq 5", "repeats the id id-2", 5) == problem
 
 
 def test_a_repeated_id_is_damage_on_a_continued_line_too(ledger: Callable[..., JsonlLog]) -> None:
-    """Every line has an id of its own, those that no event comes from included."""
+    """Every line has an id of its own, continued lines included."""
     long = encode(PointAdded("kpt_002", "x" * (FREE_CHARS + 1)))
-    verdict = verify(ledger(behind(frame([long], stamp(LAST)._replace(new_id=lambda: "id-9")))))
+    verdict = verify(ledger(followed_by(frame([long], stamp(LAST)._replace(new_id=lambda: "id-9")))))
     assert (Problem("events.jsonl: seq 6", "repeats the id id-9", 6),) == verdict.problems
 
 
 def test_a_repeated_key_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """A delivery is in a log once; its second coming is named."""
+    """A delivery is in a log once; its repetition is named."""
     one = frame([RATED], stamp(LAST, key="once"))
     two = frame([RATED], stamp(one.position, key="once"))
-    (problem,) = verify(ledger(behind(one, two))).problems
+    (problem,) = verify(ledger(followed_by(one, two))).problems
     assert Problem("events.jsonl: seq 6", "repeats the key once", 6) == problem
 
 
 def test_unknown_kinds_are_listed(ledger: Callable[..., JsonlLog]) -> None:
-    """What this version ignores is counted by kind and version."""
+    """Ignored events are counted by kind and version."""
     stars = [Draft("point.starred", 1, {}), Draft("point.rated", 2, {}), Draft("point.starred", 1, {})]
-    verdict = verify(ledger(behind(frame(stars, stamp(LAST)))))
+    verdict = verify(ledger(followed_by(frame(stars, stamp(LAST)))))
     assert (True, {"point.starred/1": 2, "point.rated/2": 1}) == (verdict.ok, verdict.unknown_kinds)
 
 
 def test_a_redacted_text_is_no_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """The text is gone, an event says so, and everything else still proves itself."""
+    """An event records the redaction, and everything else verifies."""
     data = LOG.replace(TEXT, b"null".ljust(len(TEXT)))
     redacted = frame([encode(EventRedacted(head_field(BATCHES[1].data, b"id"), "a name"))], stamp(LAST))
     verdict = verify(ledger(data + redacted.raw, redacted.position))
     assert (True, 5, [(2, 5)]) == (verdict.ok, verdict.events, [(one.seq, one.record.seq) for one in verdict.redacted])
 
 
-def test_a_text_that_is_gone_without_a_redaction_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """Anybody can blot out a text; without an event that says so it is named to its line."""
+def test_an_erased_text_without_a_redaction_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """Without an event that records it the erased text is named with its line."""
     (problem,) = verify(ledger(LOG.replace(TEXT, b"null".ljust(len(TEXT))))).problems
     assert Problem("events.jsonl: seq 2", "its text was erased without an event.redacted", 2) == problem
 
 
-def test_a_format_from_the_future_is_refused(ledger: Callable[..., JsonlLog]) -> None:
-    """What a later Tallybook wrote is no damage, whatever it looks like here, and cannot be verified."""
+def test_a_later_format_is_refused(ledger: Callable[..., JsonlLog]) -> None:
+    """A later ledger is no damage, whatever it looks like, and cannot be verified."""
     opened = raw(batches_of([encode(LedgerOpened("ledger-1", 2))]))
     for data in (opened, opened + b"in another form\n", opened.replace(b'{"crc":"', b'{"sum":"')):
         with pytest.raises(NewerLedgerError):
@@ -278,17 +278,17 @@ def test_a_format_from_the_future_is_refused(ledger: Callable[..., JsonlLog]) ->
     ],
     ids=lambda data: data[len(LOG) + 50 : -45].decode(),
 )
-def test_what_no_writer_writes_is_damage_although_its_chain_fits(ledger: Callable[..., JsonlLog], data: bytes) -> None:
-    """Whoever can work out a chain still cannot write what JSON readers disagree about, or what a field forbids."""
+def test_an_invalid_event_is_damage_although_its_chain_fits(ledger: Callable[..., JsonlLog], data: bytes) -> None:
+    """Even with a right chain, ambiguous JSON and invalid field values are damage."""
     verdict = verify(ledger(data))
     assert {5} == {problem.seq for problem in verdict.problems}
 
 
-def test_only_what_verifies_is_counted(ledger: Callable[..., JsonlLog]) -> None:
-    """A line that no Tallybook wrote does not count as an event that verifies, nor does what follows it."""
+def test_only_verified_events_are_counted(ledger: Callable[..., JsonlLog]) -> None:
+    """An invalid line does not count as a verified event, nor do the lines after it."""
     for what, repeated in (('"kind":"point.removed","v":1,"body":{}', '"id-5"'), (BODY, '"id-2"')):
         bad = forge((what, None), mark=LAST, head={"id": repeated})
-        verdict = verify(ledger(behind(bad, frame([RATED], stamp(bad.position)))))
+        verdict = verify(ledger(followed_by(bad, frame([RATED], stamp(bad.position)))))
         assert (False, 4, LAST) == (verdict.ok, verdict.events, verdict.head)
 
 
@@ -302,10 +302,8 @@ def test_only_what_verifies_is_counted(ledger: Callable[..., JsonlLog]) -> None:
         (b'"added":1', b'"added":2'),
     ],
 )
-def test_a_line_within_a_batch_that_is_out_of_place_is_damage(
-    ledger: Callable[..., JsonlLog], old: bytes, new: bytes
-) -> None:
-    """Every line says its own seq and part, and has its own checksum, whatever the chain over the batch says."""
+def test_a_line_out_of_place_within_a_batch_is_damage(ledger: Callable[..., JsonlLog], old: bytes, new: bytes) -> None:
+    """Every line has its own seq, part and checksum, whatever the chain of the batch covers."""
     first, _, second = BATCHES[1].data.partition(b"\n")
     data = first + b"\n" + second.replace(old, new)
     batch = RawBatch(2, 3, compute_chain(BATCHES[0].chain, data), BATCHES[1].offset, complete_lines(data))
@@ -314,7 +312,7 @@ def test_a_line_within_a_batch_that_is_out_of_place_is_damage(
 
 
 def test_progress_reaches_the_end(ledger: Callable[..., JsonlLog]) -> None:
-    """Whoever waits hears of every batch, up to the last byte."""
+    """Progress is reported for every batch, up to the last byte."""
     heard: list[tuple[int, int]] = []
     verify(ledger(LOG), lambda done, size: heard.append((done, size)))
     assert [(batch.end, len(LOG)) for batch in BATCHES] == heard

@@ -44,7 +44,7 @@ BLOTTED = "its text was erased without an event.redacted"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
-    """Return what writes a ledger's bytes and a head that acknowledges up to a mark, and opens it."""
+    """Return a function that writes a ledger's bytes and a head that acknowledges up to a position, and opens it."""
 
     def write(data: bytes | None, head: Position | None = LAST) -> JsonlLog:
         if data is not None:
@@ -56,36 +56,36 @@ def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
     return write
 
 
-def seen(seq: int, message: str) -> Problem:
-    """Return the problem of a line that is there."""
+def problem_at(seq: int, message: str) -> Problem:
+    """Return the problem of an existing line."""
     return Problem(f"events.jsonl: seq {seq}", message, seq)
 
 
-def told(verdict: Verdict, message: str) -> list[int | None]:
-    """Return the seqs of the lines that are said to have a fault."""
-    return [one.seq for one in verdict.problems if one == seen(one.seq or 0, message)]
+def faulty_seqs(verdict: Verdict, message: str) -> list[int | None]:
+    """Return the seqs of the lines that have a fault."""
+    return [one.seq for one in verdict.problems if one == problem_at(one.seq or 0, message)]
 
 
-def blotted(data: bytes) -> bytes:
-    """Return the log with its text blotted out."""
+def redacted_log(data: bytes) -> bytes:
+    """Return the log with its text overwritten."""
     value = split_line(split_lines(BATCHES[1].data)[0])[2] or b""
     return data.replace(value, b"null".ljust(len(value)))
 
 
-def test_a_verdict_on_no_ledger_says_nothing(ledger: Callable[..., JsonlLog]) -> None:
-    """Where there is nothing, every part of the verdict is empty."""
+def test_a_verdict_on_no_ledger_is_empty(ledger: Callable[..., JsonlLog]) -> None:
+    """Without a ledger every part of the verdict is empty."""
     assert Verdict(0, START, (), (), {}, (), ()) == verify(ledger(None, None))
 
 
-def test_what_was_expected_is_found(ledger: Callable[..., JsonlLog]) -> None:
+def test_an_expected_head_is_found(ledger: Callable[..., JsonlLog]) -> None:
     """A chain value that was noted elsewhere is that of the batch that ends at its seq."""
     log = ledger(LOG)
     assert [True] * 5 == [verify(log, expect=(batch.last, batch.chain)).ok for batch in BATCHES]
 
 
 @pytest.mark.parametrize("seq", [1, 2, 3, 9])
-def test_what_was_expected_and_is_not_there_is_a_problem(ledger: Callable[..., JsonlLog], seq: int) -> None:
-    """A ledger that was written anew proves itself, but not what was noted of the old one."""
+def test_a_missing_expected_head_is_a_problem(ledger: Callable[..., JsonlLog], seq: int) -> None:
+    """A ledger that was written anew verifies, but does not have the noted head of the old one."""
     message = f"no batch that ends at seq {seq} has the chain {BATCHES[2].chain}, which was expected"
     problem = Problem("events.jsonl", message, seq)
     assert Verdict(6, LAST, (problem,), (), {"point.starred/1": 1}) == verify(
@@ -93,8 +93,8 @@ def test_what_was_expected_and_is_not_there_is_a_problem(ledger: Callable[..., J
     )
 
 
-def test_what_was_expected_of_no_ledger_is_a_problem(ledger: Callable[..., JsonlLog]) -> None:
-    """A ledger that is gone with its head is missed by whoever noted it; with its head, it is told once."""
+def test_an_expected_head_without_a_ledger_is_a_problem(ledger: Callable[..., JsonlLog]) -> None:
+    """If the ledger is missing with its head, the expectation fails; with its head, one problem is reported."""
     expect = (3, BATCHES[1].chain)
     problem = Problem("events.jsonl", "is missing, and seq 3 was expected", 3)
     assert Verdict(0, START, (problem,), (), {}) == verify(ledger(None, None), expect=expect)
@@ -103,21 +103,21 @@ def test_what_was_expected_of_no_ledger_is_a_problem(ledger: Callable[..., Jsonl
 
 
 @pytest.mark.parametrize("number", range(1, 4))
-def test_damage_hides_nothing_behind_it(ledger: Callable[..., JsonlLog], number: int) -> None:
-    """What is missing is told by its first and last seq, and all that proves itself behind it is looked at."""
+def test_damage_hides_no_later_batch(ledger: Callable[..., JsonlLog], number: int) -> None:
+    """The missing range has its first and last seq, and all later valid batches are checked."""
     batch = BATCHES[number]
     changed = raw(BATCHES[:number]) + batch.raw.replace(b'"id":"id', b'"id":"di', 1) + raw(BATCHES[number + 1 :])
     again = forge((BODY, None), mark=LAST, head={"id": '"id-1"'})
     verdict = verify(ledger(changed + again.raw, again.position))
     problem = Problem(f"events.jsonl:{batch.first}", CHANGED, batch.first, batch.first)
-    assert (problem, seen(7, "repeats the id id-1")) == verdict.problems
+    assert (problem, problem_at(7, "repeats the id id-1")) == verdict.problems
     assert (BATCHES[number - 1].last, BATCHES[number - 1].position) == (verdict.events, verdict.head)
     assert ((batch.first, batch.last),) == verdict.missing
     assert ({} if number == 3 else {"point.starred/1": 1}) == verdict.unknown_kinds
 
 
-def test_a_batch_that_fits_no_class_hides_nothing_behind_it(ledger: Callable[..., JsonlLog]) -> None:
-    """It is one problem, and the batches behind it are looked at all the same."""
+def test_a_batch_that_fits_no_class_hides_no_later_one(ledger: Callable[..., JsonlLog]) -> None:
+    """It is one problem, and the batches after it are still checked."""
     bad = forge(('"kind":"point.removed","v":1,"body":{"name":7}', None), mark=LAST)
     more = batches_of([STARRED], [STARRED], mark=bad.position)
     verdict = verify(ledger(LOG + raw([bad, *more]), more[-1].position))
@@ -126,9 +126,9 @@ def test_a_batch_that_fits_no_class_hides_nothing_behind_it(ledger: Callable[...
     assert (6, LAST, ()) == (verdict.events, verdict.head, verdict.missing)
 
 
-def test_problems_stand_in_the_order_of_the_file(ledger: Callable[..., JsonlLog]) -> None:
-    """Texts that are gone are named between the damage before and behind them, by seq."""
-    data = blotted(LOG)
+def test_problems_are_in_the_order_of_the_file(ledger: Callable[..., JsonlLog]) -> None:
+    """Erased texts are listed between the damage before and after them, by seq."""
+    data = redacted_log(LOG)
     last = data.replace(BATCHES[4].chain.encode(), b"0" * 32)
     assert [2, 6] == [problem.seq for problem in verify(ledger(last)).problems]
     first = data.replace(BATCHES[0].chain.encode(), b"0" * 32)
@@ -136,11 +136,11 @@ def test_problems_stand_in_the_order_of_the_file(ledger: Callable[..., JsonlLog]
     both = first.replace(BATCHES[4].chain.encode(), b"0" * 32)
     problems = verify(ledger(both)).problems
     assert [1, 2, 6] == [problem.seq for problem in problems]
-    assert seen(2, BLOTTED) == problems[1]
+    assert problem_at(2, BLOTTED) == problems[1]
 
 
-def test_damage_at_the_head_is_told_once(ledger: Callable[..., JsonlLog]) -> None:
-    """Where a line is damaged, the head adds nothing by not fitting it; where nothing is, the head's word is told."""
+def test_damage_at_the_head_is_reported_once(ledger: Callable[..., JsonlLog]) -> None:
+    """If a line is damaged, a mismatch of the head adds nothing; otherwise the mismatch is reported."""
     (problem,) = verify(ledger(LOG.replace(LAST.chain.encode(), b"0" * 32))).problems
     assert ("events.jsonl:6", 6, 6) == (problem.source, problem.seq, problem.line)
     (problem,) = verify(ledger(LOG, LAST._replace(chain="0" * 32))).problems
@@ -152,7 +152,7 @@ def test_damage_at_the_head_is_told_once(ledger: Callable[..., JsonlLog]) -> Non
 
 
 def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> None:
-    """The file and what to do are told."""
+    """The error has the file and the remedy."""
     opened = batches_of([encode(LedgerOpened("ledger-1", 2))])
     with pytest.raises(NewerLedgerError) as caught:
         verify(ledger(raw(opened), opened[0].position))
@@ -160,31 +160,31 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
     assert expected == str(caught.value)
 
 
-def test_a_key_stands_on_the_first_line_only(ledger: Callable[..., JsonlLog]) -> None:
-    """One on a later line of a batch is not where a writer puts it."""
+def test_only_the_first_line_has_a_key(ledger: Callable[..., JsonlLog]) -> None:
+    """A writer never puts one on a later line of a batch."""
     batch = forge((BODY, None), (BODY, None), mark=LAST, head={"id": '"id-7","key":"k"'})
     assert 2 == batch.data.count(b'"key":"k"')
-    assert [8] == told(verify(ledger(LOG + batch.raw, batch.position)), MISPLACED)
+    assert [8] == faulty_seqs(verify(ledger(LOG + batch.raw, batch.position)), MISPLACED)
     batch = forge((BODY, None), mark=LAST, head={"id": '"id-7","key":"k"'})
     assert verify(ledger(LOG + batch.raw, batch.position)).ok
 
 
-def test_each_line_is_judged_by_itself(ledger: Callable[..., JsonlLog]) -> None:
-    """The same fault on line after line is named on each; a good one that comes again is good again."""
+def test_each_line_is_checked_by_itself(ledger: Callable[..., JsonlLog]) -> None:
+    """The same fault on line after line is named on each; a repeated good line is good again."""
     odd: dict[str, Any] = {"by": '{"rater": "test"}'}
     first = forge((BODY, None), (BODY, None), mark=LAST, head=odd)
     second = forge((BODY, None), mark=first.position, head=odd)
-    assert [7, 8, 9] == told(verify(ledger(LOG + raw([first, second]), second.position)), UNCANONICAL)
+    assert [7, 8, 9] == faulty_seqs(verify(ledger(LOG + raw([first, second]), second.position)), UNCANONICAL)
     spaced = BODY.replace(":{", ": {")
     batch = forge((BODY, None), (spaced, None), (spaced, None), (BODY, None), mark=LAST)
-    assert [8, 9] == told(verify(ledger(LOG + batch.raw, batch.position)), UNCANONICAL)
+    assert [8, 9] == faulty_seqs(verify(ledger(LOG + batch.raw, batch.position)), UNCANONICAL)
 
 
 @pytest.mark.parametrize(("entries", "judged"), [(65_536, 4), (3, 5), (2, 8), (1, 8), (0, 14)])
-def test_what_comes_again_is_judged_once(
+def test_a_repeated_value_is_checked_once(
     ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch, entries: int, judged: int
 ) -> None:
-    """Raters and bodies that were found canonical are remembered, as many as there is room for."""
+    """Raters and bodies that were canonical are remembered, up to a number of them."""
     calls: list[bytes] = []
 
     def is_canonical(value: bytes) -> bool:
@@ -202,8 +202,8 @@ def test_what_comes_again_is_judged_once(
     assert judged == len(calls)
 
 
-def test_redactions_that_are_owed_are_counted(tmp_path: Path) -> None:
-    """One or several, the note says that they are not finished, and who goes on."""
+def test_pending_redactions_are_counted(tmp_path: Path) -> None:
+    """For one or several the note reports that they are not finished, and which command continues."""
     log = begun(tmp_path / "ledger")
     for ids, what in ((("a",), "a redaction of one text was"), (("a", "b"), "a redaction of 2 texts was")):
         write_pending(log.folder, PendingRedaction(ids, ("hunter2",), "gone", {"rater": "test"}))
@@ -211,8 +211,8 @@ def test_redactions_that_are_owed_are_counted(tmp_path: Path) -> None:
         assert ((), (expected,)) == (verify(log).problems, verify(log).notes)
 
 
-def test_texts_that_stand_again_are_named_in_order(tmp_path: Path) -> None:
-    """Each event whose redaction was undone is named, whatever the order in which they were redacted."""
+def test_restored_texts_are_named_in_order(tmp_path: Path) -> None:
+    """Each event whose redaction was reverted is named, in whatever order they were redacted."""
     log = begun(tmp_path / "ledger")
     ids = [f"0193a9f3-0000-7000-8000-00000000000{n}" for n in (3, 1, 2)]
     put(log, *(EventRedacted(id_, "gone") for id_ in ids))
@@ -220,8 +220,8 @@ def test_texts_that_stand_again_are_named_in_order(tmp_path: Path) -> None:
     assert ((), expected) == (verify(log).problems, verify(log).notes)
 
 
-def test_progress_is_told_once(ledger: Callable[..., JsonlLog]) -> None:
-    """A damaged ledger is read once; it is read again only if something moved while it was read."""
+def test_progress_is_reported_once(ledger: Callable[..., JsonlLog]) -> None:
+    """A damaged ledger is read once, and again only if something moved in the meantime."""
     heard: list[int] = []
     data = LOG.replace(b'"id":"id-4"', b'"id":"id-9"')
     assert not verify(ledger(data), lambda done, _size: heard.append(done)).ok
@@ -237,8 +237,8 @@ def test_progress_is_told_once(ledger: Callable[..., JsonlLog]) -> None:
     assert [batch.end for batch in BATCHES] == heard
 
 
-def test_what_was_expected_is_looked_for_again(tmp_path: Path) -> None:
-    """Where a redaction made a second look needed, it is at everything the first was for."""
+def test_an_expected_head_is_searched_again(tmp_path: Path) -> None:
+    """If a redaction makes a second read necessary, that one searches for all that the first did."""
     log = begun(tmp_path / "ledger")
     heard: list[tuple[int, int]] = []
 
@@ -255,18 +255,18 @@ def test_what_was_expected_is_looked_for_again(tmp_path: Path) -> None:
 
 
 def salvaged(log: JsonlLog) -> list[int]:
-    """Return the last seq of every batch that salvage gives out."""
+    """Return the last seq of every batch that salvage returns."""
     return [batch.last for batch in salvage(log)]
 
 
 def test_salvage_needs_a_log(ledger: Callable[..., JsonlLog]) -> None:
-    """Where there is none nothing can be salvaged."""
+    """Without a log nothing can be salvaged."""
     with pytest.raises(FileNotFoundError):
         salvaged(ledger(None))
 
 
-def test_salvage_gives_out_what_is_whole(ledger: Callable[..., JsonlLog]) -> None:
-    """Of a whole ledger that is all of it; of a damaged one all that proves itself and fits its class."""
+def test_salvage_returns_whole_batches(ledger: Callable[..., JsonlLog]) -> None:
+    """Of a whole ledger it returns all; of a damaged one all batches that verify and fit their class."""
     assert [1, 3, 4, 5, 6] == salvaged(ledger(LOG))
     assert [1, 3, 5, 6] == salvaged(ledger(LOG.replace(b'"id":"id-4"', b'"id":"id-9"')))
     for bad in (
@@ -278,12 +278,12 @@ def test_salvage_gives_out_what_is_whole(ledger: Callable[..., JsonlLog]) -> Non
 
 
 def unacknowledged() -> bytes:
-    """Return the log with a batch changed in a way that leaves all behind it provable."""
+    """Return the log with a batch changed so that all later ones can be verified."""
     return LOG.replace(b'"id":"id-4"', b'"id":"id-9"')
 
 
 def test_salvage_ends_at_a_torn_end(ledger: Callable[..., JsonlLog]) -> None:
-    """What was never acknowledged and does not verify is no damage, and nothing behind it counts."""
+    """An invalid unacknowledged range is no damage, and nothing after it counts."""
     assert [1, 3] == salvaged(ledger(unacknowledged(), BATCHES[1].position))
     assert [1, 3, 5, 6] == salvaged(ledger(unacknowledged(), BATCHES[2].position))
     verdict = verify(ledger(unacknowledged(), BATCHES[1].position))
@@ -293,13 +293,13 @@ def test_salvage_ends_at_a_torn_end(ledger: Callable[..., JsonlLog]) -> None:
 
 
 def test_salvage_needs_no_head(ledger: Callable[..., JsonlLog]) -> None:
-    """Without one, what does not verify is damage where a batch ends behind it, and a torn end elsewhere."""
+    """Without one, invalid bytes are damage if a batch ends after them, and a torn end otherwise."""
     assert [1, 3, 5, 6] == salvaged(ledger(unacknowledged(), None))
     assert [1, 3, 4, 5] == salvaged(ledger(LOG[:-9], None))
 
 
-def test_salvage_takes_owed_texts_for_gone(tmp_path: Path) -> None:
-    """In the middle of a redaction no batch is lost, and the text is not given out."""
+def test_salvage_hides_pending_texts(tmp_path: Path) -> None:
+    """During a redaction no batch is lost, and the text is not returned."""
     log = begun(tmp_path / "ledger")
     whole = salvaged(log)
     batch = [*log.read()][1]

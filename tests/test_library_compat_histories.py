@@ -1,4 +1,4 @@
-"""Programs that keep a dict for several updates while others write: every rating counts for the entry it meant."""
+"""Programs that keep a dict for several updates while others write: every rating counts for its entry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 UNKNOWN = [f"kpt_{number:03d}" for number in range(1, 10)]
 
 
-def test_updates_saved_together_rate_what_they_meant(project: Path) -> None:
+def test_updates_saved_together_rate_their_own_entries(project: Path) -> None:
     """Two updates before one save count for their own entries, whatever another process added (REQ-SCORE-002)."""
     playbook = compat.load_playbook()
     compat.update_playbook_data(playbook, extraction(new=["first"]))
@@ -36,7 +36,7 @@ def test_updates_saved_together_rate_what_they_meant(project: Path) -> None:
         assert [point("kpt_001", "other"), *mine] == compat.load_playbook()["key_points"]
 
 
-def test_evaluation_of_a_name_that_the_playbook_lacks_counts_for_nobody(project: Path) -> None:
+def test_evaluation_of_an_unknown_name_counts_for_no_entry(project: Path) -> None:
     """An unknown name stays unknown, even if another process gives it to an entry before the save (REQ-SCORE-002)."""
     playbook = compat.load_playbook()
     compat.update_playbook_data(playbook, extraction(("kpt_001", "harmful")))
@@ -46,12 +46,12 @@ def test_evaluation_of_a_name_that_the_playbook_lacks_counts_for_nobody(project:
 
 
 def counted(entries: Iterable[dict[str, Any]]) -> list[tuple[str, int, int]]:
-    """Return text and counts of entries; their names and order are the ledger's own business."""
+    """Return text and counts of entries, without the names and the order that the ledger chose."""
     return sorted((kp["text"], kp["helpful"], kp["harmful"]) for kp in entries)
 
 
 class World:
-    """A ledger, the reference model of it, and which name of the one is which of the other."""
+    """A ledger, its reference model, and the model's name of each entry."""
 
     def __init__(self, here: Project) -> None:
         """Begin with one entry."""
@@ -76,13 +76,13 @@ class World:
             self.names.setdefault(name, self.in_model()[text])
 
     def add(self, text: str) -> None:
-        """Let another process add an entry."""
+        """Add an entry by another process."""
         commands.add(self.here, text, HUMAN)
         self.model.update(extraction(new=[text]))
         self.check()
 
     def rate(self, index: int, rating: str) -> None:
-        """Let another process rate an entry."""
+        """Rate an entry by another process."""
         if names := list(self.standing()):
             name = names[index % len(names)]
             commands.rate(self.here, name, rating, HUMAN)
@@ -128,7 +128,7 @@ class Program:
         self.playbook["key_points"].append(point(compat.generate_keypoint_name(self.texts()), self.put_texts[-1]))
 
     def save(self) -> None:
-        """Save twice, the second time with nothing new, and let the model apply the updates one after the other."""
+        """Save twice, the second time without changes, and apply the updates to the model one after the other."""
         compat.save_playbook(self.playbook)
         compat.save_playbook(self.playbook)
         model = self.world.model
@@ -212,7 +212,7 @@ ADDED_AGAIN = [
 def test_updates_saved_together_equal_the_reference_model(
     new_project: Callable[[], Path], steps: list[tuple[int, Any]]
 ) -> None:
-    """Two dicts with any number of updates a save, and other writers in between, come to what the model says."""
+    """Two dicts with any number of updates a save, and other writers in between, equal the model."""
     world = World(Project(new_project()))
     programs = [Program(world), Program(world)]
     for who, (step, *arguments) in steps:

@@ -79,7 +79,7 @@ SCRIPTS = {"prompt": PROMPT, "compaction": COMPACTION, "end": END}
 
 @pytest.fixture
 def hook(tmp_path: Path) -> Callable[..., Any]:
-    """Return what runs one of the three scripts on a payload, and returns what it printed as JSON, None for nothing."""
+    """Return a function that runs one of the three scripts on a payload, and returns the printed JSON, or None."""
 
     def run(name: str, **payload: Any) -> Any:
         script = tmp_path / f"{name}.py"
@@ -94,7 +94,7 @@ def hook(tmp_path: Path) -> Callable[..., Any]:
 
 
 def injected(answered: dict[str, Any]) -> str:
-    """Return the playbook's entries in what the prompt's script printed."""
+    """Return the playbook's entries in the output of the prompt's script."""
     text: str = answered["hookSpecificOutput"]["additionalContext"]
     return "\n".join(line for line in text.splitlines() if line.startswith("["))
 
@@ -102,7 +102,7 @@ def injected(answered: dict[str, Any]) -> str:
 def test_hook_scripts_of_the_old_module_run(
     project: Path, client: Client, hook: Callable[..., Any], write_playbook: Callable[[object], Path]
 ) -> None:
-    """A session gets the playbook once and again after a compaction; its end is reflected on as settings say."""
+    """A session gets the playbook once and again after a compaction; its end is reflected on if settings say so."""
     write_playbook(book("Use type hints."))
     choose(rater="claude")
     script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
@@ -131,8 +131,8 @@ def test_an_empty_transcript_path_holds_no_messages(tmp_path: Path) -> None:
     assert [[], [], []] == [compat.load_transcript(path) for path in ("", None, tmp_path / "none.jsonl")]
 
 
-def test_messages_are_loaded_as_they_stand(tmp_path: Path) -> None:
-    """A text is whole and unchanged; of a list the texts are joined by line breaks, and the rest is left out."""
+def test_messages_are_loaded_unchanged(tmp_path: Path) -> None:
+    """A text is whole; of a list the texts are joined by line breaks, and the rest is left out."""
     long, secret = "x" * 50_000, f"ghp_{'a1B2' * 9}"
     call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
     script = Script(tmp_path / "s1.jsonl").user(long).agent("one", call, f"two {secret}").agent(call).user("")
@@ -144,7 +144,7 @@ def test_messages_are_loaded_as_they_stand(tmp_path: Path) -> None:
 
 
 def test_a_session_is_new_until_it_is_marked(project: Path) -> None:
-    """The last marked session is the one that is known, and none is after a clear, which may be repeated."""
+    """The last marked session is known, and none after a clear, which may be repeated."""
     assert compat.is_first_message("s1")
     compat.mark_session("s1")
     assert b"s1" == (project / ".claude" / "last_session.txt").read_bytes()
@@ -157,8 +157,8 @@ def test_a_session_is_new_until_it_is_marked(project: Path) -> None:
 
 
 @pytest.mark.parametrize("damaged", [None, b"{", b"[]", b"\xff"], ids=repr)
-def test_settings_that_cannot_be_read_switch_the_updates_off(damaged: bytes | None) -> None:
-    """Without a usable settings.json of the user both updates are off; else it is returned as it stands."""
+def test_unreadable_settings_switch_the_updates_off(damaged: bytes | None) -> None:
+    """Without a usable settings.json of the user both updates are off; else it is returned unchanged."""
     settings = Path.home() / ".claude" / "settings.json"
     settings.parent.mkdir(exist_ok=True)
     if damaged is not None:
@@ -177,8 +177,8 @@ def test_key_points_are_awaited() -> None:
     assert {"new_key_points": [], "evaluations": []} == asyncio.run(found)
 
 
-def test_the_function_of_the_specification_keeps_to_the_days_tokens(project: Path, client: Client) -> None:
-    """What it cost counts with the rest, what it would cost beyond is not begun, and no secret is sent."""
+def test_the_function_of_the_specification_respects_the_daily_tokens(project: Path, client: Client) -> None:
+    """Its cost counts with the rest, a run beyond the limit does not begin, and no secret is sent."""
     choose(rater="claude", tokens_per_day=6_000)
     place = Project(project)
     commands.add(place, "Use type hints.", {"rater": "human"})

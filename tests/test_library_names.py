@@ -33,7 +33,7 @@ def typed_names() -> dict[str, str]:
 
 
 def test_the_examples_of_the_page_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each example runs after the others, and its comments are the lines that it prints."""
+    """Each example runs after the others, and prints the lines in its comments."""
     (tmp_path / "my-project").mkdir()
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
@@ -65,20 +65,20 @@ def test_each_name_is_what_a_type_checker_sees() -> None:
         assert getattr(import_module(module), name) is getattr(tallybook, name)
 
 
-def test_a_name_that_the_library_has_not_is_an_attribute_error() -> None:
-    """Python asks the package for each submodule first, so that other names are refused as any module refuses them."""
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    """Python asks the package for each submodule first, so it refuses other names like any module."""
     with pytest.raises(AttributeError, match="module 'tallybook' has no attribute 'nonsense'"):
         getattr(tallybook, "nonsense")  # noqa: B009 - a type checker knows that it is not there
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """`open` takes an existing folder only, and names the one that it was given."""
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    """`open` takes an existing folder only, and the error names the given one."""
     with pytest.raises(tallybook.BadInputError, match="nowhere"):
         tallybook.open(tmp_path / "nowhere")
 
 
 def test_a_story_of_an_unknown_entry_is_an_error(tmp_path: Path) -> None:
-    """`why` raises where no entry ever had the name or the words."""
+    """`why` raises if no entry ever had the name or the words."""
     ledger = tallybook.open(tmp_path)
     ledger.add("Write tests")
     with pytest.raises(tallybook.UnknownEntryError):

@@ -1,4 +1,4 @@
-"""The harness of `tests.mutation`: which tests a mutant meets, and how a survivor is known again."""
+"""The harness of `tests.mutation`: the tests that a mutant meets, and how a survivor is recognised."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ os._exit(0)
 
 
 def test_a_mutant_meets_its_own_file_first_then_the_quickest_others() -> None:
-    """A module's own tests come whatever they cost; others follow as long as their time is within the budget."""
+    """A module's own tests run whatever they cost; others follow as long as their time is within the budget."""
     durations = {OWN: 2 * BUDGET_S, MORE: 0.1, OTHER: 0.2, SLOW: BUDGET_S}
     assert [MORE, OWN, OTHER] == chosen([SLOW, OTHER, OWN, MORE], "tallybook.ledger.head", durations)
     assert [OTHER, MORE] == chosen([SLOW, OWN, OTHER, MORE], "tallybook.ledger.header", durations)
@@ -59,21 +59,21 @@ def test_a_mutant_is_placed_in_its_function(mutant: str, place: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no mutant forks there")
 @pytest.mark.parametrize("undone", [False, True])
-def test_a_mutant_that_leaves_in_the_middle_of_a_test_did_not_pass(undone: bool) -> None:
-    """It is in a group of its own, its children leave as they mean to, and so does mutmut once the tests are over."""
+def test_a_mutant_that_exits_in_the_middle_of_a_test_did_not_pass(undone: bool) -> None:
+    """It runs in a group of its own, its children exit normally, and so does mutmut after the tests."""
     command = [sys.executable, "-c", f"undone = {undone}\n{LEAVING}"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     assert ("0 True\n", int(not undone)) == (done.stdout, done.returncode)
 
 
-def test_a_survivor_is_known_by_what_it_changed() -> None:
-    """Number and line of a mutant move with every edit; what it changed, and in which function, does not."""
+def test_a_survivor_is_recognised_by_its_change() -> None:
+    """Number and line of a mutant change with every edit; its change and its function do not."""
     diff = "# a.x_f__mutmut_3: survived\n--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n def f():\n-    return 1\n+    return 2\n"
     assert Change("a.f", "return 1", "return 2") == change_of("a.x_f__mutmut_3", diff)
 
 
-def test_every_explanation_is_of_code_that_is_there() -> None:
-    """An explained survivor changes code that stands in its function today, and has a reason."""
+def test_every_explanation_is_of_existing_code() -> None:
+    """An explained survivor changes code that is in its function today, and has a reason."""
     for change, reason in explained().items():
         lines = inspect.getsource(pkgutil.resolve_name(change.place)).splitlines()
         assert change.was in " ".join(line.strip() for line in lines)
@@ -81,7 +81,7 @@ def test_every_explanation_is_of_code_that_is_there() -> None:
 
 
 def test_the_table_counts_every_mutant() -> None:
-    """Percent are of all mutants, explained ones included; the last row is the whole."""
+    """Percentages are of all mutants, explained ones included; the last row is the total."""
     counts = {"a": Counter({"noticed": 2, "survived": 1, "explained": 1}), "b": Counter({"out of time": 4})}
     assert [
         "| a | 4 | 2 | 0 | 1 | 1 | 50.0 % |",

@@ -1,4 +1,4 @@
-"""The playbook where ratings lose weight with age: worked by hand, and against adding every rating up anew."""
+"""The playbook when ratings lose weight with age: worked by hand, and against a new sum of every rating."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GOOD, BAD = PointRated("kpt_001", "helpful"), PointRated("kpt_001", "harmful")
 
 
 def days(*told: Told) -> list[Batch]:
-    """Return a history of batches, each told so many days after it began."""
+    """Return a history of batches, each recorded so many days after its start."""
     batches: list[Batch] = []
     seq = 0
     for day, events in told:
@@ -54,7 +54,7 @@ def days(*told: Told) -> list[Batch]:
 
 
 def standing(*told: Told, policy: Policy = SPEC_POLICY) -> dict[str, tuple[int, int]]:
-    """Return the entries that stand, with the counts that they show, where a rating counts half after a day."""
+    """Return the present entries with the counts that they show, with a half-life of a day."""
     points = fold_history(aged_view(policy, DAY_US), lambda: days(*told)).points
     return {name: (point.helpful, point.harmful) for name, point in points.items()}
 
@@ -89,18 +89,18 @@ BORN: Told = (0, [A, CLOSE])
         ([(0, [BAD, BAD, CLOSE]), (5, [PointEdited("kpt_001", 0, 2, "new"), EDIT]), (5, [BAD, CLOSE])], True),
     ],
 )
-def test_an_entry_is_judged_by_what_its_ratings_weigh_at_the_update(told: list[Told], *, stands: bool) -> None:
-    """Worked by hand: each day halves; three harmful ratings' weight is more than two's."""
+def test_an_update_prunes_by_the_weight_of_ratings(told: list[Told], *, stands: bool) -> None:
+    """Worked by hand: each day halves; three harmful ratings weigh more than two."""
     assert stands == ("kpt_001" in standing(BORN, *told))
 
 
 def test_shown_counts_stay_whole() -> None:
-    """Ratings of a year ago are counted as they were given."""
+    """Ratings of a year ago are counted whole."""
     assert {"kpt_001": (1, 2)} == standing(BORN, (0, [BAD, BAD, CLOSE]), (365, [GOOD, CLOSE]))
 
 
-def test_a_merge_adds_weights_up() -> None:
-    """Two fresh harmful ratings and four of a day ago weigh four; alone the first entry had stood."""
+def test_a_merge_adds_weights() -> None:
+    """Two fresh harmful ratings and four of a day ago weigh four; alone the first entry would stay."""
     old: Told = (0, [A, B, *[PointRated("kpt_002", "harmful")] * 2, CLOSE])
     merged: Told = (1, [PointMerged("kpt_001", ("kpt_002",), "")])
     assert {"kpt_001": (0, 4)} == standing(
@@ -110,14 +110,14 @@ def test_a_merge_adds_weights_up() -> None:
 
 
 def test_seeds_are_as_old_as_their_event() -> None:
-    """A legacy file's counts weigh as if given when it was taken in."""
+    """A legacy file's counts weigh as if rated when it was imported."""
     seed: Told = (0, [PointSeeded("kpt_001", 0, 4, "canonical", "a", ""), EDIT])
     assert {} == standing(seed, (0.9, [CLOSE]))
     assert {"kpt_001": (0, 4)} == standing(seed, (1, [CLOSE]))
 
 
-def test_under_final_age_brings_an_entry_back() -> None:
-    """Pruned with three, it is back at the first update that finds it at two or less, and out again with more."""
+def test_under_final_age_returns_an_entry() -> None:
+    """Pruned with three, it returns at the first update that weighs it at two or less, and is pruned again with more."""
     final = POLICIES["final"]
     pruned: list[Told] = [BORN, (0, [BAD] * 3 + [CLOSE])]
     assert {} == standing(*pruned, (0.5, [CLOSE]), policy=final)
@@ -127,21 +127,21 @@ def test_under_final_age_brings_an_entry_back() -> None:
 
 
 def test_an_undone_rating_weighs_nothing() -> None:
-    """Three harmful ratings of which one was taken back are two."""
+    """Three harmful ratings of which one was undone are two."""
     told: list[Told] = [BORN, (0, [BAD] * 3 + [CLOSE]), (0, [EventsVoided(("id-4",), None, ""), CLOSE])]
     assert {"kpt_001": (0, 2)} == standing(*told)
 
 
 def test_a_clock_that_ran_back_makes_no_rating_younger_than_the_latest_update() -> None:
-    """Ages are counted back from the latest update so far: what comes later from before it is as old as it says."""
+    """Ages count back from the latest update; a later rating with an earlier time is as old as its time."""
     told: list[Told] = [BORN, (1, [CLOSE]), (0, [BAD, BAD, BAD, CLOSE])]
     assert {"kpt_001": (0, 3)} == standing(*told)
     assert {} == standing(BORN, *told[2:])
 
 
 @pytest.mark.parametrize(("happened", "stands"), [(0, True), (2, False), (9, False)])
-def test_a_rating_is_as_old_as_it_happened(happened: int, *, stands: bool) -> None:
-    """What waited or was imported says when it happened; what claims to come from the future is as old as its line."""
+def test_the_age_of_a_rating_begins_when_it_happened(happened: int, *, stands: bool) -> None:
+    """A spooled or imported rating has its time of happening; one from the future has its time of recording."""
     when = moment(BEGIN_US + happened * DAY_US).at
     log = MemoryLog(lambda: moment(BEGIN_US + 2 * DAY_US))
     with log.transaction() as tx:
@@ -155,8 +155,8 @@ UPDATES = st.lists(
 
 
 @given(UPDATES, st.sampled_from(list(POLICIES.values())))
-def test_every_rating_can_be_added_up_anew(updates: list[tuple[int, list[tuple[str, bool]]]], policy: Policy) -> None:
-    """After each update an entry is in or out as the sum of all its weights says, exact in whole half-lives."""
+def test_every_weight_can_be_summed_anew(updates: list[tuple[int, list[tuple[str, bool]]]], policy: Policy) -> None:
+    """After each update an entry is present or pruned by the sum of its weights, exact in whole half-lives."""
     names = {"a": "kpt_001", "b": "kpt_002"}
     told: list[Told] = [(0, [A, B, CLOSE])]
     rated: list[tuple[str, bool, int]] = []

@@ -1,4 +1,4 @@
-"""The audit view: every name that ever existed can say where it came from, what it was rated, and why it is gone."""
+"""The audit view: every name that ever existed has its origin, its ratings, and the reason for its end."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def history(*batches: Sequence[Event]) -> list[Batch]:
 
 
 def audit(name: str, *batches: Sequence[Event], until: int | None = None) -> dict[str, Any]:
-    """Return the story of a name behind these batches, as JSON."""
+    """Return the story of a name after these batches, as JSON."""
     return story_json(fold(audit_view(name), history(*batches), until=until))
 
 
 def rated(rating: str, name: str = "kpt_001") -> list[Event]:
-    """Return an update that brings one rating."""
+    """Return an update with one rating."""
     return [PointRated(name, rating), PlaybookUpdated(0, 1, 0)]
 
 
@@ -96,7 +96,7 @@ def test_a_pruned_entry_names_the_event_and_the_rule_that_pruned_it() -> None:
 
 
 def test_a_name_never_seen_has_an_empty_story() -> None:
-    """A name that no event ever gave to an entry is unknown, with nothing in its trail."""
+    """A name that no entry ever had is unknown, with an empty trail."""
     expected: dict[str, Any] = {
         "name": "kpt_999",
         "text": None,
@@ -111,8 +111,8 @@ def test_a_name_never_seen_has_an_empty_story() -> None:
     assert expected == audit("kpt_999", *PRUNED)
 
 
-def test_an_update_that_does_not_rate_an_entry_prunes_it_if_it_is_due() -> None:
-    """A legacy entry with harmful 7 stands as seeded, and the next update is what prunes it."""
+def test_an_update_without_its_rating_prunes_a_due_entry() -> None:
+    """A legacy entry with harmful 7 is present as seeded, and the next update prunes it."""
     seeded = [PointSeeded("kpt_001", 1, 7, "canonical", "Old", "")]
     assert "kept" == audit("kpt_001", seeded)["status"]
     story = audit("kpt_001", seeded, [CLOSED])
@@ -120,8 +120,8 @@ def test_an_update_that_does_not_rate_an_entry_prunes_it_if_it_is_due() -> None:
     assert ["point.seeded", "playbook.updated"] == [row["kind"] for row in story["trail"]]
 
 
-def test_a_point_rated_away_by_the_update_that_adds_it_is_pruned_by_it() -> None:
-    """An update that adds a point and rates it harmful three times closes by pruning it."""
+def test_an_entry_can_be_pruned_by_the_update_that_adds_it() -> None:
+    """An update that adds an entry and rates it harmful three times prunes it at its close."""
     harmful = PointRated("kpt_001", "harmful")
     story = audit("kpt_001", [PointAdded("kpt_001", "Bad"), harmful, harmful, harmful, PlaybookUpdated(1, 3, 0)])
     assert ("pruned", 3, 5) == (story["status"], story["harmful"], story["decided_by"]["seq"])
@@ -129,7 +129,7 @@ def test_a_point_rated_away_by_the_update_that_adds_it_is_pruned_by_it() -> None
 
 @pytest.mark.parametrize("rating", ["helpful", "harmful", "neutral"])
 def test_a_rating_after_the_prune_changes_nothing(rating: str) -> None:
-    """What comes too late is told as ignored, and neither counts nor decision move."""
+    """A late rating is listed as ignored, and neither counts nor decision change."""
     before = audit("kpt_001", *PRUNED)
     after = audit("kpt_001", *PRUNED, rated(rating))
     assert [(9, "point.rated", rating, "already pruned")] == [
@@ -140,7 +140,7 @@ def test_a_rating_after_the_prune_changes_nothing(rating: str) -> None:
 
 @pytest.mark.parametrize("rating", ["neutral", "bogus", "", "Helpful"])
 def test_a_rating_that_is_neither_helpful_nor_harmful_counts_nothing(rating: str) -> None:
-    """It is kept beside the trail with its reason (SCN-SCORE-002-03, SCN-SCORE-002-04)."""
+    """It is listed outside the trail with its reason (SCN-SCORE-002-03, SCN-SCORE-002-04)."""
     story = audit("kpt_001", ADDED, rated(rating))
     assert [(rating, "counts nothing")] == [(row["rating"], row["reason"]) for row in story["ignored"]]
     assert ["point.added"] == [row["kind"] for row in story["trail"]]
@@ -153,7 +153,7 @@ def test_a_rating_before_the_entry_existed_counts_nothing() -> None:
     assert ["not in the playbook"] == [row["reason"] for row in story["ignored"]]
 
 
-def test_an_entry_removed_by_hand_is_retired_without_a_rule() -> None:
+def test_an_entry_removed_by_a_manual_edit_is_retired_without_a_rule() -> None:
     """The removal decides; later ratings find the entry not in the playbook."""
     removed: list[Event] = [PointRemoved("kpt_001"), PlaybookEdited(2, None, "")]
     story = audit("kpt_001", ADDED, rated("helpful"), removed, rated("helpful"))
@@ -162,16 +162,16 @@ def test_an_entry_removed_by_hand_is_retired_without_a_rule() -> None:
     assert ["not in the playbook"] == [row["reason"] for row in story["ignored"]]
 
 
-def test_a_pruned_entry_that_a_person_puts_back_is_kept_again() -> None:
-    """A revival ends the prune: no rule, no decision, the edit's counts; the trail still tells of the prune."""
+def test_a_pruned_entry_restored_by_a_manual_edit_is_present() -> None:
+    """A revival ends the prune: no rule, no decision, the edit's counts; the trail still has the prune."""
     story = audit("kpt_001", *PRUNED, [PointEdited("kpt_001", 4, 3, "Mock time"), PlaybookEdited(8, None, "")])
     assert ("kept", None, None) == (story["status"], story["rule"], story["decided_by"])
     assert ("Mock time", 4, 3) == (story["text"], story["helpful"], story["harmful"])
     assert ["playbook.updated", "point.edited"] == [row["kind"] for row in story["trail"]][-2:]
 
 
-def test_a_name_that_stands_is_not_added_over() -> None:
-    """An addition or a seed of a name that stands changes nothing, and is told so."""
+def test_a_present_name_is_not_added_again() -> None:
+    """An addition or a seed of a present name changes nothing, and is listed as ignored."""
     story = audit("kpt_001", ADDED, [PointSeeded("kpt_001", 9, 9, "canonical", "Other", "")])
     assert ("Mock the clock", 0) == (story["text"], story["helpful"])
     assert [("point.seeded", None, "already in the playbook")] == [
@@ -179,8 +179,8 @@ def test_a_name_that_stands_is_not_added_over() -> None:
     ]
 
 
-def test_ratings_of_a_merged_name_count_for_the_entry_that_it_went_into() -> None:
-    """The one story ends with the merge and says whom later ratings count for; the other counts them."""
+def test_ratings_of_a_merged_name_count_for_the_target() -> None:
+    """The merged story ends with the merge and names the entry of later ratings; the other story counts them."""
     both: list[Event] = [PointAdded("kpt_001", "Mock the clock"), PointAdded("kpt_002", "Mock time"), CLOSED]
     late: list[Event] = [PointRated("kpt_001", "harmful"), PointRated("kpt_001", "neutral"), CLOSED]
     batches: list[list[Event]] = [both, rated("helpful"), [PointMerged("kpt_002", ("kpt_001",), "")], late]
@@ -196,14 +196,14 @@ def test_ratings_of_a_merged_name_count_for_the_entry_that_it_went_into() -> Non
     assert [("neutral", "counts nothing")] == [(row["rating"], row["reason"]) for row in stays["ignored"]]
 
 
-def test_a_merge_of_nothing_counts_nothing() -> None:
-    """Where no other entry stands, the one that stays is told that it got nothing."""
+def test_a_merge_with_a_missing_entry_changes_nothing() -> None:
+    """If the other entry is not present, the target's story lists the merge as ignored."""
     story = audit("kpt_001", ADDED, [PointMerged("kpt_001", ("kpt_009",), "")])
     assert [("point.merged", "counts nothing")] == [(row["kind"], row["reason"]) for row in story["ignored"]]
 
 
-def test_decisions_of_a_hand_are_in_the_trail() -> None:
-    """Pins, rewordings, retirements, restorations and notes are told with the counts that stood then."""
+def test_curation_by_a_person_is_in_the_trail() -> None:
+    """Pins, rewordings, retirements, restorations and notes have the counts of their time."""
     decided: list[Event] = [
         PointPinned("kpt_001", ""),
         PointReworded("kpt_001", "", "Mock time"),
@@ -232,13 +232,13 @@ def test_decisions_of_a_hand_are_in_the_trail() -> None:
         (PointPinned("kpt_002", ""), "not in the playbook"),
     ],
 )
-def test_a_decision_that_finds_nothing_to_do_says_so(event: Any, reason: str) -> None:
-    """It is told beside the trail, as a rating of what does not stand is."""
+def test_a_decision_without_effect_is_ignored(event: Any, reason: str) -> None:
+    """It is listed outside the trail, like a rating of a missing entry."""
     assert [reason] == [row["reason"] for row in audit(event.name, ADDED, [event])["ignored"]]
 
 
-def test_what_was_undone_is_told_as_such() -> None:
-    """Under its own kind, outside the trail; the entry is as if it had never been."""
+def test_an_undone_event_is_listed_as_undone() -> None:
+    """It has its own kind, outside the trail; the entry is as if the event had never been."""
     batches = history(ADDED, rated("harmful"), [EventsVoided(("id-1", "id-3"), None, "")])
     story = story_json(fold_history(audit_view("kpt_001"), lambda: batches))
     assert ("unknown", None, []) == (story["status"], story["text"], story["trail"])
@@ -256,8 +256,8 @@ def test_the_rule_is_that_of_the_policy() -> None:
     assert [1, 3, 4] == [step.record.seq for step in story.trail]
 
 
-def test_under_a_policy_that_lets_entries_back_ratings_count_on() -> None:
-    """A rating of a pruned entry is a step of its story, not one that came too late, and so is its return."""
+def test_under_a_policy_that_returns_entries_ratings_still_count() -> None:
+    """A rating of a pruned entry is a step of its story and not ignored, and so is its return."""
     final = POLICIES["final"]
     batches = history(*PRUNED, rated("helpful"), rated("neutral"), *[rated("helpful")] * 2)
     told = story_json(fold(audit_view("kpt_001", final), batches))
@@ -271,7 +271,7 @@ def test_under_a_policy_that_lets_entries_back_ratings_count_on() -> None:
 
 
 def test_a_redaction_of_one_of_its_texts_is_part_of_the_story() -> None:
-    """The trail says that a text of the entry went, with the counts of then; what went elsewhere is not told."""
+    """The trail has the redaction of a text of the entry, with the counts of that time, and no other redaction."""
     redacted: list[Event] = [EventRedacted("id-1", "a name"), EventRedacted("id-2", "not of the entry")]
     story = audit("kpt_001", ADDED, rated("helpful"), rated("neutral"), redacted, [EventRedacted("id-5", None)])
     assert [(1, "point.added", 0), (3, "point.rated", 1), (7, "event.redacted", 1), (9, "event.redacted", 1)] == [
@@ -281,8 +281,8 @@ def test_a_redaction_of_one_of_its_texts_is_part_of_the_story() -> None:
     assert story == audit("kpt_001", ADDED, rated("helpful"), rated("neutral"), redacted, [EventRedacted("id-5", "x")])
 
 
-def test_heads_are_decoded_only_in_batches_that_belong_to_the_story() -> None:
-    """A batch about other names, and an update that does not prune the entry, are not asked for who and when."""
+def test_headers_are_decoded_only_in_batches_of_the_story() -> None:
+    """Of a batch about other names, or an update that does not prune the entry, no header is decoded."""
     asked = []
 
     def lazily(batch: Batch) -> Batch:
@@ -314,8 +314,8 @@ policies = st.builds(Policy, st.just("any"), st.integers(1, 4), st.integers(1, 2
 
 
 @given(histories, policies)
-def test_the_story_says_kept_exactly_where_the_playbook_has_the_entry(batches: list[Batch], policy: Policy) -> None:
-    """At every prefix and for every name, status and counts agree with the playbook folded to the same place.
+def test_the_status_is_present_exactly_if_the_playbook_has_the_entry(batches: list[Batch], policy: Policy) -> None:
+    """After every batch and for every name, status and counts agree with the playbook of that moment.
 
     So do the counts of those that are gone, on which ratings count under some policies.
     """
@@ -331,8 +331,8 @@ def test_the_story_says_kept_exactly_where_the_playbook_has_the_entry(batches: l
 
 
 @given(histories)
-def test_every_event_about_a_name_is_told_once(batches: list[Batch]) -> None:
-    """Trail and ignored hold each event with the name exactly once; what else the trail holds is prunes."""
+def test_every_event_about_a_name_is_listed_once(batches: list[Batch]) -> None:
+    """Trail and ignored hold each event with the name exactly once; all other rows of the trail are prunes."""
     records = [record for batch in batches for record in batch.records]
     for name in NAMES:
         told = story_json(fold(audit_view(name), batches))
@@ -353,16 +353,16 @@ def test_a_story_until_a_moment_is_the_story_of_the_batches_before_it(
 
 
 @given(histories, st.data())
-def test_a_story_told_on_is_the_story_told_at_once(batches: list[Batch], data: st.DataObject) -> None:
-    """Folding on from where an earlier fold ended gives the same story as folding from the beginning."""
+def test_a_continued_story_equals_a_story_at_once(batches: list[Batch], data: st.DataObject) -> None:
+    """Folding on from an earlier fold gives the same story as folding from the beginning."""
     k = data.draw(st.integers(0, len(batches)))
     view = audit_view("kpt_001")
     assert fold(view, batches) == fold(view, batches[k:], fold(view, batches[:k]))
 
 
 @given(histories)
-def test_kinds_from_the_future_change_no_story(batches: list[Batch]) -> None:
-    """Unknown events, alone or in the middle of a batch, leave every story as it was."""
+def test_unknown_kinds_change_no_story(batches: list[Batch]) -> None:
+    """Unknown events, alone or in the middle of a batch, leave every story unchanged."""
     unknown = UnknownEvent("point.pinned", 1, '{"name":"kpt_001"}')
     mixed = [make_batch(*batch.records, EventRecord(batch.last, AT, unknown, "id-x", BY)) for batch in batches]
     alone = make_batch(EventRecord(99, AT, unknown, "id-99", BY))

@@ -1,4 +1,4 @@
-"""Bisect: it finds what a linear scan over `show --at` and `why --at` finds, and names the event."""
+"""Bisect finds the same as a linear scan over `show --at` and `why --at`, and names the event."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
 
 
 class Moment(NamedTuple):
-    """What can be asked of a moment: the playbook as `show` answers it, and the story of a name as `why` does."""
+    """The answers at a moment: the playbook as from `show`, and the story of a name as from `why`."""
 
     shown: list[dict[str, Any]]
     pinned: set[str]
@@ -47,7 +47,7 @@ class Moment(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A condition twice: as `bisect` takes it, and as a question to a moment."""
+    """A condition twice: as `bisect` takes it, and as a check of a moment."""
 
     text: str
     ask: Callable[[Moment], bool]
@@ -133,7 +133,7 @@ CONDITIONS = st.recursive(LEAVES, _joined, max_leaves=4)
 def test_it_finds_what_a_linear_scan_finds(
     stretches: list[list[Any]], asked: Asked, begin: int, length: int | None, last: bool
 ) -> None:
-    """The first or last moment of a stretch that the condition holds at and did not hold at before."""
+    """It finds the first or last moment of a range at which the condition becomes true."""
     batches, end = history(stretches), None if length is None else begin + length
     moments = [batch.last for batch in batches if batch.last > begin and (end is None or batch.last <= end)]
     truths = [asked.ask(moment_at(batches, seq)) for seq in (begin, *moments)]
@@ -181,15 +181,15 @@ STORY = history(
         ("not exists(kpt_002)", 15, 15),
     ],
 )
-def test_the_event_is_the_one_since_which_it_holds(text: str, moment: int, seq: int) -> None:
-    """Within its batch it is the event that turned the condition true for good, the closing one where that pruned."""
+def test_the_event_is_the_one_that_made_it_true(text: str, moment: int, seq: int) -> None:
+    """Within its batch it is the event that made the condition true for good, the closing one for a prune."""
     turn = find(STORY, text).turn
     assert turn is not None
     assert (moment, seq) == (turn.moment, turn.record.seq)
 
 
 def test_the_answer_has_the_values_before_and_after() -> None:
-    """Each term of the condition, as it was at the moment before and as it is at the one found."""
+    """Each term of the condition has its value at the moment before and at the found one."""
     told = turn_json(find(STORY, "kpt_001.harmful > 2 and count < 2"))
     assert {"kpt_001.harmful": 2, "count": 2} == told["before"]
     assert {"kpt_001.harmful": 3, "count": 1} == told["after"]
@@ -197,15 +197,15 @@ def test_the_answer_has_the_values_before_and_after() -> None:
     assert (10, "playbook.updated", {"rater": "test", "session": "s2"}) == (event["seq"], event["kind"], event["by"])
 
 
-def test_what_never_became_true_says_how_it_stands() -> None:
-    """No event, whether it held from the beginning, and what its terms are at the end."""
+def test_a_condition_that_never_became_true_has_its_terms() -> None:
+    """The answer has no event, the value at the beginning, and the terms at the end."""
     told = turn_json(find(STORY, "count < 5"))
     assert (None, None, True, {"count": 0}) == (told["event"], told["moment"], told["began"], told["after"])
     assert turn_json(find([], "count > 0"))["began"] is False
 
 
-def test_each_moment_is_as_it_was_shown() -> None:
-    """What was undone later stood until then; the undoing itself is what made the other true."""
+def test_each_moment_is_as_shown_then() -> None:
+    """An event that was undone later counts until then; its undo is the event that ended it."""
     told = then(STORY[:3], [EventsVoided(("id-9",), None, "")], [EventsVoided(("id-11",), None, "")])
     pruned, back = find(told, "pruned(kpt_001)").turn, find(told, "count == 2 and kpt_001.harmful == 2")
     assert (10, 10) == ((pruned.moment, pruned.record.seq) if pruned else None)
@@ -216,8 +216,8 @@ def test_each_moment_is_as_it_was_shown() -> None:
     assert [(11, 11), (12, 12)] == [(one.moment, one.record.seq) for one in (undone, again) if one]
 
 
-def test_a_redacted_text_is_gone_at_every_moment() -> None:
-    """As everywhere, an event whose text went shows none, whenever it is asked."""
+def test_a_redacted_text_is_missing_at_every_moment() -> None:
+    """An event with a redacted text shows none, at any moment."""
     told = then(history([[PointAdded("kpt_001", None), CLOSE]]), [EventRedacted("id-1", "a name")])
     assert find(told, "kpt_001.text contains 'a name'").turn is None
     turn = find(told, "kpt_001.text contains '[redacted]'").turn

@@ -1,4 +1,4 @@
-"""Conditions: what their text means, and that whatever else is given ends in one clear line."""
+"""Conditions: the meaning of their text, and a one-line error for any other input."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOOK = playbook(
 
 
 def holds(text: str, book: Playbook = BOOK) -> bool:
-    """Say whether a condition holds."""
+    """Return whether a condition holds."""
     condition = parse(text)
     return condition.holds(condition.values(book))
 
@@ -79,8 +79,8 @@ TRUE = [
 
 
 @pytest.mark.parametrize("text", TRUE)
-def test_what_is_true_of_a_playbook(text: str) -> None:
-    """Each form says what it says, whatever the case of its words and the blanks between them."""
+def test_a_condition_is_evaluated_on_a_playbook(text: str) -> None:
+    """Each form has its meaning, whatever the case of its words and the blanks between them."""
     assert holds(text)
     assert not holds(f"not ({text})")
 
@@ -94,13 +94,13 @@ def test_what_is_true_of_a_playbook(text: str) -> None:
         *(f"{status}(kpt_999)" for status in STATUSES),
     ],
 )
-def test_of_what_never_was_nothing_is_true(text: str) -> None:
-    """No comparison, search or status holds for an entry that never stood."""
+def test_nothing_is_true_of_an_unknown_entry(text: str) -> None:
+    """No comparison, search or status holds for an entry that never existed."""
     assert not holds(text)
 
 
-def test_a_condition_tells_what_it_asks() -> None:
-    """Each term stands once, in its order, quoted where its name must be."""
+def test_a_condition_lists_its_terms() -> None:
+    """Each term is listed once, in its order, quoted if its name needs it."""
     condition = parse("kpt_001.helpful > 1 or 'a b'.harmful > kpt_001.helpful and exists(pat-001) and count > 3")
     told = ["kpt_001.helpful", '"a b".harmful', "exists(pat-001)", "count"]
     assert told == [term.text for term in condition.terms]
@@ -111,8 +111,8 @@ def test_a_condition_tells_what_it_asks() -> None:
 @given(
     st.text(st.sampled_from("ab\"'.-_ \u00e9()"), min_size=1, max_size=6) | st.sampled_from(["not", "or", "count", "1"])
 )
-def test_every_name_can_be_asked_for(name: str) -> None:
-    """In either quotes, where those that it holds are doubled; and what a term tells is a condition again."""
+def test_every_name_can_be_a_term(name: str) -> None:
+    """A name may be in either quotes, its own quotes doubled; and a listed term is a condition again."""
     for quote in "\"'":
         text = f"{quote}{name.replace(quote, quote * 2)}{quote}"
         condition = parse(f"exists({text}) or {text}.helpful > 1")
@@ -120,8 +120,8 @@ def test_every_name_can_be_asked_for(name: str) -> None:
         assert {name} == parse(f"{condition.terms[0].text} and {condition.terms[1].text} > 1").names
 
 
-def test_words_of_the_form_may_be_names() -> None:
-    """Before a point stands a name, whatever the word means elsewhere."""
+def test_words_of_the_grammar_may_be_names() -> None:
+    """Before a dot there is a name, whatever the word means elsewhere."""
     book = playbook([PointEdited(name, 1, 0, "x") for name in ("not", "and", "exists", "count")])
     for name in ("not", "and", "exists", "count"):
         assert holds(f"{name}.helpful == 1 and not {name}.helpful == 2", book)
@@ -170,8 +170,8 @@ REFUSED: list[tuple[str, int, str]] = [
 
 
 @pytest.mark.parametrize(("text", "place", "says"), REFUSED)
-def test_what_is_no_condition_is_refused_at_its_place(text: str, place: int, says: str) -> None:
-    """The message names the character where that shows, what was expected and what was found, on one line."""
+def test_an_invalid_condition_is_refused_with_its_position(text: str, place: int, says: str) -> None:
+    """The message has the character's position, the expected and the actual text, on one line."""
     with pytest.raises(BadInputError) as refused:
         parse(text)
     message = str(refused.value)
@@ -180,8 +180,8 @@ def test_what_is_no_condition_is_refused_at_its_place(text: str, place: int, say
     assert message.isprintable()
 
 
-def test_what_is_long_and_deep_within_bounds_is_taken() -> None:
-    """The longest row of parts and the deepest nesting are answered."""
+def test_a_long_or_deep_condition_within_bounds_is_accepted() -> None:
+    """The longest row of parts and the deepest nesting are evaluated."""
     assert holds("(" * MAX_DEPTH + "1<2" + ")" * MAX_DEPTH)
     assert holds("not " * MAX_DEPTH + "1<2")
     assert not holds(" and ".join(["1<2"] * 249) + " and 2<1")
@@ -193,8 +193,8 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS | st.text(max_size=3), max_size=30).map(" ".join))
-def test_anything_is_a_condition_or_one_line(text: str) -> None:
-    """Whatever is given, it is answered with yes or no, or refused with one printable line."""
+def test_any_text_is_a_condition_or_one_line(text: str) -> None:
+    """Any input is true or false, or refused with one printable line."""
     try:
         answer: Any = holds(text)
     except BadInputError as error:
@@ -203,7 +203,7 @@ def test_anything_is_a_condition_or_one_line(text: str) -> None:
     assert isinstance(answer, bool)
 
 
-def test_what_is_gone_has_what_it_had_last() -> None:
-    """The counts at which an update dropped an entry can be asked for."""
+def test_a_removed_entry_has_its_last_counts() -> None:
+    """A condition can read the counts at which an update dropped an entry."""
     assert Entry("kpt_003", "text 3", 0, 3) == BOOK.gone["kpt_003"]
     assert holds("kpt_003.harmful >= 3 and not exists(kpt_003)")

@@ -1,4 +1,4 @@
-"""A person's own hand in the fold: merged, pinned, restored and reworded entries, and what the rule makes of them."""
+"""Curation in the fold: merged, pinned, restored and reworded entries, and how the rule treats them."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ PAIR = st.builds(PointRated, st.sampled_from(["kpt_001", "kpt_002"]), st.sampled
 
 @given(st.lists(PAIR))
 def test_a_merged_pair_has_the_sum(ratings: list[PointRated]) -> None:
-    """What either was rated counts for the one that stays, before the merge and behind it."""
+    """Ratings of both entries count for the target, before the merge and after it."""
     for cut in range(len(ratings) + 1):
         state = playbook([A, B, *ratings[:cut]], [PointMerged("kpt_001", ("kpt_002",), ""), *ratings[cut:]])
         counts = [sum(one.rating == rating for one in ratings) for rating in ("helpful", "harmful")]
         assert {"kpt_001": Entry("kpt_001", "a", *counts)} == state.points
 
 
-def test_a_merged_entry_is_judged_by_its_sum() -> None:
-    """Two entries that each are bearable are pruned as one by the next update."""
+def test_a_merged_entry_is_pruned_by_its_sum() -> None:
+    """Two entries that the rule keeps alone are pruned as one by the next update."""
     twice = [PointRated(name, "harmful") for name in ("kpt_001", "kpt_002")] * 2
     state = playbook([A, B, *twice, CLOSE], [PointMerged("kpt_001", ("kpt_002",), "")])
     assert ["kpt_001"] == list(state.points) == list(state.due)
     assert {} == playbook([A, B, *twice, CLOSE], [PointMerged("kpt_001", ("kpt_002",), "")], [CLOSE]).points
 
 
-def test_a_merge_of_merges_goes_to_the_last() -> None:
+def test_a_merge_of_merges_leads_to_the_last_target() -> None:
     """Ratings of a name follow it through every merge."""
     merges = [[PointMerged("kpt_002", ("kpt_001",), "")], [PointMerged("kpt_003", ("kpt_002",), "")]]
     state = playbook([A, B, C, CLOSE], *merges, [PointRated("kpt_001", "helpful"), PointRated("kpt_002", "helpful")])
@@ -60,8 +60,8 @@ def test_a_merge_of_merges_goes_to_the_last() -> None:
     assert {"kpt_001": "kpt_003", "kpt_002": "kpt_003"} == state.merged
 
 
-def test_a_merge_of_what_does_not_stand_is_none() -> None:
-    """Neither an entry that is gone, nor one into itself, nor one into nothing changes a count."""
+def test_a_merge_of_a_missing_entry_has_no_effect() -> None:
+    """A merge of a removed entry, into itself, or into a missing one changes no count."""
     pair = [A, B, PointRated("kpt_001", "helpful"), PointRetired("kpt_002", "")]
     expected = {"kpt_001": Entry("kpt_001", "a", 1, 0)}
     for merge in (
@@ -73,8 +73,8 @@ def test_a_merge_of_what_does_not_stand_is_none() -> None:
         assert (expected, {}) == (state.points, state.merged)
 
 
-def test_a_merged_entry_that_a_hand_sets_again_stands_for_itself() -> None:
-    """Later ratings are its own; the entry that it went into keeps what it got."""
+def test_a_merged_entry_that_a_manual_edit_sets_is_separate_again() -> None:
+    """Later ratings are its own; the merge target keeps the earlier ones."""
     told = [A, B, PointRated("kpt_002", "helpful"), PointMerged("kpt_001", ("kpt_002",), "")]
     state = playbook(told, [PointEdited("kpt_002", 5, 0, "b again"), EDIT], [PointRated("kpt_002", "harmful")])
     assert [Entry("kpt_001", "a", 1, 0), Entry("kpt_002", "b again", 5, 1)] == list(state.points.values())
@@ -90,13 +90,13 @@ STAYING = SAID.filter(lambda event: not isinstance(event, LEAVING))
 
 @given(st.lists(st.lists(STAYING, min_size=1, max_size=6), max_size=6))
 def test_a_pinned_entry_is_never_pruned(future: list[list[Any]]) -> None:
-    """Whatever it is rated or set to, it stands as long as nobody takes it out or the pin off."""
+    """Whatever its ratings or counts, it stays until someone removes or unpins it."""
     batches = history([[A, PointPinned("kpt_001", "")], *future])
     assert [True] * len(batches) == ["kpt_001" in folded(batches, batch.last).points for batch in batches]
 
 
 def test_an_unpinned_entry_is_pruned_by_the_next_update() -> None:
-    """The pin held what was due, not what it was rated."""
+    """The pin delayed the prune, and the ratings still count."""
     held = [A, PointPinned("kpt_001", ""), *[PointRated("kpt_001", "harmful")] * 3, CLOSE]
     assert [Entry("kpt_001", "a", 0, 3)] == list(playbook(held).points.values())
     assert ["kpt_001"] == list(playbook(held, [PointUnpinned("kpt_001", "")]).points)
@@ -113,7 +113,7 @@ OTHERS = SAID.filter(
 
 @given(st.lists(st.lists(OTHERS, min_size=1, max_size=6), max_size=6), st.integers(3, 6))
 def test_a_restored_entry_is_pruned_only_by_a_further_harmful_rating(future: list[list[Any]], harmful: int) -> None:
-    """Updates leave it alone until it is rated harmful once more; then the rule holds again."""
+    """Updates skip it until it is rated harmful once more; then the rule applies again."""
     rated = [PointRated("kpt_001", "harmful")]
     batches = history([[A, *rated * harmful, CLOSE], [PointRestored("kpt_001", "")], *future])
     state = folded(batches)
@@ -134,15 +134,15 @@ def test_a_restored_entry_is_pruned_only_by_a_further_harmful_rating(future: lis
         (PointMerged("kpt_003", ("kpt_001",), ""), False),
     ],
 )
-def test_a_pardon_is_for_the_counts_that_it_was_given_for(event: Any, stands: bool) -> None:
-    """A new text keeps it, and so does a merge with an entry that nobody called harmful; other counts do not."""
+def test_a_pardon_holds_for_its_counts(event: Any, stands: bool) -> None:
+    """A new text keeps it, and so does a merge with an entry without harmful ratings; other counts end it."""
     pruned = [A, B, C, PointRated("kpt_003", "harmful"), *[PointRated("kpt_001", "harmful")] * 3, CLOSE]
     state = playbook(pruned, [PointRestored("kpt_001", "")], [event], [CLOSE])
     assert stands == (state.points.keys() >= {event.name})
 
 
-def test_a_pardon_ends_where_the_entry_leaves() -> None:
-    """Pruned again and set by a hand to what was once pardoned, it is judged as any other."""
+def test_a_pardon_ends_when_the_entry_is_removed() -> None:
+    """Pruned again and set to the pardoned counts by a manual edit, it is pruned like any other."""
     harmful = [PointRated("kpt_001", "harmful")]
     told = [A, *harmful * 3, CLOSE], [PointRestored("kpt_001", "")], [*harmful, CLOSE]
     assert {} == playbook(*told).points
@@ -151,8 +151,8 @@ def test_a_pardon_ends_where_the_entry_leaves() -> None:
 
 
 @pytest.mark.parametrize("leaving", [PointRetired("kpt_001", ""), PointRemoved("kpt_001"), CLOSE])
-def test_a_restored_entry_stands_as_it_stood_last(leaving: Any) -> None:
-    """Retired, removed or pruned, it comes back with its text and counts, behind the others."""
+def test_a_restored_entry_has_its_last_state(leaving: Any) -> None:
+    """Retired, removed or pruned, it returns with its text and counts, after the others."""
     rated = [PointRated("kpt_001", rating) for rating in ("helpful", "harmful", "harmful", "harmful")]
     gone = playbook([A, B, *rated, PointReworded("kpt_001", "", "A")], [leaving])
     assert ["kpt_002"] == list(gone.points)
@@ -161,7 +161,7 @@ def test_a_restored_entry_stands_as_it_stood_last(leaving: Any) -> None:
 
 
 @given(NAMES, st.sampled_from([PointRestored, PointRetired, PointPinned, PointUnpinned]))
-def test_a_decision_about_a_name_that_never_stood_uses_no_name(name: str, kind: Any) -> None:
-    """Nothing stands for it, and the name is still free."""
+def test_a_decision_about_an_unknown_name_uses_no_name(name: str, kind: Any) -> None:
+    """No entry is created, and the name is still free."""
     state = playbook([kind(name, "")], [PointReworded(name, "", "text"), PointMerged(name, ("kpt_001",), "")])
     assert ({}, {}, set(), 0) == (state.points, state.merged, state.used, state.high_water)

@@ -1,4 +1,4 @@
-"""The difference of two playbooks: applied to the first it gives the second, and it says how each entry left."""
+"""The difference of two playbooks: applied to the first it gives the second, with the reason for each removal."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ A, B, C = (Entry(f"kpt_{number:03d}", text) for number, text in enumerate("abc",
 
 
 def at(batches: Sequence[Batch], seq: int | None = None) -> EntryStatuses:
-    """Return the playbook at a moment of a history, and what left it."""
+    """Return the playbook at a moment of a history, and the removals from it."""
     return fold_history(STATUS_VIEW, lambda: batches, seq)
 
 
 def between(*stretches: list[Any]) -> Diff:
-    """Return what changed from the first batch, BEGIN, to the end of these."""
+    """Return the changes from the first batch, BEGIN, to the end of these."""
     batches = history([BEGIN, *stretches])
     return diff(at(batches, len(BEGIN)), at(batches))
 
@@ -81,7 +81,7 @@ def document(state: EntryStatuses) -> str:
 
 
 @given(stretches=FUTURES)
-def test_what_changed_leads_from_any_moment_to_any_other(stretches: list[list[Any]]) -> None:
+def test_the_difference_leads_from_any_moment_to_any_other(stretches: list[list[Any]]) -> None:
     """For all pairs of moments, forwards and back, the difference applied to one playbook is the other."""
     batches = history(stretches)
     states = [at(batches, seq) for seq in [0, *(batch.last for batch in batches)]]
@@ -98,8 +98,8 @@ def test_nothing_changes_from_a_moment_to_itself(stretches: list[list[Any]]) -> 
 
 
 @given(stretches=FUTURES)
-def test_what_left_is_noted_beside_the_playbook(stretches: list[list[Any]]) -> None:
-    """The playbook is that of the plain view, and each entry that an event took out says with which counts it left."""
+def test_a_removal_is_noted_with_the_playbook(stretches: list[list[Any]]) -> None:
+    """The playbook is that of the plain view, and each entry removed by an event has its last counts."""
     batches = history(stretches)
     state, plainly = at(batches), fold_history(PLAYBOOK, lambda: batches)
     assert (plainly.points, plainly.gone, plainly.stamp) == (state.book.points, state.book.gone, state.book.stamp)
@@ -124,20 +124,20 @@ def test_what_left_is_noted_beside_the_playbook(stretches: list[list[Any]]) -> N
         ([[PointRetired("kpt_001", "")], [EventsVoided(("id-1",), None, "")]], None),
     ],
 )
-def test_an_entry_that_is_gone_says_how(stretches: list[list[Any]], left: Departure | None) -> None:
-    """Pruned, retired, removed or merged, at which event and with which counts; what never came did not leave."""
+def test_a_removed_entry_has_its_reason(stretches: list[list[Any]], left: Departure | None) -> None:
+    """Pruned, retired, removed or merged, with the event and the counts; one that never existed has none."""
     assert (LoneEntry(A, left),) == between(*stretches).gone
 
 
-def test_an_event_that_comes_twice_in_a_batch_is_told_by_its_place() -> None:
-    """The decoder gives equal lines as one object: the second removal is the one that lasts."""
+def test_a_repeated_event_of_a_batch_is_known_by_its_place() -> None:
+    """The decoder returns equal lines as one object: the second removal is the lasting one."""
     removed = PointRemoved("kpt_001")
     batch = [removed, PointEdited("kpt_001", 0, 0, "Use types"), removed, PlaybookEdited(None, None, "")]
     assert (LoneEntry(A, Departure("removed", 7, 0, 0)),) == between(batch).gone
 
 
-def test_an_entry_that_came_back_says_what_it_was() -> None:
-    """New entries and those that were out of the playbook at the first moment are told apart."""
+def test_a_returned_entry_has_its_former_status() -> None:
+    """New entries are distinguished from those that had left the playbook before the first moment."""
     batches = history(
         [BEGIN, [PointRetired("kpt_001", "")], [PointRestored("kpt_001", ""), PointAdded("kpt_004", "d")]]
     )
@@ -145,8 +145,8 @@ def test_an_entry_that_came_back_says_what_it_was() -> None:
     assert expected == diff(at(batches, 5), at(batches)).added
 
 
-def test_going_back_turns_it_round() -> None:
-    """What was added since is gone, and took no leave; what was pruned since is there again, and had not left."""
+def test_the_difference_backwards_is_the_reverse() -> None:
+    """Entries added since are missing without a removal; entries pruned since are there again."""
     batches = history([BEGIN, [*HARMFUL, PointAdded("kpt_004", "d"), CLOSE]])
     found = diff(at(batches), at(batches, 4))
     assert (LoneEntry(Entry("kpt_004", "d")),) == found.gone
@@ -154,8 +154,8 @@ def test_going_back_turns_it_round() -> None:
     assert ("kpt_001", "kpt_002", "kpt_003") == found.order
 
 
-def test_counts_and_texts_that_changed_are_told_once() -> None:
-    """An entry that stands in both is told as it was and as it is, and one that is the same is not told."""
+def test_changed_counts_and_texts_are_listed_once() -> None:
+    """An entry in both is listed with both versions, and an equal one is not listed."""
     found = between([PointRated("kpt_002", "helpful"), PointEdited("kpt_003", 0, 2, "C"), CLOSE])
     assert (
         ChangedEntry(B, Entry("kpt_002", "b", 1, 0)),
@@ -164,8 +164,8 @@ def test_counts_and_texts_that_changed_are_told_once() -> None:
     assert ((), (), None) == (found.added, found.gone, found.order)
 
 
-def test_an_order_is_told_where_it_does_not_follow() -> None:
-    """What stays keeps its place and what is new stands at the end, unless a hand moved it."""
+def test_an_order_is_listed_if_it_is_not_the_default() -> None:
+    """Kept entries keep their place and new ones are last, unless a manual edit moved one."""
     new = [PointAdded("kpt_004", "d"), CLOSE]
     assert between(new).order is None
     assert ("kpt_003", "kpt_001", "kpt_002", "kpt_004") == between(
@@ -174,8 +174,8 @@ def test_an_order_is_told_where_it_does_not_follow() -> None:
 
 
 @given(stretches=FUTURES, data=st.data())
-def test_a_difference_does_not_change_what_it_is_applied_to(stretches: list[list[Any]], data: st.DataObject) -> None:
-    """The first playbook is as it was."""
+def test_a_difference_does_not_change_the_first_playbook(stretches: list[list[Any]], data: st.DataObject) -> None:
+    """The first playbook is the same after it is applied."""
     batches = history(stretches)
     last = batches[-1].last if batches else 0
     first, second = (at(batches, data.draw(st.integers(0, last))) for _ in range(2))

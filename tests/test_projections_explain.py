@@ -1,4 +1,4 @@
-"""Every entry that is absent is explained: by the event without whose batch it would have stayed at that moment."""
+"""Every absent entry has an explanation: the event without whose batch it would still be there at that moment."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ HARMED: list[Any] = [PointRated("kpt_001", "harmful"), CLOSED]
 UNDO = EventsVoided((), "s0", "misread")
 
 
-def teller(batches: Sequence[Batch], name: str) -> Callable[..., Story]:
-    """Return what tells the story of a name up to a moment."""
+def story_teller(batches: Sequence[Batch], name: str) -> Callable[..., Story]:
+    """Return a function that returns the story of a name up to a moment."""
     return lambda until=None: fold_history(audit_view(name), lambda: batches, until)
 
 
 def told(*stretches: Sequence[Any], name: str = "kpt_001") -> dict[str, Any]:
-    """Return what is told beside the stable story of a name."""
+    """Return the further fields of a name's story, apart from the stable ones."""
     return extras_of(history(stretches), name)
 
 
 def extras_of(batches: Sequence[Batch], name: str) -> dict[str, Any]:
-    """Return what is told beside the stable story of a name in a history."""
-    tell = teller(batches, name)
+    """Return the further fields of a name's story in a history."""
+    tell = story_teller(batches, name)
     return explain(tell(), fold_history(STATUS_VIEW, lambda: batches), tell)[1]
 
 
@@ -61,8 +61,8 @@ def without(batches: Sequence[Batch], seq: int) -> tuple[Batch, list[Batch]]:
     return batch, [one for one in batches if one.last < batch.last]
 
 
-def stood(batches: Sequence[Batch], name: str) -> list[bool]:
-    """Return for the moment before history and behind each batch whether the playbook had a name."""
+def presence(batches: Sequence[Batch], name: str) -> list[bool]:
+    """Return for the moment before a history and after each batch whether the playbook had a name."""
     lasts = [0, *(batch.last for batch in batches)]
     return [name in fold_history(PLAYBOOK, lambda: batches, last).points for last in lasts]
 
@@ -80,7 +80,7 @@ def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
     for name in book.used - set(book.points):
         extras = extras_of(batches, name)
         batch, rest = without(batches, extras["vanished_by"]["seq"])
-        assert any(stood(batches, name)) == extras["stood"]
+        assert any(presence(batches, name)) == extras["stood"]
         if extras["stood"]:
             assert name in fold_history(PLAYBOOK, lambda: rest).points  # noqa: B023 - called at once
             assert name not in fold_history(PLAYBOOK, lambda: batches, batch.last).points
@@ -88,12 +88,12 @@ def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
 
 @settings(max_examples=50)
 @given(HISTORIES)
-def test_an_entry_vanished_at_the_last_moment_that_took_it(stretches: list[list[Any]]) -> None:
-    """The event named is of the batch behind which the entry was never seen again, moment by moment."""
+def test_the_removing_event_is_at_the_last_removal(stretches: list[list[Any]]) -> None:
+    """The named event is in the batch after which the entry was never present again, moment by moment."""
     batches = history(stretches)
     for name in ("kpt_001", "kpt_002"):
-        seen = stood(batches, name)
-        event = find_exit(teller(batches, name)(), teller(batches, name))
+        seen = presence(batches, name)
+        event = find_exit(story_teller(batches, name)(), story_teller(batches, name))
         if seen[-1] or not any(seen):
             continue
         assert event is not None
@@ -103,16 +103,16 @@ def test_an_entry_vanished_at_the_last_moment_that_took_it(stretches: list[list[
 
 @settings(max_examples=50)
 @given(HISTORIES)
-def test_what_stands_or_never_was_vanished_by_nothing(stretches: list[list[Any]]) -> None:
-    """Only what is absent and was used has an event to name."""
+def test_a_present_or_unknown_entry_has_no_removal(stretches: list[list[Any]]) -> None:
+    """Only an absent entry whose name was used has an event to name."""
     batches = history(stretches)
     book = fold_history(PLAYBOOK, lambda: batches)
     for name in [*book.points, "kpt_404"]:
         assert extras_of(batches, name)["vanished_by"] is None
 
 
-def test_a_prune_hangs_on_its_last_harmful_rating() -> None:
-    """What brought it, the rating that tipped it, and the update that pruned it decided; the others did not."""
+def test_a_prune_is_decided_by_its_last_harmful_rating() -> None:
+    """The addition, the decisive rating, and the update that pruned it are listed; other ratings are not."""
     extras = told(LEARNED, *[HARMED] * 3, [PointRated("kpt_001", "harmful"), CLOSED])
     assert [1, 7, 8] == [event["seq"] for event in extras["deciding"]]
     assert 8 == extras["vanished_by"]["seq"]
@@ -120,15 +120,15 @@ def test_a_prune_hangs_on_its_last_harmful_rating() -> None:
     assert "kpt_001 rated harmful" == extras["deciding"][1]["summary"]
 
 
-def test_what_brought_it_back_decided_too() -> None:
-    """Every end and every return is told; a retirement hangs on no rating."""
+def test_a_return_is_decided_too() -> None:
+    """Every end and every return is listed; a retirement depends on no rating."""
     edited = PointEdited("kpt_001", 1, 1, "Mock time")
     extras = told(LEARNED, HARMED, [PointRetired("kpt_001", "")], [edited], [PointRemoved("kpt_001")])
     assert [1, 5, 6, 7] == [event["seq"] for event in extras["deciding"]]
 
 
-def test_a_merge_decides_about_what_went_into_the_other() -> None:
-    """For the entry that stays it is one more change."""
+def test_a_merge_decides_about_the_merged_entry() -> None:
+    """For the target it is one more change."""
     stretches: list[list[Any]] = [
         [*LEARNED, PointAdded("kpt_002", "Mock time")],
         [PointMerged("kpt_002", ("kpt_001",), "")],
@@ -137,15 +137,15 @@ def test_a_merge_decides_about_what_went_into_the_other() -> None:
     assert [3] == [event["seq"] for event in told(*stretches, name="kpt_002")["deciding"]]
 
 
-def test_an_undoing_that_took_the_entry_away_is_named() -> None:
-    """What had brought it, and what took that back, though the story without both is empty."""
+def test_an_undo_of_an_addition_is_named() -> None:
+    """The addition and its undo are listed, although the story without both is empty."""
     extras = told(LEARNED, HARMED, [UNDO])
     assert (5, [1, 5]) == (extras["vanished_by"]["seq"], [event["seq"] for event in extras["deciding"]])
     assert 's0 undone: "misread"' in extras["vanished_by"]["summary"]
 
 
-def test_an_undoing_of_what_kept_the_entry_is_named() -> None:
-    """Told anew, the entry fell to an earlier update; in the playbook it was until the undoing."""
+def test_an_undo_that_caused_a_prune_is_named() -> None:
+    """Refolded, the entry was pruned by an earlier update; in the playbook it was present until the undo."""
     kept: list[Any] = [PointRated("kpt_001", "helpful")] * 3
     stretches: list[list[Any]] = [
         kept,
@@ -154,29 +154,29 @@ def test_an_undoing_of_what_kept_the_entry_is_named() -> None:
         *[HARMED] * 3,
         [EventsVoided(("id-6", "id-7", "id-8"), None, "")],
     ]
-    story = teller(history(stretches), "kpt_001")()
+    story = story_teller(history(stretches), "kpt_001")()
     assert story.decision is not None
     assert (14, 15) == (story.decision.seq, told(*stretches)["vanished_by"]["seq"])
     assert [4, 13, 14, 15] == [event["seq"] for event in told(*stretches)["deciding"]]
 
 
-def test_what_came_and_went_in_one_batch_is_explained_by_what_took_it_out() -> None:
-    """It was in no playbook, and still has an end; undone as a whole, its undoing."""
+def test_an_entry_of_one_batch_is_explained_by_its_removal() -> None:
+    """It was in no playbook, and still has an end: if its batch is undone, the undo."""
     batch = [PointAdded("kpt_001", "Mock the clock"), *[PointRated("kpt_001", "harmful")] * 3, CLOSED]
     assert 5 == told(batch)["vanished_by"]["seq"]
     assert 6 == told(batch, [UNDO])["vanished_by"]["seq"]
     assert [False, False, True] == [told(*stretches)["stood"] for stretches in ([batch], [batch, [UNDO]], [LEARNED])]
 
 
-def test_what_was_said_beside_ratings_is_told() -> None:
-    """Notes in order, with who and when; a redacted one without its words."""
+def test_notes_are_listed() -> None:
+    """Notes are in order, with author and time; a redacted one has no words."""
     extras = told(LEARNED, [PointNoted("kpt_001", "harmful: it hung"), *HARMED], [PointNoted("kpt_001", None)])
     assert [(3, "harmful: it hung"), (6, None)] == [(note["seq"], note["note"]) for note in extras["notes"]]
     assert ["seq", "at", "by", "note"] == list(extras["notes"][0])
 
 
 def test_uses_are_counted_and_change_nothing() -> None:
-    """How often sessions were told of it and agents cited it, and when last; they are no steps of the story."""
+    """Injections and citations have a number and a last time; they are no steps of the story."""
     injected: list[Any] = [PlaybookInjected(("kpt_002", "kpt_001"), 0)]
     cited: list[Any] = [PointCited("kpt_001", "message"), PointCited("kpt_002", "Bash")]
     noted: list[Any] = [PointCited("kpt_001", "Bash"), PointNoted("kpt_001", "as [kpt_001] says")]
@@ -184,13 +184,13 @@ def test_uses_are_counted_and_change_nothing() -> None:
     extras = told(*stretches)
     assert (2, 9) == (extras["told"]["count"], extras["told"]["last"]["seq"])
     assert (2, 7) == (extras["cited"]["count"], extras["cited"]["last"]["seq"])
-    story = teller(history(stretches), "kpt_001")()
+    story = story_teller(history(stretches), "kpt_001")()
     assert ([1, 8], []) == ([step.record.seq for step in story.trail], story.ignored)
     assert [{"count": 0, "last": None}] * 2 == [told(LEARNED)[key] for key in ("told", "cited")]
 
 
 @pytest.mark.parametrize(("origin", "original"), [("dict_with_score", '{"score": -3}'), ("canonical", "")])
-def test_a_seed_is_told_with_the_shape_it_had(origin: str, original: str) -> None:
-    """People are told what the legacy file had."""
+def test_a_seed_has_its_legacy_format(origin: str, original: str) -> None:
+    """People see the content of the legacy file."""
     extras = told([PointSeeded("kpt_001", 0, 3, origin, "Twice", original)])
     assert (origin, original) == (extras["origin"], extras["original"])

@@ -107,8 +107,8 @@ def recorded(event: Any, **head: Any) -> EventRecord:
     return EventRecord(812, AT, event, "019a", Author("reflector", session="s1"), **head)
 
 
-def test_a_row_holds_the_whole_head_and_what_the_kind_says() -> None:
-    """A rating is told with kind, version, place in its batch, rater and body; nothing stands for what it lacks."""
+def test_a_row_holds_the_header_and_the_fields_of_the_kind() -> None:
+    """A rating has kind, version, place in its batch, rater and body; a missing field has no key."""
     expected = {
         "seq": 812,
         "id": "019a",
@@ -122,60 +122,60 @@ def test_a_row_holds_the_whole_head_and_what_the_kind_says() -> None:
     assert expected == row(recorded(PointRated("kpt_003", "harmful"), part=(3, 5)))
 
 
-def test_a_row_has_when_and_key_where_the_event_has_them() -> None:
-    """An imported event that can be delivered twice tells both."""
+def test_a_row_has_time_and_key_if_the_event_has_them() -> None:
+    """An imported event with an idempotency key has both."""
     told = row(recorded(PointRemoved("kpt_003"), key="import:1", when="2025-01-01T00:00:00Z"))
     assert ("import:1", "2025-01-01T00:00:00Z") == (told["key"], told["when"])
 
 
-def test_free_text_stands_beside_the_body() -> None:
+def test_free_text_is_outside_the_body() -> None:
     """Text that can be redacted is no part of the body."""
     told = row(recorded(PointAdded("kpt_004", "Write tests")))
     assert ({"name": "kpt_004"}, {"text": "Write tests"}) == (told["body"], told["free"])
 
 
 def test_redacted_text_is_null() -> None:
-    """A kind with free text keeps its place for it when the text is gone."""
+    """A redacted kind with free text keeps the field of its text, with null."""
     told = row(recorded(PointSeeded("kpt_001", 3, 1, "canonical", None, None)))
     assert told["free"] is None
 
 
-def test_an_unknown_kind_is_told_under_its_own_name() -> None:
-    """A kind from the future keeps its kind, version and body."""
+def test_an_unknown_kind_has_its_own_name() -> None:
+    """An unknown kind keeps its kind, version and body."""
     told = row(recorded(UnknownEvent("point.pinned", 7, '{"name":"kpt_001","why":[1,2]}')))
     assert ("point.pinned", 7) == (told["kind"], told["v"])
     assert {"name": "kpt_001", "why": [1, 2]} == told["body"]
     assert "free" not in told
 
 
-def test_the_text_of_an_unknown_kind_is_told_too() -> None:
-    """A kind from the future that has free text tells it beside its body, as known kinds do."""
+def test_the_text_of_an_unknown_kind_is_listed_too() -> None:
+    """Its free text is outside its body, as for known kinds."""
     told = row(recorded(UnknownEvent("point.noted", 2, '{"name":"kpt_001"}', '{"note":"later"}')))
     assert ({"name": "kpt_001"}, {"note": "later"}) == (told["body"], told["free"])
 
 
 @kinds
 def test_every_kind_becomes_a_row_of_plain_json(event: Any) -> None:
-    """Each field of each kind stands in body or free, and survives JSON unchanged."""
+    """Each field of each kind is in body or free, and survives JSON unchanged."""
     told = row(recorded(event))
     assert told == json.loads(json.dumps(told))
     assert EVENT_TYPES[told["kind"]] == (type(event), told["v"])
     assert {field.name for field in attrs.fields(type(event))} == {*told["body"], *(told.get("free") or {})}
 
 
-def test_a_row_names_the_version_that_is_written_today(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old shapes were lifted before anybody sees them."""
+def test_a_row_names_the_current_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old events are upcast before they are listed."""
     monkeypatch.setitem(EVENT_TYPES, "point.rated", (PointRated, 3))
     assert 3 == row(recorded(PointRated("kpt_001", "helpful")))["v"]
 
 
 def test_the_examples_hold_every_kind() -> None:
-    """The tests here reach each class of the vocabulary."""
+    """The tests here cover each class of the vocabulary."""
     assert {cls for cls, _ in EVENT_TYPES.values()} == {type(event) for event in EXAMPLES}
 
 
 def test_every_kind_has_a_summary_of_its_own() -> None:
-    """No kind of this version is without one, nor what a later version wrote."""
+    """No known kind is without one, nor is an unknown one."""
     assert {cls for cls, _ in EVENT_TYPES.values()} | {UnknownEvent} == set(SUMMARIES)
 
 
@@ -242,14 +242,14 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (UnknownEvent("point.pinned", 2, "{}"), "point.pinned: a kind (v2) that this Tallybook does not know"),
     ],
 )
-def test_a_summary_says_what_happened(event: Any, expected: str) -> None:
-    """Names, counts and the beginning of a text are what a person looks for."""
+def test_a_summary_describes_the_event(event: Any, expected: str) -> None:
+    """It has names, counts and the beginning of a text."""
     assert expected == summary(event)
 
 
 @pytest.mark.parametrize("text", ["line\nbreak", "carriage\rreturn", "line\u2028separator", "x" * 10_000])
 def test_a_summary_is_one_short_line(text: str) -> None:
-    """No text breaks the line or fills the screen."""
+    """No text breaks the line or exceeds its length."""
     told = summary(PointAdded("kpt_001", text))
     assert 1 == len(told.splitlines())
     assert len(told) <= len('learned kpt_001 ""') + QUOTE_CHARS
@@ -262,10 +262,10 @@ def test_a_summary_is_one_short_line(text: str) -> None:
         ("x" * (QUOTE_CHARS + 1), "x" * (QUOTE_CHARS - 1) + "…"),
         ("x" * (QUOTE_CHARS - 2) + " yy", "x" * (QUOTE_CHARS - 2) + "…"),
     ],
-    ids=["that fits", "one longer", "cut behind a word"],
+    ids=["that fits", "one longer", "cut after a word"],
 )
 def test_a_summary_quotes_as_much_of_a_text_as_fits(text: str, quoted: str) -> None:
-    """Sixty characters are quoted whole; of a longer text the beginning, with the mark of the cut in the sixty."""
+    """Sixty characters are quoted whole; of a longer text the beginning, with an ellipsis within the sixty."""
     assert f'learned kpt_001 "{quoted}"' == summary(PointAdded("kpt_001", text))
 
 
@@ -286,13 +286,13 @@ def test_a_summary_quotes_as_much_of_a_text_as_fits(text: str, quoted: str) -> N
         (UnknownEvent("notes.taken", 1, '["kpt_001"]'), False),
     ],
 )
-def test_an_event_is_about_a_name_if_it_has_it_or_places_it(event: Any, expected: bool) -> None:
-    """The name must be the whole name, in a kind that this version knows or one it does not."""
+def test_an_event_is_about_a_name_that_it_has(event: Any, expected: bool) -> None:
+    """The name must be the whole name, in a known kind or an unknown one."""
     assert expected == about(event, "kpt_001")
 
 
 def test_events_are_chosen_by_name_without_decoding_other_batches() -> None:
-    """A batch that does not name the entry is not asked for who and when."""
+    """Of a batch that does not name the entry no header is decoded."""
 
     def refuse(*_: object) -> list[EventRecord]:
         raise AssertionError
@@ -320,7 +320,7 @@ def test_events_are_chosen_by_name_without_decoding_other_batches() -> None:
         (EventFilter(until=811), False),
     ],
 )
-def test_an_event_is_chosen_if_every_filter_lets_it_through(wanted: EventFilter, expected: bool) -> None:
+def test_an_event_is_listed_if_every_filter_accepts_it(wanted: EventFilter, expected: bool) -> None:
     """Filters are combined; of several kinds one is enough."""
     batch = make_batch(recorded(PointRated("kpt_001", "helpful")))
     assert expected == bool(list(select_events(batch, wanted)))
@@ -338,12 +338,12 @@ def test_an_event_is_chosen_if_every_filter_lets_it_through(wanted: EventFilter,
     ],
 )
 def test_a_kind_is_named_whole_or_by_its_family(kind: str, wanted: str, expected: bool) -> None:
-    """Only ``.*`` stands for more than itself."""
+    """Only ``.*`` is a wildcard."""
     assert expected == is_of_kind(kind, wanted)
 
 
-def test_a_brief_tells_people_who_when_and_what() -> None:
-    """A brief is the summary with its moment and its rater, and with what took the event back."""
+def test_a_brief_has_author_time_and_summary() -> None:
+    """A brief is the summary with its moment and its rater, and with the undo of the event."""
     told = {"seq": 812, "at": AT, "by": {"rater": "reflector", "session": "s1"}, "summary": "kpt_001 rated helpful"}
     one = recorded(PointRated("kpt_001", "helpful"))
     assert [told | {"undone_by": None}, told | {"undone_by": 900}] == [brief(one), brief(one, 900)]
@@ -358,6 +358,6 @@ def test_a_brief_tells_people_who_when_and_what() -> None:
         (("unknown",), 'event unknown undone: "misread"'),
     ],
 )
-def test_what_is_taken_back_is_told_by_number(ids: tuple[str, ...], expected: str) -> None:
-    """Where the numbers of all events are known, people read those and no ids."""
+def test_undone_events_are_named_by_number(ids: tuple[str, ...], expected: str) -> None:
+    """If the numbers of all events are known, people see those and no ids."""
     assert expected == summary(EventsVoided(ids, None, "misread"), {"a": 4, "b": 5, "c": 6, "d": 9})

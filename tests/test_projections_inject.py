@@ -1,4 +1,4 @@
-"""What an agent is told: the bound by which entries are chosen, the room that they have, and their lines."""
+"""The injected playbook: the bound that ranks entries, the available room, and their lines."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Z_95 = 1.959964
 
 @given(helpful=st.integers(0, 10_000), harmful=st.integers(0, 10_000))
 @example(helpful=0, harmful=421)
-def test_the_bound_is_the_share_that_the_ratings_just_allow(helpful: int, harmful: int) -> None:
-    """At the bound the share seen lies as far above the true one as chance reaches in 95 of 100 cases (Wilson 1927)."""
+def test_the_bound_is_the_lowest_share_that_the_ratings_allow(helpful: int, harmful: int) -> None:
+    """At the bound the observed share is as far above it as chance reaches in 95 of 100 cases (Wilson 1927)."""
     bound, number = lower_bound(helpful, harmful), helpful + harmful
     assert 0 <= bound <= 1
     if not helpful:
@@ -34,14 +34,14 @@ def test_the_bound_is_the_share_that_the_ratings_just_allow(helpful: int, harmfu
 @pytest.mark.parametrize(
     ("better", "worse"), [((10, 0), (1, 0)), ((10, 1), (10, 2)), ((90, 10), (9, 1)), ((1, 0), (0, 0))]
 )
-def test_many_ratings_say_more_than_few(better: tuple[int, int], worse: tuple[int, int]) -> None:
-    """Of equal shares the one with more ratings is the surer, and any helpful rating is more than none."""
+def test_many_ratings_rank_higher_than_few(better: tuple[int, int], worse: tuple[int, int]) -> None:
+    """Of equal shares the one with more ratings is surer, and any helpful rating is more than none."""
     assert lower_bound(*better) > lower_bound(*worse)
 
 
 @given(entries=ENTRIES, room=st.integers(0, 2_000))
-def test_what_is_told_fits_and_is_counted(entries: list[dict[str, Any]], room: int) -> None:
-    """Lines in the playbook's order, no more than there is room for, and a last one that counts the rest."""
+def test_the_injected_lines_fit_and_are_counted(entries: list[dict[str, Any]], room: int) -> None:
+    """Lines are in the playbook's order and fit the room, and a last one counts the rest."""
     choice = choose(entries, room)
     told, rest = choice.lines, len(entries) - len(choice.names)
     assert rest == choice.left_out
@@ -63,8 +63,8 @@ def entries_of(number: int, **counts: int) -> list[dict[str, Any]]:
     return [point(f"kpt_{n:03d}", "x" * 15, **{"helpful": 0, "harmful": 0, **counts}) for n in range(1, number + 1)]
 
 
-def test_the_best_and_the_newest_untested_are_told() -> None:
-    """Rated entries come by their bound, the newer first of equals; untested ones keep their share of the room."""
+def test_the_best_and_the_newest_untested_entries_are_injected() -> None:
+    """Rated entries are ranked by their bound, the newer first of equals; untested ones have a share of the room."""
     rated = [point(f"kpt_{n:03d}", "x" * 15, n % 5, 1) for n in range(1, 21)]
     untested = [point(f"kpt_{n:03d}", "x" * 15) for n in range(21, 41)]
     size = len(line(rated[0])) + 1
@@ -79,29 +79,29 @@ def test_the_best_and_the_newest_untested_are_told() -> None:
 
 
 @pytest.mark.parametrize("counts", [{}, {"helpful": 1}], ids=["untested", "rated"])
-def test_room_that_one_kind_leaves_goes_to_the_other(counts: dict[str, int]) -> None:
-    """Where all are untested, or none is, the whole room is theirs."""
+def test_unused_room_of_one_kind_is_used_by_the_other(counts: dict[str, int]) -> None:
+    """If all are untested, or none is, the whole room is theirs."""
     entries = entries_of(40, **counts)
     size = len(line(entries[0])) + 1
     choice = choose(entries, 10 * size + len("(40 more key points were left out for want of room.)"))
     assert tuple(f"kpt_{n:03d}" for n in range(31, 41)) == choice.names
 
 
-def test_a_long_entry_is_cut_and_starves_nobody() -> None:
-    """Its line ends with the mark of the cut; what is too long for the room that is left makes place for others."""
+def test_a_long_entry_is_cut_and_blocks_no_other() -> None:
+    """Its line ends with an ellipsis; an entry too long for the remaining room is skipped."""
     entries = [point("kpt_001", "x" * 5_000, 9, 0), *entries_of(3, helpful=1)[1:]]
     (long, *others) = choose(entries, 1_200).lines
     assert (MAX_ENTRY_CHARS, "…", 2) == (len(long), long[-1], len(others))
     assert ("kpt_002", "kpt_003") == choose(entries, 300).names
 
 
-def test_no_room_is_no_lines_but_the_count() -> None:
-    """Whoever asks for less than one entry needs hears how many there are."""
+def test_without_room_only_the_count_is_injected() -> None:
+    """A limit below one entry's length gives the number of entries."""
     choice = choose(entries_of(3), 10)
     assert ((), ("(3 more key points were left out for want of room.)",), 3) == choice
 
 
-def test_nothing_is_told_of_nothing() -> None:
+def test_an_empty_playbook_injects_nothing() -> None:
     """An empty playbook fills no template."""
     assert ((), (), 0) == choose([], 100)
     assert "" == fill("before {key_points}", [])
@@ -110,15 +110,15 @@ def test_nothing_is_told_of_nothing() -> None:
 LAST = "({} more key points were left out for want of room.)"
 
 
-def test_what_just_fits_is_told_whole() -> None:
-    """Lines and the ends between them, to the character; one less, and something is left out."""
+def test_a_text_that_just_fits_is_whole() -> None:
+    """Lines and their separators fit to the character; one character less, and something is left out."""
     entries = entries_of(5)
     room = len("\n".join(map(line, entries)))
     assert 0 == choose(entries, room).left_out
     assert 0 < choose(entries, room - 1).left_out
 
 
-def test_a_line_of_the_longest_kind_is_told_whole() -> None:
+def test_a_line_of_the_greatest_length_is_whole() -> None:
     """One more character, and it is cut to that length."""
     head = len(line(point("kpt_001", "", 0, 0)))
     longest, longer = (point("kpt_001", "x" * (MAX_ENTRY_CHARS - head + more), 0, 0) for more in (0, 1))
@@ -128,7 +128,7 @@ def test_a_line_of_the_longest_kind_is_told_whole() -> None:
 
 @pytest.mark.parametrize("counts", [{}, {"helpful": 1}], ids=["untested", "rated"])
 def test_the_room_is_used_to_the_character(counts: dict[str, int]) -> None:
-    """So many lines with their ends as it has room for, beside the line that counts the rest."""
+    """It has as many lines with their separators as fit, next to the line that counts the rest."""
     entries = entries_of(40, **counts)
     size = len(line(entries[0])) + 1
     room = 10 * size + len(LAST.format(40))
@@ -137,7 +137,7 @@ def test_the_room_is_used_to_the_character(counts: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("counts", [{"helpful": 1}, {"harmful": 1}], ids=str)
 def test_an_entry_with_one_kind_of_rating_is_tested(counts: dict[str, int]) -> None:
-    """It has no share in the room of those that nobody rated: they come before it there."""
+    """It is ranked with the rated entries, before the untested ones."""
     tested, untested = entries_of(1, **counts), entries_of(2)[1:]
     size = len(line(untested[0])) + 1
     fits = 5 * size + len(LAST.format(12))

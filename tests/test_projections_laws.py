@@ -1,4 +1,4 @@
-"""The laws of every view, over random histories: what a view shows depends on the events alone."""
+"""The laws of every view, over random histories: a view depends on the events alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SWITCHED_ON = {"scoring": {"components": {"playbook": {"enabled": True}}}}
 
 @cache
 def made(name: str) -> list[Made]:
-    """Return the views of a row of the catalog: one, or one for each of a few entries or configurations."""
+    """Return the views of a row of the catalog: one, or one for each of some entries or configurations."""
     listed = VIEWS[name]
     if listed.by_config:
         default = configuration.default()
@@ -101,8 +101,8 @@ def test_unknown_kinds_change_no_view(stretches: list[list[Any]]) -> None:
 
 
 @given(stretches=HISTORIES)
-def test_a_fold_in_two_parts_is_a_fold_at_once(stretches: list[list[Any]]) -> None:
-    """Folding up to any batch and going on from that state ends in the same state as one fold."""
+def test_a_fold_in_two_parts_equals_a_fold_at_once(stretches: list[list[Any]]) -> None:
+    """Folding up to any batch and continuing from that state gives the same state as one fold."""
     batches = list(with_records(lambda: history(stretches)))
     for name, view in every_view():
         at_once = plain(fold(view, batches))
@@ -114,7 +114,7 @@ def test_a_fold_in_two_parts_is_a_fold_at_once(stretches: list[list[Any]]) -> No
 
 
 def deliver(log: Log, what: Update | Import, key: str | None) -> record.Outcome:
-    """Record something on any log."""
+    """Record one delivery on any log."""
     with log.transaction() as tx:
         state = fold(PLAYBOOK, decode(tx.read()))
         (outcome,) = record.record_all(tx, state, [Request(what, {"rater": "reflector"}, key)])
@@ -127,14 +127,14 @@ DELIVERIES = st.lists(UPDATES | IMPORTS, max_size=5)
 
 
 def views_of(log: Log) -> list[Any]:
-    """Return what every view of the catalog shows of a log."""
+    """Return the document of every view of the catalog for a log."""
     return [told(fold(view, decode(log.read()))) for _, view in every_view()]
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=DELIVERIES)
 def test_all_back_ends_show_the_same(tmp_path: Path, sent: list[Update | Import]) -> None:
-    """The same deliveries come to the same views, and the same outcomes, whatever holds the log."""
+    """The same deliveries give the same views, and the same outcomes, with every back end."""
     folder = Path(tempfile.mkdtemp(dir=tmp_path))
     logs = {name: opened(folder / name, ticking()) for name, opened in BACKENDS.items()}
     came = {name: [deliver(log, what, None) for what in sent] for name, log in logs.items()}
@@ -149,7 +149,7 @@ def test_all_back_ends_show_the_same(tmp_path: Path, sent: list[Update | Import]
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=DELIVERIES)
 def test_a_second_delivery_changes_no_view(backend: str, tmp_path: Path, sent: list[Update | Import]) -> None:
-    """What comes again under its key, at once or after all the others, is turned away, and no view tells of it."""
+    """A delivery that repeats a key, at once or after all the others, is refused, and no view includes it."""
     log = BACKENDS[backend](Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
     for index, what in enumerate(sent):
         deliver(log, what, f"key-{index}")
@@ -165,10 +165,10 @@ def test_a_second_delivery_changes_no_view(backend: str, tmp_path: Path, sent: l
 @pytest.mark.parametrize("backend", BACKENDS)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=DELIVERIES)
-def test_reading_on_from_a_position_is_reading_at_once(
+def test_reading_on_from_a_position_equals_reading_at_once(
     backend: str, tmp_path: Path, sent: list[Update | Import]
 ) -> None:
-    """A state knows its position in the log; folding what was appended after it completes the state."""
+    """A state knows its position in the log; folding the later events completes the state."""
     log = BACKENDS[backend](Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
     views = [view for _, view in every_view()]
     states = [view.start() for view in views]
@@ -182,8 +182,8 @@ def test_reading_on_from_a_position_is_reading_at_once(
     log.close()
 
 
-def test_no_view_hears_of_a_kind_by_name() -> None:
-    """Tables of views are keyed by classes of the vocabulary, so a new kind reaches only the views that ask for it.
+def test_no_view_handles_a_kind_by_name() -> None:
+    """Tables of views have classes of the vocabulary as keys, so a new kind reaches only the views that name it.
 
     What was undone is told under a class of its own.
     """

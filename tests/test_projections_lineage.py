@@ -1,4 +1,4 @@
-"""Entries found by their words, and guidance followed from name to name."""
+"""Entries found by their words, and related names of an entry."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ TEXT = "Use type hints"
 
 
 def standing(*stretches: Sequence[Any]) -> EntryStatuses:
-    """Return how every name stands behind these batches."""
+    """Return the status of every name after these batches."""
     batches = history(stretches)
     return fold_history(status_view(), lambda: batches)
 
 
 def added(*texts: str) -> list[Any]:
-    """Return an update that brings entries with these texts, from kpt_001."""
+    """Return an update that adds entries with these texts, from kpt_001."""
     return [*(PointAdded(f"kpt_00{number}", text) for number, text in enumerate(texts, 1)), CLOSED]
 
 
-def kin(state: EntryStatuses, name: str = "kpt_001") -> list[tuple[str, str, str, str]]:
+def relatives(state: EntryStatuses, name: str = "kpt_001") -> list[tuple[str, str, str, str]]:
     """Return the lineage of a name, without texts."""
     return [(row["name"], row["status"], row["relation"], row["of"]) for row in lineage(state, name)]
 
@@ -63,8 +63,8 @@ def kin(state: EntryStatuses, name: str = "kpt_001") -> list[tuple[str, str, str
         ("!!", "!!", True),
     ],
 )
-def test_texts_are_the_same_but_for_case_space_and_punctuation(left: str, right: str, same: bool) -> None:
-    """Other letters or words make another text; a text of signs alone is only itself."""
+def test_texts_are_equal_but_for_case_space_and_punctuation(left: str, right: str, same: bool) -> None:
+    """Other letters or words make another text; a text of signs alone equals only itself."""
     assert same == (normalize_words(left) == normalize_words(right))
 
 
@@ -83,12 +83,12 @@ def test_texts_are_the_same_but_for_case_space_and_punctuation(left: str, right:
     ],
 )
 def test_words_find_the_entries_whose_text_has_them_all(words: str, expected: list[str]) -> None:
-    """In any order and case, beginnings included; one whose text is just these words is meant alone."""
+    """Any order, case and prefix is accepted; an entry whose text is exactly these words is the only match."""
     assert expected == find_by_words(standing(added(TEXT, "Mock the clock", "Use type hints in public code")), words)
 
 
-def test_what_is_gone_or_has_another_text_now_is_found() -> None:
-    """By every text that it ever had: retired, reworded, and undone."""
+def test_a_former_text_finds_its_entry() -> None:
+    """An entry is found by every text that it had: retired, reworded, and undone."""
     state = standing(
         added(TEXT, "Mock the clock", "Prefer pathlib"),
         [PointRetired("kpt_001", ""), PointReworded("kpt_002", "", "Freeze time")],
@@ -100,60 +100,62 @@ def test_what_is_gone_or_has_another_text_now_is_found() -> None:
 
 
 @given(HISTORIES, TEXTS)
-def test_whoever_stands_with_a_text_is_found_by_it(stretches: list[list[Any]], text: str) -> None:
-    """An entry of the playbook is found by its whole text, as it stands."""
+def test_a_present_entry_is_found_by_its_text(stretches: list[list[Any]], text: str) -> None:
+    """An entry of the playbook is found by its whole current text."""
     state = standing(*stretches)
     standing_with = {name for name, point in state.book.points.items() if point.text == text and text.strip()}
     assert set() == standing_with - set(find_by_words(state, text))
 
 
-def test_advice_that_was_learned_again_is_kin() -> None:
-    """Under the very same text, or one that differs in case and punctuation alone; another text is none of it."""
+def test_entries_with_equal_texts_are_related() -> None:
+    """The texts are the same, or differ only in case and punctuation; another text is not related."""
     state = standing(added(TEXT), [PointRetired("kpt_001", "")], added("", TEXT, "use type hints!", "Mock time")[1:])
-    assert [("kpt_002", "kept", "same text", "kpt_001"), ("kpt_003", "kept", "same words", "kpt_001")] == kin(state)
-    assert [("kpt_001", "retired"), ("kpt_003", "kept")] == [row[:2] for row in kin(state, "kpt_002")]
-    assert [] == kin(state, "kpt_004")
+    assert [("kpt_002", "kept", "same text", "kpt_001"), ("kpt_003", "kept", "same words", "kpt_001")] == relatives(
+        state
+    )
+    assert [("kpt_001", "retired"), ("kpt_003", "kept")] == [row[:2] for row in relatives(state, "kpt_002")]
+    assert [] == relatives(state, "kpt_004")
 
 
-def test_a_renamed_entry_is_kin_of_its_old_name() -> None:
-    """A hand that gives an entry another name takes one out and sets the other."""
+def test_a_renamed_entry_is_related_to_its_old_name() -> None:
+    """A manual edit that renames an entry removes one name and sets the other."""
     state = standing(added(TEXT), [PointRemoved("kpt_001"), PointEdited("types", 0, 0, TEXT)])
-    assert [("types", "kept", "same text", "kpt_001")] == kin(state)
+    assert [("types", "kept", "same text", "kpt_001")] == relatives(state)
 
 
-def test_a_text_of_the_past_makes_kin() -> None:
-    """An entry that was reworded since is kin of one that has its old text."""
+def test_a_former_text_makes_a_relation() -> None:
+    """An entry that was reworded is related to one that has its old text."""
     state = standing(added(TEXT), [PointReworded("kpt_001", "", "Annotate")], [PointAdded("kpt_002", TEXT), CLOSED])
-    assert [("kpt_002", "kept", "same text", "kpt_001")] == kin(state)
+    assert [("kpt_002", "kept", "same text", "kpt_001")] == relatives(state)
 
 
-def test_merged_entries_are_kin() -> None:
-    """Each knows where it went, or what it took in."""
+def test_merged_entries_are_related() -> None:
+    """Each names its target, or the entries merged into it."""
     state = standing(added(TEXT, "Annotate", "Mock time"), [PointMerged("kpt_002", ("kpt_001",), "")])
-    assert [("kpt_002", "kept", "took in", "kpt_001")] == kin(state)
-    assert [("kpt_001", "merged", "went into", "kpt_002")] == kin(state, "kpt_002")
+    assert [("kpt_002", "kept", "took in", "kpt_001")] == relatives(state)
+    assert [("kpt_001", "merged", "went into", "kpt_002")] == relatives(state, "kpt_002")
 
 
-def test_kin_of_kin_are_kin() -> None:
-    """Guidance is followed over several names, and each says whose kin it is."""
+def test_relatives_of_relatives_are_listed() -> None:
+    """The relation is followed over several names, and each row names its neighbour."""
     again = [PointAdded("kpt_003", "annotate."), CLOSED]
     state = standing(added(TEXT, "Annotate"), [PointMerged("kpt_002", ("kpt_001",), "")], again)
-    assert [("kpt_002", "kpt_001"), ("kpt_003", "kpt_002")] == [(row[0], row[3]) for row in kin(state)]
+    assert [("kpt_002", "kpt_001"), ("kpt_003", "kpt_002")] == [(row[0], row[3]) for row in relatives(state)]
 
 
-def test_what_was_undone_is_kin() -> None:
-    """Advice that was pruned, learned again and taken back tells of the one and the other; no redacted text does."""
+def test_an_undone_entry_is_related() -> None:
+    """Entries that were pruned, added again and undone are related; a redacted text relates none."""
     again = [PointAdded("kpt_002", "use type hints!"), PointAdded("kpt_003", None), PointAdded("kpt_004", None), CLOSED]
     undone = EventsVoided(("id-4", "id-5", "id-6"), None, "")
     state = standing(added(TEXT), [PointRetired("kpt_001", "")], again, [undone])
-    assert [("kpt_002", "undone", "same words", "kpt_001")] == kin(state)
-    assert [("kpt_001", "retired", "same words", "kpt_002")] == kin(state, "kpt_002")
-    assert ([], []) == (kin(state, "kpt_003"), find_by_words(state, "redacted"))
+    assert [("kpt_002", "undone", "same words", "kpt_001")] == relatives(state)
+    assert [("kpt_001", "retired", "same words", "kpt_002")] == relatives(state, "kpt_002")
+    assert ([], []) == (relatives(state, "kpt_003"), find_by_words(state, "redacted"))
 
 
-def test_what_never_stood_has_no_kin() -> None:
-    """A text that was refused is nobody's, and a redacted one makes nobody kin."""
+def test_an_unknown_name_has_no_relatives() -> None:
+    """A refused text belongs to no entry, and a redacted one relates none."""
     refused = [PointReworded("kpt_009", "", TEXT), PointAdded("kpt_001", "Other")]
-    assert [] == kin(standing(added("Mock time"), refused, [PointAdded("kpt_002", "Other")]), "kpt_002")
-    assert [] == kin(standing([PointAdded("kpt_001", None), PointAdded("kpt_002", None)]))
-    assert [] == kin(standing(added(TEXT)), "kpt_404")
+    assert [] == relatives(standing(added("Mock time"), refused, [PointAdded("kpt_002", "Other")]), "kpt_002")
+    assert [] == relatives(standing([PointAdded("kpt_001", None), PointAdded("kpt_002", None)]))
+    assert [] == relatives(standing(added(TEXT)), "kpt_404")

@@ -1,4 +1,4 @@
-"""The playbook view: what each kind of event makes of it."""
+"""The playbook view: the effect of each kind of event."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def history(*stretches: list[Any]) -> list[Batch]:
 
 
 def playbook(*stretches: list[Any]) -> Playbook:
-    """Return the playbook behind these batches."""
+    """Return the playbook after these batches."""
     return fold(PLAYBOOK, history(*stretches))
 
 
@@ -57,47 +57,47 @@ def harmful(name: str, times: int = 3) -> list[Any]:
     return [PointRated(name, "harmful")] * times
 
 
-def test_the_story_of_style_6() -> None:
+def test_an_entry_is_pruned_by_its_third_harmful_update() -> None:
     """An entry that is rated harmful three times by three updates is pruned by the last."""
     first, second, third = ([PointRated("kpt_001", "harmful"), CLOSE] for _ in range(3))
     assert Entry("kpt_001", "a", 0, 2) == playbook([A, CLOSE], first, second).points["kpt_001"]
     assert {} == playbook([A, CLOSE], first, second, third).points
 
 
-def test_seeds_prune_nothing_until_an_update() -> None:
-    """A legacy entry that the rule condemns stands until the next update, which need not rate it."""
+def test_seeds_are_pruned_only_by_an_update() -> None:
+    """A legacy entry that meets the rule stays until the next update, which need not rate it."""
     seeded = [PlaybookAdopted("0" * 64, 1, "{}"), PointSeeded("kpt_001", 0, 7, "canonical", "a", "")]
     assert ["kpt_001"] == list(playbook(seeded).points)
     assert [] == list(playbook(seeded, [CLOSE]).points)
 
 
 def test_a_rescued_entry_is_no_longer_due() -> None:
-    """An entry that is helpful often enough before the update closes stays."""
+    """An entry that is rated helpful often enough before the update closes stays."""
     rescued = [*harmful("kpt_001"), *[PointRated("kpt_001", "helpful")] * 3, CLOSE]
     assert Entry("kpt_001", "a", 3, 3) == playbook([A, CLOSE], rescued).points["kpt_001"]
 
 
 def test_a_rating_after_the_prune_changes_nothing() -> None:
-    """What was pruned stays pruned, however helpful it is called later."""
+    """It stays pruned, however helpful the later ratings are."""
     late = [*[PointRated("kpt_001", "helpful")] * 9, CLOSE]
     assert {} == playbook([A, *harmful("kpt_001"), CLOSE], late).points
 
 
 def test_names_stay_used() -> None:
-    """The high-water mark and the used names remember what was pruned and removed."""
+    """The high-water mark and the used names include pruned and removed entries."""
     state = playbook([A, B, C, *harmful("kpt_003"), CLOSE], [PointRemoved("kpt_002"), EDIT])
     assert (["kpt_001"], 3) == (list(state.points), state.high_water)
     assert {"kpt_001", "kpt_002", "kpt_003"} == state.used
 
 
-def test_an_unknown_name_never_stood() -> None:
-    """A rating of a name that nobody has leaves the high-water mark where it was."""
+def test_an_unknown_name_has_no_entry() -> None:
+    """A rating of an unknown name leaves the high-water mark unchanged."""
     state = playbook([A, PointRated("kpt_900", "helpful"), CLOSE])
     assert (1, {"kpt_001"}) == (state.high_water, state.used)
 
 
 def test_an_edit_revives_and_prunes_nothing() -> None:
-    """A pruned entry comes back by hand, with counts that the rule condemns only at the next update."""
+    """A manual edit returns a pruned entry, with counts to which the rule applies only at the next update."""
     pruned = [A, *harmful("kpt_001"), CLOSE]
     back = [PointEdited("kpt_001", 1, 9, "a again"), EDIT]
     assert Entry("kpt_001", "a again", 1, 9) == playbook(pruned, back).points["kpt_001"]
@@ -105,14 +105,14 @@ def test_an_edit_revives_and_prunes_nothing() -> None:
 
 
 def test_an_order_is_applied_when_its_edit_closes() -> None:
-    """Stretches of an order add up; names that stand in none follow as they stood, names that do not stand are none."""
+    """Partial orders add up; unlisted names follow in their order, and unknown ones are ignored."""
     ordered = [PlaybookOrdered(("kpt_003",)), PlaybookOrdered(("kpt_404", "kpt_002")), EDIT]
     assert ["kpt_003", "kpt_002", "kpt_001"] == list(playbook([A, B, C, CLOSE], ordered).points)
     assert ["kpt_001", "kpt_002", "kpt_003"] == list(playbook([A, B, C, CLOSE], [EDIT]).points)
 
 
 def test_top_level_keys_come_from_the_file() -> None:
-    """The first adoption brings version, date and other keys; a later import brings entries alone."""
+    """The first import has version, date and other keys; a later one adds entries alone."""
     first = [PlaybookAdopted("0" * 64, 0, '{"version":"0.9","last_updated":"2025","owner":"me"}')]
     later = [PlaybookAdopted("1" * 64, 0, '{"version":"7","last_updated":"1999","owner":"you"}')]
     assert ({"version": "0.9", "owner": "me"}, "2025") == (playbook(first).top, playbook(first).last_updated)
@@ -133,7 +133,7 @@ def test_the_date_is_that_of_the_last_playbook_event() -> None:
 
 @pytest.mark.parametrize(("rating", "counts"), [("helpful", (1, 0)), ("harmful", (0, 1)), ("neutral", (0, 0))])
 def test_evolve_is_pure(rating: str, counts: tuple[int, int]) -> None:
-    """One event makes a new entry of an old one, which stays as it was."""
+    """One event makes a new entry of an old one, which does not change."""
     before = Entry("kpt_001", "a")
     after = evolve(before, PointRated("kpt_001", rating))
     assert Entry("kpt_001", "a", *counts) == after
@@ -141,58 +141,58 @@ def test_evolve_is_pure(rating: str, counts: tuple[int, int]) -> None:
     assert evolve(None, PointRated("kpt_001", rating)) is None
 
 
-def test_an_event_about_no_entry_leaves_it_alone() -> None:
-    """What evolves the playbook as a whole makes nothing of a single entry."""
+def test_an_event_about_no_entry_changes_no_entry() -> None:
+    """An event about the whole playbook changes no single entry."""
     before = Entry("kpt_001", "a", 4, 1)
     assert before is evolve(before, CLOSE)
     assert evolve(None, EDIT) is None
 
 
-def test_a_name_that_stands_is_not_added_over() -> None:
-    """An added or seeded point whose name stands leaves the entry, its counts and its text as they are."""
+def test_a_present_name_is_not_added_again() -> None:
+    """An addition or a seed of a present name leaves the entry, its counts and its text unchanged."""
     rated = Entry("kpt_001", "a", 4, 1)
     assert rated == evolve(rated, PointAdded("kpt_001", "other"))
     assert rated == evolve(rated, PointSeeded("kpt_001", 0, 0, "canonical", "other", ""))
 
 
-def test_a_removal_of_nobody_changes_nothing() -> None:
-    """An edit may name an entry that went meanwhile."""
+def test_a_removal_of_a_missing_entry_changes_nothing() -> None:
+    """An edit may name an entry that was removed in the meantime."""
     assert [A.name] == list(playbook([A, PointRemoved("kpt_404"), EDIT]).points)
 
 
-def test_an_entry_without_its_text_stands_with_its_counts() -> None:
-    """A redacted seed is an entry whose text is gone."""
+def test_an_entry_without_its_text_keeps_its_counts() -> None:
+    """A redacted seed is an entry without a text."""
     for text, shown in ((None, REDACTED), ("a", "a")):
         assert Entry("kpt_001", shown, 4, 2) == evolve(None, PointSeeded("kpt_001", 4, 2, "canonical", text, ""))
 
 
-def test_an_entry_that_went_and_came_back_is_judged_anew() -> None:
-    """What was due when a hand removed an entry is not due when it sets one of that name."""
+def test_a_returned_entry_is_due_by_its_new_counts() -> None:
+    """A removal by a manual edit clears what was due, and an entry set under the same name starts anew."""
     gone = [A, *harmful("kpt_001", 3), PointRemoved("kpt_001"), EDIT]
     assert ["kpt_001"] == list(playbook(gone, [PointEdited("kpt_001", 9, 0, "a"), EDIT], [CLOSE]).points)
 
 
-def test_a_name_that_stands_keeps_its_entry_in_the_fold() -> None:
-    """An addition or a seed of a name that stands moves neither its text nor its counts."""
+def test_a_present_name_keeps_its_entry_in_the_fold() -> None:
+    """An addition or a seed of a present name changes neither its text nor its counts."""
     again = [PointAdded("kpt_001", "other"), PointSeeded("kpt_001", 9, 9, "canonical", "other", "")]
     state = playbook([A, PointRated("kpt_001", "helpful"), CLOSE], [*again, CLOSE])
     assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.points
 
 
-def test_the_high_water_mark_is_the_highest_number_that_stood() -> None:
-    """Names without a number leave it alone; a name that went still counts."""
+def test_the_high_water_mark_is_the_highest_number_ever_used() -> None:
+    """Names without a number do not move it; a removed name still counts."""
     assert 0 == playbook([PointAdded("my rule", "a"), CLOSE]).high_water
     assert 7 == playbook([PointAdded("kpt_007", "a"), A, PointRemoved("kpt_007"), CLOSE]).high_water
 
 
 def test_a_redacted_text_leaves_an_entry() -> None:
-    """Where the text is gone from the ledger, the entry stands and its counts are told."""
+    """Without its text the entry is present with its counts."""
     state = playbook([PointAdded("kpt_001", None), PointRated("kpt_001", "helpful"), CLOSE])
     assert Entry("kpt_001", REDACTED, 1, 0) == state.points["kpt_001"]
 
 
 def test_redactions_are_counted() -> None:
-    """Whoever goes on from an earlier state sees that texts went since; the entries stay as they are."""
+    """A fold that continues from an earlier state sees new redactions; the entries do not change."""
     state = playbook([A, CLOSE], [EventRedacted("id-1", "a name"), EventRedacted("id-2", None)])
     assert (2, (4, "")) == (state.rewrites, state.stamp)
     assert 3 == fold(PLAYBOOK, history([EventRedacted("id-1", "again")]), state).rewrites
@@ -200,7 +200,7 @@ def test_redactions_are_counted() -> None:
 
 
 def test_another_policy_folds_the_same_log() -> None:
-    """The same history under another policy shows what would have stood."""
+    """The same history under another policy shows the entries that it would have kept."""
     told = history([A, B, *harmful("kpt_001"), *harmful("kpt_002", 5), CLOSE])
     assert {} == fold(PLAYBOOK, told).points
     assert ["kpt_001"] == list(fold(playbook_view(Policy("patient", floor=5)), told).points)

@@ -1,4 +1,4 @@
-"""The entries that stand: what one event makes of one, and a mapping that may be counted in."""
+"""The present entries: the effect of one event on one, and a mapping with counts."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ B = Entry("b", "second")
         (PointRemoved("a"), None, None),
     ],
 )
-def test_what_an_event_makes_of_an_entry(event: Event, anew: Entry | None, after: Entry | None) -> None:
-    """Only what is taken in stands anew; a name that stands is not taken in again, and a text that is gone is noted."""
+def test_an_event_makes_or_changes_an_entry(event: Event, anew: Entry | None, after: Entry | None) -> None:
+    """Only an addition makes an entry; a present name is not added again, and a redacted text is noted."""
     assert anew == evolve(None, event)
     assert after == evolve(A, event)
 
 
-def test_entries_read_as_a_dict_of_them_does() -> None:
-    """In their order, by name, with the same answers, and shown alike."""
+def test_entries_read_like_a_dict() -> None:
+    """They are in order, by name, with the same answers and the same representation."""
     points, plain = Points({"a": A}), {"a": A, "b": B}
     points["b"] = B
     assert plain == points
@@ -61,8 +61,8 @@ def test_entries_read_as_a_dict_of_them_does() -> None:
     assert {} == Points()
 
 
-def test_a_count_shows_and_what_was_shown_before_does_not_change() -> None:
-    """Whoever keeps an entry keeps it as it stood, and is given the same object until it is counted in."""
+def test_a_count_does_not_change_an_earlier_entry() -> None:
+    """A stored entry stays as it was, and is the same object until its next count."""
     points = Points({"a": A})
     assert points["a"] is A
     entry = points.mutable["a"]

@@ -1,4 +1,4 @@
-"""Policies: when an entry is dropped, and how the rule is told."""
+"""Policies: when an entry is pruned, and the text of the rule."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ COUNTS = st.integers(0, 50)
 
 
 def condemned(policy: Policy, helpful: int, harmful: int) -> bool:
-    """Say whether an entry with these counts goes."""
+    """Return whether an entry with these counts is pruned."""
     return policy.prunes(Entry("kpt_001", "use types", helpful, harmful))
 
 
 @given(helpful=COUNTS, harmful=COUNTS)
 def test_the_default_is_the_specification(helpful: int, harmful: int) -> None:
-    """An entry goes if it is harmful at least three times and more often than helpful (REQ-SCORE-007)."""
+    """An entry is pruned if it is harmful at least three times and more often than helpful (REQ-SCORE-007)."""
     assert (harmful >= 3 and harmful > helpful) == condemned(SPEC_POLICY, helpful, harmful)
 
 
 @given(floor=st.integers(1, 9), margin=st.integers(1, 9), helpful=COUNTS)
-def test_no_policy_drops_what_nobody_called_harmful(floor: int, margin: int, helpful: int) -> None:
-    """An entry without a harmful rating stays under every policy (INV-SCORE-003)."""
+def test_no_policy_prunes_an_entry_without_harmful_ratings(floor: int, margin: int, helpful: int) -> None:
+    """Under every policy such an entry stays (INV-SCORE-003)."""
     assert not condemned(Policy("mine", floor, margin), helpful, 0)
 
 
 @given(floor=st.integers(1, 9), margin=st.integers(1, 9), helpful=COUNTS, harmful=COUNTS)
 def test_one_more_helpful_rating_never_condemns(floor: int, margin: int, helpful: int, harmful: int) -> None:
-    """What stays still stays with one more helpful rating, and what goes still goes with one more harmful one."""
+    """One more helpful rating never causes a prune, and one more harmful one never prevents it."""
     policy = Policy("mine", floor, margin)
     goes = condemned(policy, helpful, harmful)
     assert goes >= condemned(policy, helpful + 1, harmful)
@@ -65,8 +65,8 @@ def test_one_more_helpful_rating_never_condemns(floor: int, margin: int, helpful
         (1, 3, "harmful >= 1 AND harmful > helpful + 2"),
     ],
 )
-def test_the_rule_says_what_the_policy_does(floor: int, margin: int, rule: str) -> None:
-    """A policy tells its rule as the specification writes it, with its own numbers."""
+def test_the_text_of_the_rule_has_its_numbers(floor: int, margin: int, rule: str) -> None:
+    """A policy writes its rule like the specification, with its own numbers."""
     policy = Policy("mine", floor, margin)
     assert rule == policy.rule
     conditions = rule.lower().split(" and ")
@@ -78,14 +78,14 @@ def test_the_rule_says_what_the_policy_does(floor: int, margin: int, rule: str) 
 
 
 @given(policy=st.sampled_from(list(POLICIES.values())), helpful=COUNTS, harmful=COUNTS)
-def test_whole_counts_weigh_what_they_are(policy: Policy, helpful: int, harmful: int) -> None:
-    """The rule for counts of which some are fractions says of whole ones what the rule for whole ones says."""
+def test_whole_counts_weigh_the_same(policy: Policy, helpful: int, harmful: int) -> None:
+    """The rule for fractional counts gives the same answer for whole ones."""
     assert condemned(policy, helpful, harmful) == policy.prunes_weights(float(helpful), float(harmful))
 
 
 @given(policy=st.sampled_from(list(POLICIES.values())), helpful=COUNTS, harmful=COUNTS, steps=st.integers(0, 5000))
-def test_age_alone_condemns_nobody(policy: Policy, helpful: int, harmful: int, steps: int) -> None:
-    """Where all ratings of an entry lose the same share of their weight, it is condemned no sooner than before."""
+def test_age_alone_prunes_no_entry(policy: Policy, helpful: int, harmful: int, steps: int) -> None:
+    """If all ratings of an entry lose the same share of their weight, it is pruned no sooner than before."""
     left = weight(steps)
     assert condemned(policy, helpful, harmful) >= policy.prunes_weights(helpful * left, harmful * left)
 
@@ -93,7 +93,7 @@ def test_age_alone_condemns_nobody(policy: Policy, helpful: int, harmful: int, s
 # Wilson
 
 
-def test_wilson_asks_for_certainty() -> None:
+def test_wilson_needs_certainty() -> None:
     """Worked by hand: four harmful and none helpful is beyond chance, three is not, and so is 9 against 2."""
     wilson = POLICIES["wilson"]
     least = {helpful: next(n for n in COUNTED if condemned(wilson, helpful, n)) for helpful in range(6)}
@@ -105,7 +105,7 @@ COUNTED = range(1, 60)
 
 @given(helpful=COUNTS, harmful=st.integers(3, 50))
 def test_wilson_is_the_upper_bound_of_the_interval(helpful: int, harmful: int) -> None:
-    """An entry goes where the textbook's upper bound of helpful / all lies below one half."""
+    """An entry is pruned if the textbook's upper bound of helpful / all is below one half."""
     z, n = 1.96, helpful + harmful
     share = helpful / n
     upper = (share + z * z / (2 * n) + z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))) / (1 + z * z / n)
@@ -116,7 +116,7 @@ def test_wilson_is_the_upper_bound_of_the_interval(helpful: int, harmful: int) -
 
 
 def standing(view: Any, updates: list[list[tuple[str, bool]]]) -> set[str]:
-    """Return the entries that stand behind updates of ratings of a and b, each helpful or not."""
+    """Return the present entries after updates of ratings of a and b, each helpful or not."""
     names = {"a": "kpt_001", "b": "kpt_002"}
     stretches = [
         [*(PointRated(names[name], "helpful" if good else "harmful") for name, good in update), CLOSE]
@@ -126,8 +126,8 @@ def standing(view: Any, updates: list[list[tuple[str, bool]]]) -> set[str]:
 
 
 @given(UPDATES)
-def test_final_goes_by_the_counts_at_the_end(updates: list[list[tuple[str, bool]]]) -> None:
-    """Who stands is told by adding up all ratings of each entry, whatever order they came in."""
+def test_final_uses_the_counts_at_the_end(updates: list[list[tuple[str, bool]]]) -> None:
+    """The sum of all ratings of each entry decides, whatever their order."""
     rated = [one for update in updates for one in update]
     counts = {name: [sum(n == name and good is g for n, g in rated) for good in (True, False)] for name in "ab"}
     expected = {f"kpt_00{1 + (name == 'b')}" for name in "ab" if not condemned(SPEC_POLICY, *counts[name])}
@@ -135,8 +135,8 @@ def test_final_goes_by_the_counts_at_the_end(updates: list[list[tuple[str, bool]
 
 
 @given(UPDATES)
-def test_what_stands_stands_under_final(updates: list[list[tuple[str, bool]]]) -> None:
-    """The specification's policy keeps no entry that the counts at the end condemn."""
+def test_an_entry_kept_by_the_default_is_kept_by_final(updates: list[list[tuple[str, bool]]]) -> None:
+    """The specification's policy keeps no entry that the final counts prune."""
     assert standing(playbook_view(), updates) <= standing(FINAL, updates)
 
 
@@ -160,10 +160,10 @@ HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("ha
         ),
     ],
 )
-def test_an_entry_comes_back_under_final(
+def test_an_entry_returns_under_final(
     stretches: list[list[Any]], text: str | None, counts: tuple[int, int] | None
 ) -> None:
-    """It does at the first update that finds it condemned no more, with all its ratings, unless it was taken out."""
+    """It returns at the first update whose counts keep it, with all its ratings, unless it was removed."""
     point = fold_history(FINAL, lambda: history([[A, B, CLOSE], *stretches])).points.get("kpt_001")
     assert (text, counts) == ((None, None) if point is None else (point.text, (point.helpful, point.harmful)))
 
@@ -185,7 +185,7 @@ def test_weight_falls_with_age(steps: int) -> None:
 
 
 @pytest.mark.parametrize(("floor", "margin"), [(0, 1), (3, 0), (-1, 1)])
-def test_a_policy_that_drops_the_unrated_cannot_be_made(floor: int, margin: int) -> None:
+def test_a_policy_that_prunes_the_unrated_cannot_be_made(floor: int, margin: int) -> None:
     """Floor and margin are at least one."""
     with pytest.raises(ValueError, match="must be >= 1"):
         Policy("mine", floor, margin)

@@ -1,4 +1,4 @@
-"""The reflections view: what is owed, how far transcripts were read, and what it has cost."""
+"""The reflections view: pending sessions, how far transcripts were read, and the cost."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def batch(seq: int, *events: Any, at: str = DAY, session: str | None = "s1", mod
 
 
 def shown(*batches: Sequence[Any] | Batch) -> Reflections:
-    """Return what the view shows of batches, each about session s1 unless it is made otherwise."""
+    """Return the view's document of batches, each about session s1 unless given otherwise."""
     made = [one if isinstance(one, Batch) else batch(seq, *one) for seq, one in enumerate(batches, 1)]
     return fold(REFLECTIONS, made)
 
 
-def test_what_is_asked_for_is_owed_until_it_is_read() -> None:
-    """Up to the length of the transcript, whoever is to judge it."""
+def test_a_requested_reflection_is_pending_until_it_is_read() -> None:
+    """It is pending up to the length of the transcript, for any rater."""
     state = shown([ASKED])
     assert [True, True] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
     assert ("/t/s1.jsonl", 100, DAY) == (
@@ -61,30 +61,30 @@ def test_what_is_asked_for_is_owed_until_it_is_read() -> None:
     assert [False, False] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
 
 
-def test_a_search_for_citations_leaves_it_to_a_model() -> None:
-    """What was read without a rater is read no second time without one, and still owed with one."""
+def test_a_search_for_citations_leaves_the_rest_to_a_rater() -> None:
+    """A part read without a rater is read once without one, and is still pending with one."""
     state = shown([ASKED], [TranscriptRead("", 0, 90, 100, "u9", "none")])
     assert [False, True] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
     assert ({"u9"}, set()) == (state.known_uuids("none"), state.known_uuids("claude"))
 
 
-def test_more_of_a_session_is_owed_again() -> None:
-    """A resumed session, or one that a compaction interrupted, goes on behind what was read."""
+def test_a_longer_transcript_is_pending_again() -> None:
+    """A resumed session, or one after a compaction, continues after the part that was read."""
     state = shown([ASKED], [READ, DONE], [ReflectionRequested(150, "SessionEnd", "/t/s1.jsonl")])
     session = state.sessions["s1"]
     assert (True, ReadPosition({"": 90}, 100)) == (session.awaits_reflection("claude"), session.position("claude"))
     assert not shown([ASKED], [READ, DONE], [ASKED]).sessions["s1"].awaits_reflection("claude")
 
 
-def test_a_subagents_transcript_pays_for_no_other() -> None:
-    """Only the session's own, which is read last, says that all was."""
+def test_a_subagents_transcript_completes_no_other() -> None:
+    """Only the session's own transcript, which is read last, completes it."""
     state = shown([ASKED], [TranscriptRead("agent-1", 0, 500, 500, "a5", "claude"), DONE])
     assert state.sessions["s1"].awaits_reflection("claude")
     assert {"agent-1": 500} == state.sessions["s1"].position("claude").end
 
 
-def test_what_ends_costs_what_it_says() -> None:
-    """While it runs it counts as what was expected; then as what the model counted, on the day that it ended."""
+def test_an_ended_reflection_has_its_reported_cost() -> None:
+    """While it runs the expected cost counts; then the reported one, on the day of its end."""
     assert {"2026-11-21": 900} == shown([ASKED], [STARTED]).tokens_by_day
     ended = batch(3, READ, DONE, at=NEXT, model="m-1")
     state = shown([ASKED], [STARTED], ended)
@@ -92,8 +92,8 @@ def test_what_ends_costs_what_it_says() -> None:
     assert {"2026-11-21": 705} == shown([ASKED], [STARTED], [BAD]).tokens_by_day
 
 
-def test_a_failure_is_kept_until_something_comes_of_it() -> None:
-    """With how many there were in a row, when, and why."""
+def test_a_failure_is_listed_until_a_success() -> None:
+    """It has the number of failures in a row, the time, and the reason."""
     state = shown([ASKED], [STARTED], [BAD], [STARTED], batch(5, BAD, at=NEXT))
     session = state.sessions["s1"]
     assert (None, Failure(2, NEXT, "unusable", "claude", "no JSON")) == (session.attempt, session.failure)
@@ -102,8 +102,8 @@ def test_a_failure_is_kept_until_something_comes_of_it() -> None:
     assert (None, None) == (state.sessions["s1"].attempt, state.sessions["s1"].failure)
 
 
-def test_a_try_that_has_not_ended_was_broken_off_if_another_begins() -> None:
-    """It may have cost what it was expected to."""
+def test_an_unfinished_try_is_interrupted_if_another_begins() -> None:
+    """It may have cost the expected amount."""
     state = shown([ASKED], [STARTED])
     assert Attempt(DAY, 900, "claude") == state.sessions["s1"].attempt
     state = shown([ASKED], [STARTED], batch(3, STARTED, at=NEXT))
@@ -111,8 +111,8 @@ def test_a_try_that_has_not_ended_was_broken_off_if_another_begins() -> None:
     assert {"2026-11-21": 900, "2026-11-22": 900} == state.tokens_by_day
 
 
-def test_a_transcript_that_is_gone_is_known_to_be() -> None:
-    """It stays owed, since it may come back; whoever looks first sees whether it is there."""
+def test_a_missing_transcript_is_known() -> None:
+    """It stays pending, since the file may return; the next worker checks."""
     gone = ReflectionFailed("claude", "gone", 0, 0, "the transcript is gone")
     session = shown([ASKED], [gone]).sessions["s1"]
     assert (True, True) == (session.is_transcript_gone, session.awaits_reflection("claude"))
@@ -120,7 +120,7 @@ def test_a_transcript_that_is_gone_is_known_to_be() -> None:
 
 
 def test_another_file_of_the_same_name_begins_anew() -> None:
-    """A stretch that begins before the last one's end says how far the new file was read, for whoever read it."""
+    """A part that begins before the last one's end is how far the new file was read, for its rater."""
     anew = TranscriptRead("", 0, 40, 40, "v4", "claude")
     session = shown([ASKED], [READ, DONE], [anew, DONE]).sessions["s1"]
     assert ReadPosition({"": 40}, 40) == session.position("claude")
@@ -133,14 +133,14 @@ def test_another_file_of_the_same_name_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("event", [STARTED, READ, DONE, BAD, ASKED])
-def test_an_event_without_what_comes_before_it_is_taken_as_it_is(event: Any) -> None:
-    """A ledger that begins in the middle, or a line without a session, is no error."""
+def test_an_event_without_its_predecessors_is_accepted(event: Any) -> None:
+    """A ledger that begins in the middle, or an event without a session, is no error."""
     assert ["s1"] == list(shown([event]).sessions)
     assert [""] == list(shown(batch(1, event, session=None)).sessions)
 
 
-def test_another_rater_begins_to_count_anew() -> None:
-    """What one failed at says nothing of the next."""
+def test_another_rater_counts_anew() -> None:
+    """Failures of one rater do not count for the next."""
     other = ReflectionFailed("anthropic", "unavailable", 0, 0, "no key")
     assert (
         Failure(1, DAY, "unavailable", "anthropic", "no key")

@@ -35,8 +35,8 @@ def test_the_file_is_the_document_and_its_stamp() -> None:
     assert {"ledger"} == json.loads(written).keys() - playbook_dict(playbook).keys()
 
 
-def test_top_level_keys_stand_before_the_entries() -> None:
-    """Further keys are written as they came, between the date and the entries."""
+def test_top_level_keys_are_before_the_entries() -> None:
+    """Further keys are written unchanged, between the date and the entries."""
     playbook = state()
     playbook.top = {"owner": "me", "version": "2.0", "tags": [1]}
     assert ["version", "last_updated", "owner", "tags", "key_points"] == list(playbook_dict(playbook))
@@ -44,14 +44,14 @@ def test_top_level_keys_stand_before_the_entries() -> None:
 
 @given(texts=st.lists(ANYTHING, max_size=4))
 def test_every_text_survives_the_file(texts: list[str]) -> None:
-    """Whatever a text holds, it is read from the file as it was."""
+    """Any text is read from the file unchanged."""
     points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(texts)]
     assert texts == [kp["text"] for kp in json.loads(playbook_bytes(state(*points)))["key_points"]]
 
 
 @given(entries=ENTRIES.filter(bool))
 def test_the_prompt_has_one_line_for_each_entry(entries: list[dict[str, object]]) -> None:
-    """In the place of the placeholder stand the entries in order, one line each (REQ-SCORE-003)."""
+    """The entries replace the placeholder in order, one line each (REQ-SCORE-003)."""
     lines = prompt(entries, "before\n{key_points}\nafter").splitlines()
     assert ["before", "after"] == [lines[0], lines[-1]]
     assert [f"[{kp['name']}] helpful={kp['helpful']} harmful={kp['harmful']} :: " for kp in entries] == [
@@ -59,20 +59,20 @@ def test_the_prompt_has_one_line_for_each_entry(entries: list[dict[str, object]]
     ]
 
 
-def test_no_entries_are_no_prompt() -> None:
+def test_an_empty_playbook_has_no_prompt() -> None:
     """An empty playbook injects nothing, not even the template."""
     assert "" == prompt([], "Key points:\n{key_points}")
 
 
 @pytest.mark.parametrize("text", ["{key_points}", "{name}", "{", "}", "{}", "%s", "$key", "\\1", "\\g<0>"])
-def test_nothing_in_a_text_is_taken_for_the_templates(text: str) -> None:
+def test_no_text_is_read_as_a_placeholder(text: str) -> None:
     """Only the template's own placeholder is replaced; braces in texts and templates are harmless."""
     assert f"{{x}} [kpt_001] helpful=0 harmful=0 :: {text}" == prompt([point(text=text)], "{x} {key_points}")
 
 
 @given(seq=st.integers(0, 10**18), chain=st.text("0123456789abcdef", min_size=1))
-def test_a_stamp_is_read_as_it_was_written(seq: int, chain: str) -> None:
-    """A stamp names its moment and chain."""
+def test_a_stamp_survives_a_round_trip(seq: int, chain: str) -> None:
+    """A stamp has its moment and chain."""
     assert (seq, chain) == read_stamp(stamp_text((seq, chain)))
 
 
@@ -80,6 +80,6 @@ def test_a_stamp_is_read_as_it_was_written(seq: int, chain: str) -> None:
     "text",
     [None, "", "12", "12:", ":ab", "-1:ab", "1.5:ab", "²:ab", "x:y", f"1{'0' * 19}:ab", "9" * 5000 + ":ab"],
 )
-def test_a_stamp_that_somebody_spoiled_is_none(text: str | None) -> None:
-    """What is no stamp says nothing, and costs nothing."""
+def test_a_spoiled_stamp_is_ignored(text: str | None) -> None:
+    """An invalid stamp is no stamp, and no error."""
     assert read_stamp(text) is None

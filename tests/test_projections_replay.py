@@ -1,4 +1,4 @@
-"""The property that everything rests on: a replay of the ledger equals the specification applied update by update."""
+"""A replay of the ledger equals the specification applied update by update."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UPDATES = st.lists(EXTRACTIONS, max_size=5)
 
 
 def ticking() -> Callable[[], Now]:
-    """Return a clock that goes on by a second whenever it is read."""
+    """Return a clock that moves on by a second at each read."""
     seconds = iter(range(1_000_000_000, 2_000_000_000))
     return lambda: moment(next(seconds) * 1_000_000)
 
@@ -50,7 +50,7 @@ def whole(brought: dict[str, Any]) -> dict[str, Any]:
 
 
 class Scribe:
-    """Records on a log of any kind, and knows by the reference model what must come of it.
+    """Records on any log, and knows the expected result by the reference model.
 
     Attributes:
         log: The log.
@@ -58,7 +58,7 @@ class Scribe:
     """
 
     def __init__(self, log: Log, legacy: dict[str, Any]) -> None:
-        """Take a legacy file in."""
+        """Import a legacy file."""
         self.log = log
         self._model = Model(migrate(legacy))
         self.moments: dict[int, dict[str, Any]] = {}
@@ -78,7 +78,7 @@ class Scribe:
 
 
 def written(backend: str, folder: Path, legacy: dict[str, Any], updates: Sequence[dict[str, Any]]) -> Scribe:
-    """Return what recorded a legacy file and updates on a back end."""
+    """Return a function that records a legacy file and updates on a back end."""
     scribe = Scribe(BACKENDS[backend](folder, ticking()), legacy)
     for brought in updates:
         scribe.update(brought)
@@ -86,12 +86,12 @@ def written(backend: str, folder: Path, legacy: dict[str, Any], updates: Sequenc
 
 
 def shown(state: Playbook) -> dict[str, Any]:
-    """Return what the reference model knows of a playbook: everything but its date."""
+    """Return the reference model's playbook: everything but its date."""
     return {key: value for key, value in playbook_dict(state).items() if key != "last_updated"}
 
 
 def undated(doc: dict[str, Any]) -> dict[str, Any]:
-    """Return a document of the reference model without its date, which is the ledger's to give."""
+    """Return a document of the reference model without its date, which the ledger gives."""
     return {key: value for key, value in doc.items() if key != "last_updated"}
 
 
@@ -101,7 +101,7 @@ def undated(doc: dict[str, Any]) -> dict[str, Any]:
 def test_a_replay_equals_the_specification_after_every_batch(
     backend: str, tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
 ) -> None:
-    """For any legacy file and any updates, every moment of the ledger shows what the specification says for it."""
+    """For any legacy file and any updates, every moment of the ledger equals the specification's result."""
     scribe = written(backend, Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
     for seq, expected in scribe.moments.items():
         assert undated(expected) == shown(fold(PLAYBOOK, decode(scribe.log.read()), until=seq))
@@ -111,10 +111,10 @@ def test_a_replay_equals_the_specification_after_every_batch(
 @pytest.mark.parametrize("backend", BACKENDS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(legacy=LEGACY_FILES, updates=UPDATES)
-def test_a_replay_goes_on_from_every_prefix(
+def test_a_replay_continues_from_every_prefix(
     backend: str, tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
 ) -> None:
-    """Whatever moment a replay was stopped at, reading on from there ends at the same bytes as a replay at once."""
+    """From any moment, reading on gives the same bytes as a replay at once."""
     scribe = written(backend, Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
     at_once = playbook_bytes(reading.current(scribe.log))
     for seq in scribe.moments:
@@ -129,7 +129,7 @@ def test_a_replay_goes_on_from_every_prefix(
 def test_playbook_json_equals_the_specification_after_every_command(
     new_project: Callable[[], Path], legacy: dict[str, Any], updates: list[dict[str, Any]]
 ) -> None:
-    """A project that begins with a legacy file has, after every record, the playbook.json of the specification."""
+    """A project that begins with a legacy file has the specification's playbook.json after every record."""
     project = Project(new_project())
     project.playbook.write_text(json.dumps(legacy), encoding="utf-8")
     model = Model(migrate(legacy))
@@ -174,8 +174,8 @@ def test_the_bytes_of_a_replay_are_the_same_everywhere(project: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_date_is_the_adopted_one_until_something_changes(backend: str, tmp_path: Path) -> None:
-    """A legacy file keeps its last_updated; the first update behind it brings the ledger's own time."""
+def test_the_date_is_the_imported_one_until_a_change(backend: str, tmp_path: Path) -> None:
+    """A legacy file keeps its last_updated; the first update after it has the ledger's own time."""
     scribe = written(backend, tmp_path, book(point(), last_updated="2025-01-02"), [{}])
     adopted, updated = (reading.current(scribe.log, seq) for seq in scribe.moments)
     assert "2025-01-02" == adopted.last_updated

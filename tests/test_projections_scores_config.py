@@ -1,4 +1,4 @@
-"""Reading the configuration of the scores: the default, and what a project's own changes of it."""
+"""Reading the configuration of the scores: the default, and a project's own changes."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def metrics_of(config: Config, component: str) -> dict[str, Metric]:
 
 
 def test_the_specification_is_the_default() -> None:
-    """The scoring-config.yaml of the specification, laid over the default, changes nothing."""
+    """The scoring-config.yaml of the specification, merged into the default, changes nothing."""
     assert config_of() == config_of(SPECIFIED)
     assert config_of() == config_of("components: {}")
 
 
-def test_the_default_is_what_the_specification_says() -> None:
+def test_the_default_has_the_tables_of_the_specification() -> None:
     """Weights, grades, alert levels, trends and storage are those of its tables."""
     config = config_of()
     assert {"efficiency": 0.2, "effectiveness": 0.35, "improvement": 0.25, "handoff": 0.2} == config.session_weights
@@ -116,7 +116,7 @@ def test_every_score_has_an_id() -> None:
 
 
 @pytest.mark.parametrize("component", ["ac02", "ac06"])
-def test_only_counters_add_up(component: str) -> None:
+def test_only_counters_are_summed(component: str) -> None:
     """Counts are summed and averages are not; a pair of counts always is."""
     adds_up = config_of().components[component].adds_up
     assert [True] * 4 == [adds_up(name) for name in ("total", "avg_iterations_count", "x_total", "x_count")]
@@ -126,8 +126,8 @@ def test_only_counters_add_up(component: str) -> None:
 # Laid over it
 
 
-def test_keys_are_laid_over_one_by_one() -> None:
-    """What is not said stays, down to a single bound of a single metric."""
+def test_keys_are_merged_one_by_one() -> None:
+    """Missing keys keep their default, down to a single bound of a single metric."""
     config = config_of("components: {ac01: {metrics: {startup_time: {best: 1000}}}}")
     ours = metrics_of(config, "ac01")
     default = metrics_of(config_of(), "ac01")
@@ -136,19 +136,19 @@ def test_keys_are_laid_over_one_by_one() -> None:
     assert config_of() == attrs.evolve(config, components=config_of().components)
 
 
-def test_a_metric_that_says_its_form_is_taken_whole() -> None:
-    """Of the default's metric of that name nothing is left: neither bounds, nor weight, nor where its value is."""
+def test_a_metric_with_a_form_replaces_the_default() -> None:
+    """No bound, weight or place of the default's metric of that name remains."""
     config = config_of("components: {ac01: {metrics: {startup_time: {form: ratio, per: starts}}}}")
     assert Metric("startup_time", "ratio", "startup_time", per="starts") == metrics_of(config, "ac01")["startup_time"]
 
 
 def test_a_metric_may_be_called_form() -> None:
-    """A metric of that name takes nothing away from its neighbours."""
+    """A metric of that name changes none of its neighbours."""
     config = config_of("components: {ac03: {metrics: {form: {weight: 2}}}}")
     assert ["thoroughness", "accuracy", "actionability", "form"] == list(metrics_of(config, "ac03"))
 
 
-def test_what_is_false_is_left_out() -> None:
+def test_a_false_value_is_left_out() -> None:
     """A component, also one that is only switched off, is out of the composites too; a metric and a grade are out."""
     own = """
     components: {ac03: false, ac08: {enabled: false}, ac09: {metrics: {completeness: false}}, nobody: false}
@@ -163,14 +163,14 @@ def test_what_is_false_is_left_out() -> None:
 
 
 def test_a_composite_is_left_out_with_its_weight() -> None:
-    """Where a composite is false in both places it is gone, and the weights of the others sum to 1."""
+    """A composite that is false in both places is left out, and the weights of the others sum to 1."""
     config = config_of("{sessions: {handoff: false}, session_weights: {handoff: false, efficiency: 0.4}}")
     assert {"efficiency": 0.4, "effectiveness": 0.35, "improvement": 0.25} == config.session_weights
     assert ["efficiency", "effectiveness", "improvement"] == list(config.sessions)
 
 
-def test_a_list_of_all_names_puts_them_into_order() -> None:
-    """A new grade stands in its place where all are listed; a new component comes last where they are not."""
+def test_a_list_of_all_names_orders_them() -> None:
+    """A new grade has its place if all are listed; a new component is last if they are not."""
     new = "A+: {least: 97, status: Superb, action: Maintain}"
     config = config_of(f"{{grades: {{{new}, A: {{}}, B: {{}}, C: {{}}, D: {{}}, F: {{}}}}}}")
     assert ["A+", "A", "B", "C", "D", "F"] == [grade.name for grade in config.grades]
@@ -189,7 +189,7 @@ def test_a_metric_has_defaults() -> None:
 
 
 def test_neither_document_is_changed() -> None:
-    """Laying one over the other makes a third."""
+    """Merging them makes a third."""
     default: dict[str, Any] = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
     own: dict[str, Any] = {"a": {"c": {"d": 4}, "f": 5}}
     assert {"a": {"b": 1, "c": {"d": 4}, "f": 5}, "e": 3} == overlaid(default, own)
@@ -197,14 +197,14 @@ def test_neither_document_is_changed() -> None:
 
 
 @pytest.mark.parametrize("own", ["{worst: 0, best: 0.5}", "{form: inverse, worst: 0.5, best: 0}"])
-def test_bounds_may_lie_close_together(own: str) -> None:
+def test_bounds_may_be_close_together(own: str) -> None:
     """Any two different numbers are bounds."""
     bounds = metrics_of(config_of(f"components: {{mine: {{metrics: {{x: {own}}}}}}}"), "mine")["x"]
     assert {0, 0.5} == {bounds.worst, bounds.best}
 
 
 def test_weights_sum_to_1_but_for_what_digits_leave() -> None:
-    """A billionth too much is taken; twice that is not."""
+    """A billionth too much is accepted; twice that is not."""
     weights = "session_weights: {{efficiency: {}, effectiveness: 0.25, improvement: 0.25, handoff: 0.25}}"
     assert 0.25 + 2**-30 == config_of(weights.format(0.25 + 2**-30)).session_weights["efficiency"]
     with pytest.raises(DocumentError, match=r"^scoring\.session_weights sum to 1\.00000000186, and have to sum to 1$"):
@@ -230,6 +230,6 @@ def test_the_least_coverage_of_an_overall_score_is_a_share(value: str, expected:
 
 
 @pytest.mark.parametrize("zone", ["utc", "UTC", "Utc"])
-def test_utc_is_known_everywhere(zone: str) -> None:
-    """No table of time zones is asked for it."""
+def test_utc_is_always_known(zone: str) -> None:
+    """No table of time zones is read for it."""
     assert config_of(f"timezone: {zone}").timezone is UTC

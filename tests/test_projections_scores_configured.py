@@ -1,4 +1,4 @@
-"""What a configuration of the scores cannot be: each is refused in one line that names the key."""
+"""Invalid configurations of the scores: each is refused in one line that names the key."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ORDER = "thresholds are out of order: warning must be above alert, and alert abo
 
 
 def refusal(own: str) -> str:
-    """Return why YAML laid over the default is refused."""
+    """Return the error for YAML merged into the default."""
     with pytest.raises(DocumentError) as caught:
         config_of(own)
     return str(caught.value)
 
 
 def refusal_of(path: tuple[str, ...], value: object) -> str:
-    """Return why the default is refused with a value at a path under ``scoring``."""
+    """Return the error for the default with a value at a path under ``scoring``."""
     with pytest.raises(DocumentError) as caught:
         read_config(changed(document(), ("scoring", *path), value))
     return str(caught.value)
@@ -72,15 +72,15 @@ def test_every_key_of_a_wrong_type_is_named() -> None:
     }
 
 
-def test_every_key_that_is_left_out_is_named() -> None:
-    """Where the whole document is at hand, a key that is fixed and missing is named as such."""
+def test_every_missing_key_is_named() -> None:
+    """In a whole document a required key that is missing is named."""
     trends = {"long_term_days": 30}
     with pytest.raises(DocumentError, match=r"^scoring\.trends\.short_term_days is missing$"):
         read_config(changed(document(), ("scoring", "trends"), trends))
 
 
 def test_an_unknown_key_is_named_at_every_level() -> None:
-    """Wherever keys are fixed, one that is not known is named, and those that are."""
+    """At each level with fixed keys an unknown one is named, with the known ones."""
     named = {"session_weights", "sessions", "grades", "components", "metrics"}
     fixed = [path for path, was in every_place() if isinstance(was, dict) and path[-1] not in named]
     told = {path: refusal_of((*path, "colour"), 1) for path in ((), *fixed)}
@@ -171,7 +171,7 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
         ('{"a\\nb": 1}', r"'a\nb' is not a known key; use one of enabled, title, "),
     ],
 )
-def test_what_does_not_fit_together_is_refused(own: str, expected: str) -> None:
+def test_contradictory_values_are_refused(own: str, expected: str) -> None:
     """Weights, orders, bounds and names are checked, and the line names the key."""
     line = refusal(own)
     assert f"scoring.{expected}" == line[: len("scoring.") + len(expected)]
@@ -204,8 +204,8 @@ def test_what_does_not_fit_together_is_refused(own: str, expected: str) -> None:
         ("storage: {colour: 1}", "storage.colour is not a known key; use one of path, retention_days"),
     ],
 )
-def test_a_line_says_what_there_is_instead(own: str, expected: str) -> None:
-    """Whoever reads it knows what can stand there."""
+def test_a_line_names_the_valid_values(own: str, expected: str) -> None:
+    """The line lists the values that are valid there."""
     assert f"scoring.{expected}" == refusal(own)
 
 
@@ -239,7 +239,7 @@ def test_a_line_says_what_there_is_instead(own: str, expected: str) -> None:
         ("[1]", " should hold keys and values, and is a list"),
     ],
 )
-def test_a_metric_that_cannot_be_is_refused(metric: str, expected: str) -> None:
+def test_an_invalid_metric_is_refused(metric: str, expected: str) -> None:
     """Each form has keys and bounds of its own; the line is short, however long the value."""
     line = refusal(f"components: {{mine: {{metrics: {{x: {metric}}}}}}}")
     assert f"scoring.components.mine.metrics.x{expected}" == line[: len("scoring.components.mine.metrics.x" + expected)]
@@ -259,14 +259,14 @@ def test_a_metric_that_cannot_be_is_refused(metric: str, expected: str) -> None:
     ],
 )
 def test_a_document_of_another_shape_is_refused(document_: Any, expected: str) -> None:
-    """All keys stand under ``scoring``."""
+    """All keys are under ``scoring``."""
     with pytest.raises(DocumentError) as caught:
         read_config(document_)
     assert expected == str(caught.value)
 
 
-def test_a_document_that_holds_itself_is_refused() -> None:
-    """An alias to what it stands in ends as any unknown key."""
+def test_a_recursive_document_is_refused() -> None:
+    """An alias to its own parent is refused like an unknown key."""
     own = "&a {components: {mine: *a}}"
     assert (
         "scoring.components.mine.components is not a known key; use one of enabled, name, counters, metrics"

@@ -1,4 +1,4 @@
-"""How much of the weight of a score was measured: of components, composites and days."""
+"""How much of a score's weight was measured: of components, composites and days."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ ALL = {"thoroughness": 80, "accuracy": 80, "actionability": 80}
     ],
 )
 def test_the_share_of_the_weight_that_was_measured(events: list[Any], expected: dict[str, float]) -> None:
-    """Of a component by its metrics' weights, of a composite its components' average, overall by those' weights."""
+    """For a component it uses its metrics' weights, for a composite its components' average, overall the composites'."""
     scores, shares = covered(session_of(*events), config_of())
     assert list(scores) == list(shares)
     assert pytest.approx(expected) == shares
 
 
-def test_a_composite_of_what_is_left_out_is_none() -> None:
+def test_a_composite_without_its_components_is_none() -> None:
     """Without AC-09 there is no handoff: all of AC-03 is half of 0.35 of 0.80."""
     shares = covered(session_of(metrics("ac03", **ALL)), config_of("components: {ac09: false}"))[1]
     assert pytest.approx({"ac03": 1, "session.effectiveness": 0.5, "session.overall": 0.175 / 0.8}) == shares
@@ -59,18 +59,18 @@ def test_a_composite_of_what_is_left_out_is_none() -> None:
 @pytest.mark.parametrize(
     ("share", "expected"), [(0, 0), (0.0001, 1), (0.004, 1), (0.175, 18), (0.85, 85), (0.9999, 99), (1, 100)]
 )
-def test_only_all_is_a_hundred_percent(share: float, expected: int) -> None:
-    """And only nothing is 0."""
+def test_only_a_full_share_is_a_hundred_percent(share: float, expected: int) -> None:
+    """And only an empty one is 0."""
     assert expected == percent(share)
 
 
 @given(st.floats(0, 1))
 def test_a_share_is_a_percentage_within_a_point(share: float) -> None:
-    """From 0 to 100, whatever it is."""
+    """It is from 0 to 100, for any share."""
     assert abs(percent(share) - share * 100) <= 1
 
 
-def test_a_day_was_measured_as_its_sessions_were_on_average() -> None:
+def test_the_coverage_of_a_day_is_its_sessions_average() -> None:
     """One session with all three metrics and one with one of them, 33 %: 66.5, which is 67."""
     one = {"ac03": {"thoroughness": 80}}
     sessions = (("a", noon("2026-01-16"), plain(80, "ac03"), ""), ("b", noon("2026-01-16"), one, ""))

@@ -82,15 +82,15 @@ def test_a_value_of_its_type_is_read(type_: str, value: object, expected: object
     ],
 )
 def test_a_value_of_another_type_is_named(type_: str, value: object, expected: str) -> None:
-    """The line says where it stands, what should, and what does."""
+    """The line has its place, the expected type, and the actual value."""
     with pytest.raises(DocumentError) as caught:
         read_config(document_with(PLACES[type_], value))
     assert f"scoring.{PLACES[type_]} {expected}" == str(caught.value)
 
 
 @pytest.mark.parametrize("place", PLACES.values())
-def test_a_key_that_is_not_there_is_missing(place: str) -> None:
-    """A key without a default has to be there."""
+def test_a_missing_key_is_named(place: str) -> None:
+    """A key without a default is required."""
     own = document_with(place, 1)
     *keys, last = ("scoring", *place.split("."))
     below = own
@@ -101,8 +101,8 @@ def test_a_key_that_is_not_there_is_missing(place: str) -> None:
         read_config(own)
 
 
-def test_a_number_without_bounds_lies_within_what_json_can_say() -> None:
-    """2 to the 53rd is the last whole number that every reader of JSON agrees on."""
+def test_an_unbounded_number_is_within_what_json_can_hold() -> None:
+    """2 to the 53rd is the last whole number that every reader of JSON reads exactly."""
     metric = config_of(WORST.format(-(2**53))).components["mine"].metrics[0]
     assert -(2**53) == metric.worst
     with pytest.raises(DocumentError, match=r"\.worst must be from -2\^53 to 2\^53, not -9007199254740993$"):
@@ -123,7 +123,7 @@ def test_a_number_without_bounds_lies_within_what_json_can_say() -> None:
     ],
 )
 def test_a_value_is_described_in_one_short_line(value: object, expected: str) -> None:
-    """What is long is cut, and what would break or colour a line is written out."""
+    """A long value is cut, and characters that would break or colour a line are escaped."""
     assert expected == describe(value)
 
 
@@ -138,5 +138,5 @@ def test_a_value_is_described_in_one_short_line(value: object, expected: str) ->
     ],
 )
 def test_a_place_is_described_by_its_keys(keys: tuple[str, ...], expected: str) -> None:
-    """Keys that would not be told apart, or would break the line, stand in quotes."""
+    """Keys that would be ambiguous, or would break the line, are quoted."""
     assert expected == describe_path(keys)

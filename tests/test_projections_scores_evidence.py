@@ -1,4 +1,4 @@
-"""Why a component has its score: its parts, the events that brought them, and what changed it most."""
+"""The evidence of a component's score: its parts, their events, and its greatest changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EARLIER = "2026-01-16T09:00:00.000000Z"
 
 
 def why(component: str, *told: tuple[str, str, Event]) -> dict[str, Any]:
-    """Return why a component has its score in session s1, of events ``(session, time, event)`` with numbers from 1."""
+    """Return the evidence of a component in session s1, of events ``(session, time, event)`` with numbers from 1."""
     records = [
         EventRecord(seq, AT, event, f"id-{seq}", Author("test", session), when=at)
         for seq, (session, at, event) in enumerate(told, 1)
@@ -45,11 +45,11 @@ def why(component: str, *told: tuple[str, str, Event]) -> dict[str, Any]:
 
 
 def measured(component: str, **metrics: float) -> MetricsRecorded:
-    """Return what was measured of a component."""
+    """Return the measurement of a component."""
     return MetricsRecorded(component, Numbers(dict(metrics)), "")
 
 
-def test_a_score_is_the_sum_of_what_its_parts_give() -> None:
+def test_a_score_is_the_sum_of_its_parts() -> None:
     """AC-06 with 9 of 10 successful, 8 of 10 validated, 1 rollback: 36 + 20 + 18 = 74 of 0.85 → 87.06, 87."""
     found = why("ac06", ("s1", AT, measured("ac06", implemented=10, successful=9, validated=8, total=10, rollbacks=1)))
     assert (87, 0.85) == (found["score"], found["coverage"])
@@ -64,8 +64,8 @@ def test_a_score_is_the_sum_of_what_its_parts_give() -> None:
     ]
 
 
-def test_a_sum_names_all_its_events_and_anything_else_the_last() -> None:
-    """Two counts of implemented add up; of two targets the later one by its time holds, though it was told first."""
+def test_a_sum_names_all_its_events_and_another_metric_the_last() -> None:
+    """Two counts of implemented add up; of two targets the later one by its time counts, though recorded first."""
     found = why(
         "ac06",
         ("s1", AT, measured("AC-06", implemented=1, successful=1, target=4)),
@@ -104,7 +104,7 @@ def test_events_of_other_sessions_and_components_are_no_evidence() -> None:
     ] == found["events"]
 
 
-def test_benchmarks_and_feedback_are_parts_beside_the_metrics() -> None:
+def test_benchmarks_and_feedback_are_parts_next_to_the_metrics() -> None:
     """80 with a weight of 1, 9 of 10 cases and 40 points with a quarter of 3 each: (80 + 67.5 + 30) / 2.5."""
     found = why(
         "ac09",
@@ -129,14 +129,14 @@ def test_benchmarks_and_feedback_are_parts_beside_the_metrics() -> None:
         ),
     ],
 )
-def test_a_part_names_what_it_was_made_of(metrics: dict[str, float], values: dict[str, float]) -> None:
-    """An average that was measured, a share, or two counts, and not what else was there."""
+def test_a_part_names_its_source(metrics: dict[str, float], values: dict[str, float]) -> None:
+    """It is a measured average, a share, or two counts, and nothing else."""
     found = why("ac02", ("s1", AT, measured("ac02", **metrics)))
     assert [values] == [part["values"] for part in found["parts"] if part["name"] == "efficiency"]
 
 
-def test_what_the_playbook_measured_is_evidence_too() -> None:
-    """Two ratings and an update of session s1, of an entry of s2: they stand as metrics with their events."""
+def test_measurements_of_the_playbook_are_evidence_too() -> None:
+    """Two ratings and an update of session s1, of an entry of s2, are metrics with their events."""
     own = config(components={"playbook": {"enabled": True}})
     told: list[tuple[str, list[Event]]] = [
         ("s2", [PointAdded("kpt_001", "x"), PlaybookUpdated(1, 0, 0)]),
@@ -161,7 +161,7 @@ def test_what_the_playbook_measured_is_evidence_too() -> None:
 
 
 def test_a_component_without_data_has_no_score() -> None:
-    """What was measured of it can be nothing that it is made of: which is named, as what was not measured."""
+    """A metric that is no part of the component is named, as are the parts without data."""
     found = why("ac09", ("s1", AT, measured("ac09", mood=3)))
     assert (None, 0.0, 1) == (found["score"], found["coverage"], len(found["events"]))
     assert [(name, None, False) for name in ("state_preservation", "handoff_quality", "completeness")] == [
@@ -169,7 +169,7 @@ def test_a_component_without_data_has_no_score() -> None:
     ]
 
 
-def test_changes_say_which_part_gave_more_or_less() -> None:
+def test_changes_list_the_parts_that_gave_more_or_less() -> None:
     """From (90, 60) to (30, 75), each with half of the weight: one part gives 30 less, the other 7.5 more."""
     parts = ("completeness", "handoff_quality")
     days = {f"2026-01-{day:02}": (90, 60) for day in range(1, 8)} | {"2026-01-08": (30, 75)}
@@ -198,7 +198,7 @@ def test_a_day_counts_once_however_many_sessions_it_has() -> None:
     assert (90.0, 70.0) == (found["now"], found["before"])
 
 
-def test_nothing_changed_where_there_is_nothing_before() -> None:
+def test_a_first_period_has_no_changes() -> None:
     """A first period has no other to be compared with."""
     state = folded(config(), ("a", AT, plain(60), ""))
     assert changes(state, state.config.components["ac09"], 7) is None
@@ -209,7 +209,7 @@ VALUES = st.integers(0, 100) | st.none()
 
 @given(st.lists(st.tuples(st.integers(1, 28), VALUES, VALUES, VALUES), max_size=20), st.integers(1, 5))
 def test_changes_add_up(days: list[tuple[int, float | None, float | None, float | None]], span: int) -> None:
-    """What the parts gave more and less is the change of the whole, whatever was not measured."""
+    """The parts' changes sum to the change of the whole, whatever was not measured."""
     names = ("state_preservation", "handoff_quality", "completeness")
     sessions = [
         (

@@ -1,4 +1,4 @@
-"""The forecast: worked by hand on series that can be, what holds of every series, and that its confidence is true."""
+"""The forecast: worked by hand, laws for every series, and a confidence that is true."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def serieses(draw: st.DrawFn, low: int = 0, high: int = 100) -> Series:
     return series
 
 
-def test_what_never_changed() -> None:
+def test_a_constant_series_stays_constant() -> None:
     """80 on 21 days is 80 next week: days 7 to 14 are tried, all 8 held, and (8 + 7) / (8 + 10.5) is 0.8108."""
     assert Forecast(80, 0.81, "3 days", 8) == forecast(daily(*[80] * 21))
 
 
-def test_a_line_goes_on() -> None:
+def test_a_linear_series_goes_on() -> None:
     """A point more each day, 79 on the thirtieth, is 83 in the middle of the next seven days: four days on.
 
     Days 7 to 23 are tried, and the line was right on all 17: (17 + 7) / (17 + 10.5) is 0.8727.
@@ -45,15 +45,15 @@ def test_a_line_goes_on() -> None:
 
 
 @pytest.mark.parametrize(("scores", "expected"), [(range(72, 100), 100), (range(27, -1, -1), 0)])
-def test_a_line_ends_where_scores_end(scores: range, expected: int) -> None:
-    """A line that would come to 103, or to -4, is taken to come to 100, or to 0."""
+def test_a_linear_series_ends_at_the_bounds(scores: range, expected: int) -> None:
+    """A line that would reach 103, or -4, is cut at 100, or at 0."""
     found = forecast(daily(*scores))
     assert found is not None
     assert (expected, "line of 28 days") == (found.next_7_days, found.way)
 
 
-def test_a_step_is_followed_and_costs_confidence() -> None:
-    """After 14 days of 40 and 14 of 80 the last three days have done best, though not well.
+def test_a_step_is_followed_with_less_confidence() -> None:
+    """After 14 days of 40 and 14 of 80 the average of the last three days did best, though not well.
 
     Of the 15 tries, on the days 7 to 21, the first held, and the last five; between, what came was 5.7 to 40 points
     off: (6 + 7) / (15 + 10.5) is 0.5098.
@@ -62,7 +62,7 @@ def test_a_step_is_followed_and_costs_confidence() -> None:
 
 
 def test_a_weekly_rhythm_is_averaged() -> None:
-    """60 on five days and 95 on two is 70 a week, whichever day it is; only the last seven days know.
+    """60 on five days and 95 on two is 70 a week, on any weekday; only the average of seven days finds it.
 
     From a week to a week later nothing changes, so all 22 tries of the 35 days held: 29 / 32.5 is 0.8923.
     """
@@ -71,8 +71,8 @@ def test_a_weekly_rhythm_is_averaged() -> None:
 
 
 @pytest.mark.parametrize(("later", "confidence"), [(75, 0.81), (74, 0.76)])
-def test_five_points_off_is_close(later: int, confidence: float) -> None:
-    """A forecast held if what came was no more than five points away.
+def test_a_forecast_within_five_points_holds(later: int, confidence: float) -> None:
+    """A forecast held if the actual score was at most five points away.
 
     Seven days of 80 and fourteen of 75 are forecast by their last three. The 8 tries expect 80, 78, 77, 75 …, and 75
     came: all held, (8 + 7) / 18.5 is 0.8108. With 74 the first expects 80, six off: (7 + 7) / 18.5 is 0.7568.
@@ -96,29 +96,29 @@ def test_not_enough_data(series: Series) -> None:
 
 
 def test_weekends_may_be_missing() -> None:
-    """Days without a score are no score of 0: only those that have one are asked, and tried on."""
+    """Days without a score are no score of 0: only those with one are used."""
     series = [(day, score) for day, score in daily(*[80] * 42) if day.weekday() < 5]
     # Thirty days in six weeks, the first Monday is day 0: those from day 8 to day 32 have six behind them, and a week
     # to come before the last Friday, day 39; 19 of them: (19 + 7) / (19 + 10.5) is 0.8814.
     assert Forecast(80, 0.88, "3 days", 19) == forecast(series)
 
 
-def test_days_too_few_for_a_line_are_averaged() -> None:
-    """Two days in a row every two months are a forecast still, from 7 first days of a pair: 14 / 17.5 is 0.8."""
+def test_a_series_too_short_for_a_line_is_averaged() -> None:
+    """Two days in a row every two months still give a forecast, from 7 first days of a pair: 14 / 17.5 is 0.8."""
     pairs = (BEGIN + timedelta(60 * number + day) for number in range(11) for day in (0, 1))
     assert Forecast(80, 0.8, "3 days", 7) == forecast([(day, 80) for day in pairs])
 
 
 @given(st.lists(st.integers(0, 100), max_size=30), st.lists(st.integers(0, 100), min_size=90, max_size=90))
-def test_what_is_long_ago_does_not_matter(old: list[int], recent: list[int]) -> None:
-    """Only the last ninety days with a score are looked at."""
+def test_old_days_do_not_matter(old: list[int], recent: list[int]) -> None:
+    """Only the last ninety days with a score are used."""
     assert MOST_POINTS == len(recent)
     assert forecast(daily(*old, *recent)) == forecast(daily(*recent))
 
 
 @given(serieses())
 def test_a_forecast_is_bounded(series: Series) -> None:
-    """Whatever the series, the forecast is a score, its confidence a chance that is never sure, its way known."""
+    """For any series the forecast is a score, its confidence below certainty, and its method known."""
     found = forecast(series)
     if found is not None:
         assert 0 <= found.next_7_days <= 100
@@ -128,8 +128,8 @@ def test_a_forecast_is_bounded(series: Series) -> None:
 
 
 @given(serieses(low=40, high=50), st.integers(-5, 5), st.integers(-700, 700))
-def test_a_shift_moves_the_forecast_alone(series: Series, points: int, days: int) -> None:
-    """So many points more on every day, and so many days later, is as much more next week, as sure as before."""
+def test_a_shift_moves_only_the_forecast(series: Series, points: int, days: int) -> None:
+    """So many points more on every day, and so many days later, is as much more next week, with equal confidence."""
     found = forecast(series)
     moved = forecast([(day + timedelta(days), score + points) for day, score in series])
     assert (found is None) == (moved is None)
@@ -137,13 +137,13 @@ def test_a_shift_moves_the_forecast_alone(series: Series, points: int, days: int
         assert (found.next_7_days + points, found.confidence) == (moved.next_7_days, moved.confidence)
 
 
-def test_a_forecast_is_written_as_the_document_does() -> None:
+def test_a_forecast_has_the_documents_json() -> None:
     """The JSON has the two keys of the document."""
     assert {"next_7_days": 89, "confidence": 0.75} == Forecast(89, 0.75, "3 days", 12).as_json()
 
 
 def test_the_confidence_is_true_and_the_naive_forecast_no_better() -> None:
-    """Of the forecasts of 1,200 series of five kinds about as many held as stated, and the mean error is less.
+    """Of 1,200 forecasts of five kinds about as many held as stated, and the mean error is less.
 
     The series are the same in every run; the benchmark's row tells the same of more of them, kind by kind.
     """

@@ -1,4 +1,4 @@
-"""Gates: each rule alone, in its sentence; what is said without data; and that asking for more never opens one."""
+"""Gates: each rule alone, in its sentence; missing data; and that further conditions never open one."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def texts(answer: Gate) -> list[str]:
     return [reason.text for reason in answer.reasons]
 
 
-def test_an_open_gate_says_nothing() -> None:
+def test_an_open_gate_has_no_sentence() -> None:
     """A score at the bound may evolve."""
     assert Gate(open=True, reasons=()) == gate([history("ac06", 70)], CONFIG, AC06)
 
 
 def test_a_low_score_blocks_its_own_evolution() -> None:
-    """With 69 a component may not evolve, and that is its own affair: others may ("With Evolution Gates")."""
+    """With 69 a component may not evolve, and that does not block others ("With Evolution Gates")."""
     histories = [history("ac05", 85), history("ac06", 69)]
     text = "ac06 is 69, below 70, the least with which it may evolve"
     assert Gate(open=False, reasons=(Reason("own score", "ac06", 69, 70, text),)) == gate(histories, CONFIG, AC06)
@@ -54,14 +54,14 @@ def test_a_critical_score_blocks_all(query: GateQuery) -> None:
     assert gate([history("ac05", 85), history("ac06", 50)], CONFIG, query).open
 
 
-def test_a_critical_score_of_its_own_is_told_twice() -> None:
+def test_a_critical_score_of_its_own_is_reported_twice() -> None:
     """Both rules hold then, the one that blocks all first."""
     answer = gate([history("ac06", 49)], CONFIG, AC06)
     assert ["critical", "own score"] == [reason.rule for reason in answer.reasons]
 
 
 def test_a_regression_blocks_until_acknowledged() -> None:
-    """74 is more than 10 below 85; a baseline behind it opens the gate, one before it does not."""
+    """74 is more than 10 below 85; a later baseline opens the gate, an earlier one does not."""
     dropped = history("ac06", 86, 74, baseline=Baseline(85, 15, DAY))
     text = "ac06 is 74, more than 10 points below its baseline of 85; not acknowledged"
     expected = Gate(open=False, reasons=(Reason("baseline", "ac06", 74, 75, text),))
@@ -70,13 +70,13 @@ def test_a_regression_blocks_until_acknowledged() -> None:
     assert gate([dropped, history("ac05", 80)], CONFIG, GateQuery("ac05")).open
 
 
-def test_a_gate_looks_at_the_latest_session() -> None:
-    """What was critical before does not matter once a later session scores high."""
+def test_a_gate_uses_the_latest_session() -> None:
+    """An earlier critical score does not matter once a later session scores high."""
     assert gate([history("ac06", 10, 90)], CONFIG, AC06).open
 
 
-def test_a_minimum() -> None:
-    """Asked for 90, each score that is query about and lower closes; without a name that is every one."""
+def test_a_minimum_closes_each_lower_score() -> None:
+    """With a minimum of 90 each requested score that is lower closes the gate; without a name that is every one."""
     histories = [history("ac05", 85), history("ac06", 90), history("session.overall", 89)]
     answer = gate(histories, CONFIG, GateQuery(minimum=90))
     assert not answer.open
@@ -89,7 +89,7 @@ def test_a_minimum() -> None:
 
 
 def test_a_minimum_does_not_lower_the_bound() -> None:
-    """Asked for 50, a component of 65 still may not evolve."""
+    """With a minimum of 50, a component of 65 still may not evolve."""
     assert ["own score"] == [
         one.rule for one in gate([history("ac06", 65)], CONFIG, GateQuery("ac06", minimum=50)).reasons
     ]
@@ -115,22 +115,22 @@ def test_a_drop_that_is_too_great(told: History, text: str) -> None:
     assert gate([told], CONFIG, GateQuery("ac06", greatest_drop=6)).open
 
 
-def test_a_first_score_drops_from_nothing() -> None:
-    """With neither a baseline nor a session before, the gate is open, and says that nothing was compared."""
+def test_a_first_score_has_no_drop() -> None:
+    """Without a baseline and an earlier session the gate is open, and reports that nothing was compared."""
     answer = gate([history("ac05", 75), history("ac06", 75)], CONFIG, GateQuery(greatest_drop=0))
     text = "ac05, ac06: a first score, with nothing that it could have dropped from"
     assert Gate(open=True, reasons=(Reason("no-drop", "", None, None, text, closes=False),)) == answer
 
 
 @pytest.mark.parametrize("histories", [[history("ac06")], []])
-def test_no_data_for_a_name_closes(histories: list[History]) -> None:
-    """Who asks for a component that nobody scored is not let through, known or not."""
+def test_a_name_without_data_closes(histories: list[History]) -> None:
+    """A gate for a component without a score is closed, whether the component is known or not."""
     text = "ac06: no data, no session has scored it yet"
     assert Gate(open=False, reasons=(Reason("no data", "ac06", None, None, text),)) == gate(histories, CONFIG, AC06)
 
 
-def test_no_data_of_others_is_said() -> None:
-    """Without a name, scores without data close nothing, not even where a minimum is asked for; one line names them."""
+def test_other_scores_without_data_are_reported() -> None:
+    """Without a name, scores without data close nothing, not even with a minimum; one line names them."""
     histories = [history("ac05"), history("ac06", 90), history("ac07")]
     answer = gate(histories, CONFIG, GateQuery(minimum=80))
     assert (True, ["ac05, ac07: no data, no session has scored it yet"]) == (answer.open, texts(answer))
@@ -138,7 +138,7 @@ def test_no_data_of_others_is_said() -> None:
 
 
 def test_a_gate_without_any_data_is_closed() -> None:
-    """Where no judged score has data the gate closes, whatever is asked for, unless the caller allows that."""
+    """If no score has data the gate is closed, whatever the conditions, unless the caller allows that."""
     empty = [history("ac06"), history("session.overall")]
     assert [False, False] == [gate(empty, CONFIG, query).open for query in (ANY, GateQuery(minimum=80))]
     allowed = gate(empty, CONFIG, GateQuery(allow_no_data=True))
@@ -152,8 +152,8 @@ def overall(*values: int, measured: int, baseline: Baseline | None = None) -> Hi
     return attrs.evolve(whole, sessions=tuple(attrs.evolve(one, measured=measured) for one in whole.sessions))
 
 
-def test_an_overall_score_measured_too_little_opens_no_gate() -> None:
-    """It counts as no data: it closes its own gate, and any gate that judges no other score; with 20 % it opens."""
+def test_an_overall_score_with_low_coverage_opens_no_gate() -> None:
+    """It counts as no data: it closes its own gate, and any gate without another score; with 20 % it opens."""
     text = "session.overall: not enough measured (19 %)"
     expected = Gate(open=False, reasons=(Reason("not enough measured", "session.overall", 90, None, text),))
     for query in (ANY, GateQuery("session.overall")):
@@ -162,8 +162,8 @@ def test_an_overall_score_measured_too_little_opens_no_gate() -> None:
         assert gate([overall(90, measured=19)], CONFIG, attrs.evolve(query, allow_no_data=True)).open
 
 
-def test_an_overall_score_measured_too_little_is_named_next_to_others() -> None:
-    """Where another score has data, the gate is open and names the overall score."""
+def test_an_overall_score_with_low_coverage_is_named_next_to_others() -> None:
+    """If another score has data, the gate is open and names the overall score."""
     answer = gate([history("ac06", 90), overall(90, measured=3)], CONFIG, ANY)
     assert (True, ["session.overall: not enough measured (3 %)"]) == (answer.open, texts(answer))
 
@@ -177,15 +177,15 @@ def test_an_overall_score_measured_too_little_is_named_next_to_others() -> None:
         (overall(90, 80, measured=3, baseline=Baseline(95, 15, DAY)), ANY, "baseline"),
     ],
 )
-def test_an_overall_score_measured_too_little_still_closes(whole: History, query: GateQuery, rule: str) -> None:
+def test_an_overall_score_with_low_coverage_still_closes(whole: History, query: GateQuery, rule: str) -> None:
     """A critical value, a minimum, a drop and a baseline close the gate however little was measured."""
     for one in (query, attrs.evolve(query, allow_no_data=True)):
         answer = gate([history("ac06", 90), whole], CONFIG, one)
         assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
 
 
-def test_what_closes_is_told_first() -> None:
-    """What is only to be known stands behind what closes the gate."""
+def test_closing_reasons_come_first() -> None:
+    """Mere information follows the reasons that close the gate."""
     answer = gate([history("ac05", 75), history("ac06", 90, 80), history("ac07")], CONFIG, GateQuery(greatest_drop=5))
     assert [("no-drop", True), ("no-drop", False), ("no data", False)] == [
         (one.rule, one.closes) for one in answer.reasons
@@ -211,10 +211,10 @@ def histories(draw: st.DrawFn, score_id: str) -> History:
     st.none() | st.integers(0, 100),
     st.none() | st.integers(0, 100),
 )
-def test_asking_for_more_never_opens(
+def test_a_further_condition_never_opens_a_gate(
     one: History, other: History, name: str | None, minimum: int | None, drop: int | None
 ) -> None:
-    """A gate is open exactly if no reason closes it, and what is closed stays closed whatever else is asked for."""
+    """A gate is open exactly if no reason closes it, and a closed one stays closed under any further condition."""
     plain = gate([one, other], CONFIG, GateQuery(name))
     query = gate([one, other], CONFIG, GateQuery(name, minimum, drop))
     assert query.open == (not any(reason.closes for reason in query.reasons))

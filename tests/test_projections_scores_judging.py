@@ -60,7 +60,7 @@ def history(*values: int, days: tuple[int, ...] = (), baseline: Baseline | None 
     ],
 )
 def test_a_grade(values: tuple[float, ...], name: str, status: str, action: str) -> None:
-    """Each row of the table holds from its least score to just below the next, whatever the order of the rows."""
+    """Each row of the table applies from its least score to just below the next, in any order of the rows."""
     for value in values:
         for rows in (GRADES, GRADES[::-1]):
             grade = grade_of(value, rows)
@@ -83,7 +83,7 @@ def test_no_grade(value: float | None, rows: tuple[Grade, ...]) -> None:
     ],
 )
 def test_an_alert(values: tuple[float, ...], level: str, below: float, notify: tuple[str, ...]) -> None:
-    """Each row of the table holds below its threshold, down to the next; it notifies what the milder ones do too."""
+    """Each row of the table applies below its threshold, down to the next; it includes the milder ones' channels."""
     for value in values:
         for rows in (LEVELS, LEVELS[::-1]):
             assert Alert("ac06", level, value, below, notify) == alert_of("ac06", value, rows)
@@ -91,19 +91,19 @@ def test_an_alert(values: tuple[float, ...], level: str, below: float, notify: t
 
 @pytest.mark.parametrize(("value", "rows"), [(70, LEVELS), (100, LEVELS), (None, LEVELS), (0, ())])
 def test_no_alert(value: float | None, rows: tuple[AlertLevel, ...]) -> None:
-    """A score at the threshold, no data, and an empty table alert nobody."""
+    """A score at the threshold, no data, and an empty table raise no alert."""
     assert alert_of("ac06", value, rows) is None
 
 
 def test_alerts_of_all_scores() -> None:
-    """Those that are high enough, and those without data, are left out; the others keep their order."""
+    """High enough scores, and those without data, are left out; the others keep their order."""
     found = alerts({"ac01": 92, "ac07": 65, "ac05": None, "session.overall": 45}, LEVELS, "log")
     assert [("ac07", "warning"), ("session.overall", "critical")] == [(one.score_id, one.level) for one in found]
 
 
 @given(st.integers(0, 100), st.integers(0, 100))
-def test_a_higher_score_is_judged_no_worse(one: int, other: int) -> None:
-    """The grade's least score rises with the score, and who is notified shrinks."""
+def test_a_higher_score_has_no_worse_grade_or_alert(one: int, other: int) -> None:
+    """The grade's least score rises with the score, and the notified channels shrink."""
     low, high = sorted((one, other))
     grades, found = [grade_of(value, GRADES) for value in (low, high)], [alert_of("a", v, LEVELS) for v in (low, high)]
     assert grades[0] is not None
@@ -115,7 +115,7 @@ def test_a_higher_score_is_judged_no_worse(one: int, other: int) -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [(60, "60"), (100.0, "100"), (0, "0"), (87.5, "87.5"), (1 / 3, "0.33")])
 def test_a_number_in_a_sentence(value: float, expected: str) -> None:
-    """A bound is told with no more digits than it has, and at most two decimals."""
+    """A bound is written with no more digits than it has, and at most two decimals."""
     assert expected == number(value)
 
 
@@ -136,7 +136,7 @@ def test_a_drop_below_the_baseline() -> None:
     ],
 )
 def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, told: str) -> None:
-    """Two deviations below the mean are allowed, and what is lower is a regression."""
+    """Two deviations below the mean are allowed, and a lower score is a regression."""
     below = int(bound) - (bound == int(bound))
     text = (
         f"ac06 is {below}, below {number(bound)}: 2 standard deviations under the mean of the 5 sessions before, {told}"
@@ -147,7 +147,7 @@ def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, told: s
 
 @pytest.mark.parametrize(("before", "least"), [((80,) * 4, 5), ((), 0), ((80,), 1)])
 def test_a_history_too_short(before: tuple[int, ...], least: int) -> None:
-    """Fewer sessions than are asked for tell nothing, nor does one alone, whatever is asked for."""
+    """Too few sessions give no regression, nor does a single one, whatever the setting."""
     assert by_deviation("ac06", 0, before, attrs.evolve(LIMITS, least_sessions=least)) is None
 
 
@@ -159,7 +159,7 @@ def test_a_history_too_short(before: tuple[int, ...], least: int) -> None:
     ],
 )
 def test_a_trend_that_turned(values: tuple[int, ...], was: str) -> None:
-    """By windows of two days: 80 was no less than what lay before, and 74 is 6 less than 80."""
+    """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80."""
     text = f"ac06 has turned: 74 on average of its last 2 days, 80 of those before, and until then it was {was}"
     assert Regression("ac06", "trend", 74.0, 80.0, text) == by_trend("ac06", values, 2, 6)
     assert by_trend("ac06", values, 2, 6.1) is None
@@ -177,11 +177,11 @@ def test_a_trend_that_turned(values: tuple[int, ...], was: str) -> None:
     ],
 )
 def test_a_trend_that_did_not_turn(values: tuple[int, ...]) -> None:
-    """Only a decline behind something else is a turn."""
+    """Only a decline after another trend is a turn."""
     assert by_trend("ac06", values, 2, 0) is None
 
 
-def test_every_regression_of_a_score_is_told() -> None:
+def test_every_regression_of_a_score_is_reported() -> None:
     """One drop can be a regression by all three: 60 below 85 - 10, below 80 - 2 x 2, and down from 80 on average."""
     told = history(78, 80, 82, 78, 82, 60, days=(80, 80, 80, 80, 60, 60))
     with_baseline = attrs.evolve(told, baseline=Baseline(85, 5, DAY - timedelta(1)))
@@ -189,14 +189,14 @@ def test_every_regression_of_a_score_is_told() -> None:
     assert ["z-score", "trend"] == [one.method for one in regressions(told, CONFIG)]
 
 
-def test_a_baseline_behind_a_drop_acknowledges_it() -> None:
-    """A baseline of event 65, behind the drop of event 60, whatever its value, leaves no regression."""
+def test_a_baseline_after_a_drop_acknowledges_it() -> None:
+    """A baseline of event 65, after the drop of event 60, whatever its value, leaves no regression."""
     dropped = history(78, 80, 82, 78, 82, 60, days=(80, 80, 80, 80, 60, 60), baseline=Baseline(85, 65, DAY))
     assert () == regressions(dropped, CONFIG)
 
 
 def test_a_baseline_begins_a_history_anew() -> None:
-    """Behind it a score is held against the baseline, and no longer against sessions and days that lie before it.
+    """After it a score is compared with the baseline, and no longer with earlier sessions and days.
 
     The baseline of 62 is event 65, of the sixth day; the session of event 70 scores 60 and is no regression by sessions
     that scored 80, nor by days that did. One that scores 51 is 11 points below the baseline.
@@ -209,7 +209,7 @@ def test_a_baseline_begins_a_history_anew() -> None:
 
 
 def test_a_score_that_rose_again_is_no_regression() -> None:
-    """Only the latest session is judged: what it made good needs nobody to acknowledge it."""
+    """Only the latest session is compared: a recovered score needs no acknowledgement."""
     recovered = history(80, 80, 80, 80, 80, 40, 80, baseline=Baseline(80, 5, DAY))
     assert () == regressions(recovered, CONFIG)
 
@@ -218,10 +218,10 @@ SCORES = st.lists(st.integers(0, 100), max_size=20).map(tuple)
 
 
 @given(SCORES, SCORES, st.integers(0, 100), st.integers(0, 250))
-def test_a_regression_lies_below_its_bound(
+def test_a_regression_is_below_its_bound(
     values: tuple[int, ...], days: tuple[int, ...], baseline: int, seq: int
 ) -> None:
-    """Whatever the history, no judgement fails, and what is a regression is lower than what it should have reached."""
+    """For any history there is an answer, and a regression is lower than its bound."""
     told = history(*values, days=days, baseline=Baseline(baseline, seq, DAY + timedelta(seq // 20)))
     found = regressions(told, CONFIG)
     assert [] == [one for one in found if one.value >= one.bound and one.method != "trend"]

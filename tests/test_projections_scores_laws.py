@@ -1,4 +1,4 @@
-"""The laws of scores, over random histories: neither order, lateness, repetition nor recounting changes a score."""
+"""The laws of scores, over random histories: order, lateness, repetition and recounting change no score."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ZONES = st.sampled_from(["timezone: UTC", "timezone: Europe/Berlin"])
 
 
 def numbered(records: list[EventRecord]) -> list[EventRecord]:
-    """Return records as a ledger has them: each with its place and an id, recorded one after another."""
+    """Return records as from a ledger: each with its position and an id, recorded one after another."""
     times = accumulate((one.at for one in records), max)
     return [
         attrs.evolve(one, seq=seq, at=at, id=f"id-{seq * 7 % 31:02}-{seq}")
@@ -67,20 +67,20 @@ HISTORIES = st.lists(RECORDS, max_size=15).map(numbered)
 
 
 def shown(state: Scores) -> tuple[Any, ...]:
-    """Return what a state shows, whatever the way to it."""
+    """Return the document of a state, however it was folded."""
     return state.sessions, state.days, state.versions, state.unscored, state.last_at
 
 
 @given(records=HISTORIES, data=st.data())
 def test_the_order_of_events_changes_nothing(records: list[EventRecord], data: st.DataObject) -> None:
-    """In whatever order the events of a history are heard, each with its own times, scores are the same."""
+    """In any order of the events of a history, each with its own times, scores are the same."""
     heard = data.draw(st.permutations(records))
     assert shown(folded(records)) == shown(folded(heard))
 
 
 @given(records=HISTORIES, zone=ZONES)
 def test_late_events_give_what_a_fold_in_time_order_gives(records: list[EventRecord], zone: str) -> None:
-    """Counting behind every event, however late, comes to the same as counting once, all told when it happened."""
+    """A count after every event, however late, equals one count of all events in order of time."""
     config = config_of(zone)
     state = scores_view(config).start()
     for record in records:
@@ -91,7 +91,7 @@ def test_late_events_give_what_a_fold_in_time_order_gives(records: list[EventRec
 
 @given(records=HISTORIES)
 def test_recomputing_a_period_changes_nothing(records: list[EventRecord]) -> None:
-    """Counting again, or grouping days again, is the same to the last number."""
+    """A second count, or grouping of days, is the same to the last number."""
     state = folded(records)
     before = deepcopy(shown(state))
     weeks = [grouped(state.days, name_of) for _, name_of in PERIODS.values()]
@@ -101,7 +101,7 @@ def test_recomputing_a_period_changes_nothing(records: list[EventRecord]) -> Non
 
 @given(records=HISTORIES, zone=ZONES)
 def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) -> None:
-    """Average, least, greatest, number and what was not measured of a day are those of the sessions that lie on it."""
+    """Average, least, greatest, number and coverage of a day are those of its sessions."""
     config = config_of(zone)
     state = folded(records, config)
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -128,8 +128,8 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
 
 
 @given(records=HISTORIES, data=st.data())
-def test_what_is_void_changes_nothing(records: list[EventRecord], data: st.DataObject) -> None:
-    """With some events undone, and a session, scores are as if these had never been recorded."""
+def test_undone_events_change_nothing(records: list[EventRecord], data: st.DataObject) -> None:
+    """With some events and a session undone, scores are as if those had never been recorded."""
     ids = data.draw(st.sets(st.sampled_from([one.id for one in records] or ["id-none"])))
     session = data.draw(st.sampled_from([None, "s1"]))
     undoing = EventRecord(99, "2026-12-31T23:59:00.000000Z", EventsVoided(tuple(ids), session, ""), "id-undo")
@@ -139,12 +139,12 @@ def test_what_is_void_changes_nothing(records: list[EventRecord], data: st.DataO
 
 
 @given(records=HISTORIES, cut=st.integers(0, 15))
-def test_reading_on_is_reading_at_once(records: list[EventRecord], cut: int) -> None:
-    """A state that was counted in the middle and told the rest is the whole."""
+def test_reading_on_equals_reading_at_once(records: list[EventRecord], cut: int) -> None:
+    """A state that was counted in the middle and continued is the whole."""
     state = folded(records[:cut])
     assert shown(folded(records)) == shown(fold(scores_view(state.config), batches(*records[cut:]), state).count())
 
 
-def test_all_that_is_heard_can_be_undone() -> None:
-    """Every kind that says something of a session can be taken back."""
+def test_every_scored_kind_can_be_undone() -> None:
+    """Every kind that concerns a session can be undone."""
     assert set(KINDS) <= UNDOABLE

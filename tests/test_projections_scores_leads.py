@@ -1,4 +1,4 @@
-"""Leads: where a score dropped, between which sessions, and what changed in the playbook before that."""
+"""Leads: where a score dropped, between which sessions, and the changes of the playbook before that."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ VOID_A = EventsVoided(("id-1",), None, "")
 
 
 def measured(score: int) -> MetricsRecorded:
-    """Return what gives ac03 a score."""
+    """Return an event that gives ac03 a score."""
     return MetricsRecorded("ac03", Numbers({"accuracy": score}), "")
 
 
@@ -83,7 +83,7 @@ def scored(*rows: tuple[str, str, Any]) -> Scores:
 
 
 def found(*scores: int) -> list[PeriodScore]:
-    """Return levels of days that follow on each other."""
+    """Return levels of consecutive days."""
     return [PeriodScore(f"2026-01-{day:02}", score) for day, score in enumerate(scores, 1)]
 
 
@@ -101,17 +101,17 @@ def found(*scores: int) -> list[PeriodScore]:
         ((90, 80, 85, 70), "2026-01-01", None),
     ],
 )
-def test_the_greatest_drop_is_found_or_the_one_that_is_asked_for(
+def test_the_greatest_or_the_requested_drop_is_found(
     scores: tuple[int, ...], name: str | None, days: tuple[int, int] | None
 ) -> None:
-    """Between periods that follow on each other; of several equal ones the last; a rise is none."""
+    """It is between consecutive periods; of several equal ones the last; a rise is none."""
     drop = find_drop(found(*scores), name)
     assert days == (None if drop is None else (int(drop.before.period[-2:]), int(drop.after.period[-2:])))
 
 
 @given(st.lists(st.integers(0, 100), max_size=12))
 def test_no_two_days_are_further_apart_than_those_of_the_drop(scores: list[int]) -> None:
-    """Nor does one see a drop where no day is below the one before it."""
+    """If no day is below the one before it, there is no drop."""
     drop = find_drop(found(*scores))
     assert max([0, *(before - after for before, after in pairwise(scores))]) == (0 if drop is None else drop.points)
 
@@ -154,10 +154,10 @@ def test_levels_are_the_averages_of_the_periods_that_have_the_score() -> None:
         (SESSIONS, "weekly", ("g", "h")),
     ],
 )
-def test_the_stretch_leads_from_the_last_good_session_to_the_worst(
+def test_the_range_is_from_the_last_good_session_to_the_worst(
     rows: Sequence[Any], period: str, sessions: tuple[str, str]
 ) -> None:
-    """Whatever other sessions lie between."""
+    """Other sessions may be between them."""
     state = scored(*rows)
     drop = find_drop(score_levels(state.days, "ac03", period))
     assert drop is not None
@@ -165,8 +165,8 @@ def test_the_stretch_leads_from_the_last_good_session_to_the_worst(
     assert sessions == (good.session, bad.session)
 
 
-def test_sessions_behind_the_drop_do_not_count() -> None:
-    """Those of later days are passed over, those without the score as well."""
+def test_sessions_after_the_drop_do_not_count() -> None:
+    """Those of later days are skipped, and so are those without the score."""
     rows = [
         *SESSIONS,
         ("21 08", "i", measured(5)),
@@ -181,7 +181,7 @@ def test_sessions_behind_the_drop_do_not_count() -> None:
 
 
 def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[Any, ...]]:
-    """Return what changed behind the fifth at ten, up to the seventh at ten: seq, how, and which entries."""
+    """Return the changes after the fifth at ten, up to the seventh at ten: seq, kind, and entries."""
     view = leads_view("2026-01-05T10:00:00.000000Z", "2026-01-07T10:00:00.000000Z")
     state = fold_history(view, lambda: told(*rows), until)
     rows_ = [lead_json(lead) for lead in state.leads]
@@ -207,13 +207,13 @@ def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[A
         ([EventsVoided(("id-2",), None, "")], [(4, "undone", [], [], ["kpt_002"])]),
     ],
 )
-def test_each_change_is_told_with_the_entries_that_it_concerns(events: list[Any], expected: list[Any]) -> None:
-    """What adds, rewords or takes an entry is one; what changes counts alone, or nothing, is none."""
+def test_each_change_is_listed_with_its_entries(events: list[Any], expected: list[Any]) -> None:
+    """An event that adds, rewords or removes an entry is a lead; one that only counts is none."""
     assert expected == leads(("05 09", "s", [A, B, CLOSE]), ("06 00", "s", events))
 
 
-def test_a_restored_entry_came() -> None:
-    """As one that was added."""
+def test_a_restored_entry_was_added() -> None:
+    """It is listed like an added one."""
     gone = [PointRetired("kpt_001", "")]
     rows = ("05 09", "s", [A, CLOSE]), ("05 10", "s", gone), ("06 00", "s", [PointRestored("kpt_001", "")])
     assert [(4, "restored", ["kpt_001"], [], [])] == leads(*rows)
@@ -222,13 +222,13 @@ def test_a_restored_entry_came() -> None:
 @pytest.mark.parametrize(
     ("at", "seqs"), [("05 09", []), ("05 10", []), ("05 11", [1]), ("07 10", [1]), ("07 11", []), ("20 00", [])]
 )
-def test_what_was_recorded_with_the_good_session_is_no_lead_and_with_the_bad_one_is(at: str, seqs: list[int]) -> None:
-    """Behind the one time, and up to and with the other."""
+def test_a_change_with_the_good_session_is_no_lead_and_with_the_bad_one_is(at: str, seqs: list[int]) -> None:
+    """The range begins after the one time, and includes the other."""
     assert seqs == [lead[0] for lead in leads((at, "s", A))]
 
 
-def test_a_telling_is_a_lead_where_it_names_other_entries_than_the_one_before() -> None:
-    """However many sessions are told the same; those before the stretch are known as well."""
+def test_an_injection_of_other_entries_is_a_lead() -> None:
+    """However many sessions get the same; those before the range are known as well."""
     one, both = PlaybookInjected(("kpt_001",), 0), PlaybookInjected(("kpt_001", "kpt_002"), 0)
     rows = ("05 08", "s", [A, B, CLOSE]), ("05 09", "s", one), ("06 01", "s", one), ("06 02", "t", both)
     rest = ("06 03", "u", both), ("06 04", "v", PlaybookInjected(("kpt_002",), 1)), ("06 05", "w", both)
@@ -240,8 +240,8 @@ def test_a_telling_is_a_lead_where_it_names_other_entries_than_the_one_before() 
     assert expected == leads(*rows, *rest)
 
 
-def test_what_was_undone_by_then_is_told_as_the_undoing_alone() -> None:
-    """Up to a moment before the undoing the addition is a lead; an undoing of what nobody reads there is none."""
+def test_an_undone_change_is_listed_only_as_its_undo() -> None:
+    """Before the undo the addition is a lead; an undo of an event outside the scores is none."""
     rows = (
         ("06 01", "s", A),
         ("06 02", "s", VOID_A),
@@ -252,8 +252,8 @@ def test_what_was_undone_by_then_is_told_as_the_undoing_alone() -> None:
     assert [(2, "undone", [], [], ["kpt_001"])] == leads(*rows)
 
 
-def test_a_lead_says_what_log_says_and_names_who_went() -> None:
-    """A prune and a telling name their entries, at most five; everything else reads as it does in `log`."""
+def test_a_lead_reads_as_in_log_and_names_its_entries() -> None:
+    """A prune and an injection name their entries, at most five; all others read as in `log`."""
     points = [
         PointAdded(f"kpt_{number:03}", f"Text  {number}." + " more" * 30 * (number == 1)) for number in range(1, 8)
     ]
@@ -274,8 +274,8 @@ def test_a_lead_says_what_log_says_and_names_who_went() -> None:
 
 
 @given(HISTORIES)
-def test_leads_explain_every_entry_that_comes_or_goes(stretches: list[list[Any]]) -> None:
-    """What came and went, from the beginning on, leaves just the entries that stand, where nothing was undone."""
+def test_leads_explain_every_added_or_removed_entry(stretches: list[list[Any]]) -> None:
+    """Without undos, the additions and removals from the beginning give exactly the present entries."""
     batches = [batch for batch in history(stretches) if EventsVoided not in map(type, batch.events)]
     state = fold_history(leads_view("", "2"), lambda: batches)
     standing: set[str] = set()

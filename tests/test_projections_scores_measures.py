@@ -1,4 +1,4 @@
-"""The forms that a metric can have, and how points are averaged and rounded; values worked out by hand."""
+"""The forms of a metric, and how points are averaged and rounded; values worked out by hand."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ STEPS = Metric("steps", "inverse", "avg_steps", counts=("steps", "tasks"), worst
         (STEPS, {"steps": 11, "tasks": 0}, None),
     ],
 )
-def test_a_metric_is_worth_what_its_form_says(metric: Metric, measured: dict[str, float], expected: float) -> None:
-    """Every form gives its points between worst and best, clamped beyond, and none for what was not measured."""
+def test_each_form_gives_its_points(metric: Metric, measured: dict[str, float], expected: float) -> None:
+    """Every form gives its points between worst and best, clamped beyond, and none without a measurement."""
     assert pytest.approx(expected, abs=1e-9) == points(metric, measured)
 
 
@@ -104,13 +104,13 @@ def test_a_metric_is_worth_what_its_form_says(metric: Metric, measured: dict[str
     [(5, 0, 10, 50), (5, 10, 0, 50), (2, 0, 8, 25), (2, 8, 0, 75), (-1, -2, 2, 25), (9, 0, 8, 100), (-1, 0, 8, 0)],
 )
 def test_linear_runs_from_worst_to_best(value: float, worst: float, best: float, expected: float) -> None:
-    """Where best lies below worst, less is better; beyond either bound nothing more is won or lost."""
+    """If best is below worst, less is better; beyond either bound the points do not change."""
     assert expected == linear(value, worst, best)
 
 
 @pytest.mark.parametrize(("given_points", "expected"), [(-0.1, 0), (0, 0), (55.5, 55.5), (100, 100), (100.1, 100)])
-def test_points_lie_between_0_and_100(given_points: float, expected: float) -> None:
-    """What lies outside is put on the bound."""
+def test_points_are_between_0_and_100(given_points: float, expected: float) -> None:
+    """A value outside is clamped to the bound."""
     assert expected == clamped(given_points)
 
 
@@ -129,8 +129,8 @@ def test_points_lie_between_0_and_100(given_points: float, expected: float) -> N
         ([(80, 0), (40, 1)], 40),
     ],
 )
-def test_weights_are_normalised_over_what_is_given(parts: list[tuple[float, float]], expected: float | None) -> None:
-    """An average asks only what its parts weigh beside each other."""
+def test_weights_are_normalised(parts: list[tuple[float, float]], expected: float | None) -> None:
+    """An average uses only the relative weights of its parts."""
     assert pytest.approx(expected) == weighted(parts)
 
 
@@ -139,7 +139,7 @@ def test_weights_are_normalised_over_what_is_given(parts: list[tuple[float, floa
     [(89.5, 90), (89.49, 89), (0.5, 1), (0.49, 0), (99.5, 100), (100, 100), (0, 0), (31.499999999999996, 32), (2.5, 3)],
 )
 def test_halves_are_rounded_up(value: float, expected: int) -> None:
-    """89.5 is 90, also where a sum of floats falls short of the half by its last bit; 2.5 is 3 and not the even 2."""
+    """89.5 is 90, also if a sum of floats falls short of the half by its last bit; 2.5 is 3 and not the even 2."""
     assert expected == half_up(value)
 
 
@@ -148,7 +148,7 @@ def test_halves_are_rounded_up(value: float, expected: int) -> None:
     [(86.99, 86), (86.0, 86), (87, 87), (86.99999999999999, 87), (0, 0), (0.99, 0), (100, 100)],
 )
 def test_composites_are_cut(value: float, expected: int) -> None:
-    """What is behind the point is cut off, but for a last bit that a sum of floats fell short of the whole."""
+    """Decimals are cut off, except for a last bit by which a sum of floats falls short of the whole."""
     assert expected == truncated(value)
 
 
@@ -157,7 +157,7 @@ def test_composites_are_cut(value: float, expected: int) -> None:
     [({"a": 1, "b": 4}, 0.25), ({"b": 4}, None), ({"a": 1}, None), ({"a": 1, "b": 0}, None), ({"a": 1, "b": -4}, None)],
 )
 def test_a_share_is_a_part_of_a_whole(measured: dict[str, float], expected: float | None) -> None:
-    """Without either of them nothing was measured, and of nothing there is no share."""
+    """Without either of them nothing was measured, and a whole of 0 has no share."""
     assert expected == share(measured, "a", "b")
 
 
@@ -166,14 +166,14 @@ NUMBERS = st.floats(-1e6, 1e6)
 
 @given(value=NUMBERS, worst=NUMBERS, best=NUMBERS)
 def test_no_value_leaves_the_range(value: float, worst: float, best: float) -> None:
-    """Whatever the bounds, as long as they are two, a value gives 0 to 100 points."""
+    """For any two bounds a value gives 0 to 100 points."""
     if worst != best:
         assert 0 <= linear(value, worst, best) <= 100
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.001, 100)), min_size=1))
-def test_an_average_lies_within_its_parts(parts: list[tuple[float, float]]) -> None:
-    """No weights carry an average beyond the least or the greatest of its parts."""
+def test_an_average_is_within_its_parts(parts: list[tuple[float, float]]) -> None:
+    """No weights move an average beyond the least or the greatest of its parts."""
     average = weighted(parts)
     assert average is not None
     assert min(one for one, _ in parts) - 1e-9 <= average <= max(one for one, _ in parts) + 1e-9

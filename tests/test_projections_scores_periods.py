@@ -87,7 +87,7 @@ def test_periods_are_named_as_their_files() -> None:
     ],
 )
 def test_a_range_is_average_least_and_greatest(values: list[int], expected: Range | None) -> None:
-    """Averages are whole points, halves rounded up; of no sessions there is none."""
+    """Averages are whole points, halves rounded up; without sessions there is none."""
     assert expected == tally_of(*({"ac01": value} for value in values)).range("ac01")
 
 
@@ -97,7 +97,7 @@ def test_a_score_is_averaged_over_the_sessions_that_have_it() -> None:
     assert (2, Range(85, 80, 90), Range(60, 60, 60)) == (tally.sessions, tally.range("ac01"), tally.range("ac02"))
 
 
-def test_tallies_come_together_without_being_changed() -> None:
+def test_tallies_are_merged_without_being_changed() -> None:
     """A week is averaged over its sessions and not over its days: (70 + 90 + 91) / 3 = 83.67 and not 80.25."""
     one, two = tally_of({"ac01": 70}), tally_of({"ac01": 90}, {"ac01": 91})
     both = together([one, two])
@@ -109,7 +109,7 @@ def test_tallies_come_together_without_being_changed() -> None:
 
 
 def test_days_are_grouped_in_order() -> None:
-    """Whatever the order of the days, periods come in theirs, each with its days."""
+    """In any order of the days, periods are in order, each with its days."""
     days = {day: tally_of({"ac01": int(day[-2:])}) for day in ("2027-01-03", "2026-12-31", "2026-01-16", "2027-01-04")}
     weeks = grouped(days, week_of)
     assert ["2026-W03", "2026-W53", "2027-W01"] == list(weeks)
@@ -119,7 +119,7 @@ def test_days_are_grouped_in_order() -> None:
 
 
 def test_a_series_holds_the_days_that_have_a_score() -> None:
-    """Days come in order, each with its average; a day without the score is left out, and not 0."""
+    """Days are in order, each with its average; a day without the score is left out, and not 0."""
     days = {
         "2026-01-17": tally_of({"ac01": 80}, {"ac01": 81}),
         "2026-01-16": tally_of({"ac01": 70}),
@@ -130,7 +130,7 @@ def test_a_series_holds_the_days_that_have_a_score() -> None:
 
 
 def test_an_aggregate_has_the_shape_of_the_specification() -> None:
-    """By "Daily Aggregates": ac01 91 of 88 to 94, ac02 85 of 80 to 90; the composites alone, ranges beside them."""
+    """By "Daily Aggregates": ac01 91 of 88 to 94, ac02 85 of 80 to 90; composites have averages, components ranges."""
     tally = tally_of(
         {"ac01": 88, "ac02": 80, "session.efficiency": 88, "session.overall": 84},
         {"ac01": 94, "ac02": 90, "session.efficiency": 94, "session.overall": 91},
@@ -155,8 +155,8 @@ def test_an_aggregate_of_everything_has_every_key_of_the_specification() -> None
     assert (names, sessions) == (list(found["component_averages"]), list(found["session_averages"]))
 
 
-def test_an_aggregate_of_nothing_is_empty() -> None:
-    """No sessions are no averages."""
+def test_an_aggregate_without_sessions_is_empty() -> None:
+    """Without sessions there are no averages."""
     assert {
         "sessions_count": 0,
         "component_averages": {},
@@ -166,7 +166,7 @@ def test_an_aggregate_of_nothing_is_empty() -> None:
 
 
 def test_an_aggregate_names_no_component_that_is_left_out() -> None:
-    """A score of a component that the configuration does not know is in no aggregate."""
+    """A score of a component outside the configuration is in no aggregate."""
     assert {} == aggregate(tally_of({"ac99": 50, "session.luck": 50}), config_of())["component_averages"]
 
 

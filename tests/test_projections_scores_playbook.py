@@ -1,4 +1,4 @@
-"""The playbook as a component of the scores: what its events measure of a session, and what that comes to."""
+"""The playbook as a component of the scores: its measurements of a session, and its score."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ PRUNE: list[Any] = [HARMFUL, HARMFUL, HARMFUL, CLOSE]
 
 
 def config(own: dict[str, Any]) -> Any:
-    """Return the configuration of a project whose file says this below ``scoring``."""
+    """Return the configuration of a project whose file has this below ``scoring``."""
     return read_config(overlaid(configuration.default(), {"scoring": own}))
 
 
 def scored(batches: Sequence[Batch], own: dict[str, Any] | None = None) -> Scores:
-    """Return the scores of a history, the component switched on where nothing else is said."""
+    """Return the scores of a history, with the component switched on by default."""
     return fold_history(scores_view(config(ON if own is None else own)), lambda: batches).count()
 
 
 def of_session(state: Scores, session: str) -> dict[str, float]:
-    """Return what was measured of the playbook in a session, without what did not happen."""
+    """Return the playbook's measurements of a session, without those of 0."""
     found = state.session(session)
     assert found is not None
     measured = found.measured(state.config.components["playbook"])
@@ -84,8 +84,8 @@ def of_session(state: Scores, session: str) -> dict[str, float]:
         ([PointCited("kpt_001", "message"), PointCited("kpt_001", "Bash")], {"cited": 2}),
     ],
 )
-def test_an_event_measures_what_it_says_of_its_session(events: list[Any], expected: dict[str, float]) -> None:
-    """Ratings count where they name an entry that stands, an addition where it is new, a prune once."""
+def test_an_event_is_measured_for_its_session(events: list[Any], expected: dict[str, float]) -> None:
+    """Ratings count if they name a present entry, an addition if it is new, a prune once."""
     assert expected == of_session(scored(history([[A, B, CLOSE], events])), "s1")
 
 
@@ -99,10 +99,8 @@ def test_an_event_measures_what_it_says_of_its_session(events: list[Any], expect
         ([PointRestored("kpt_001", "")], "Use types.", 0),
     ],
 )
-def test_advice_is_learned_again_where_its_words_were_pruned(
-    between: list[Any], text: str | None, relearned: int
-) -> None:
-    """Case, white space and punctuation make no other advice; what came back is pruned no more; a text may be gone."""
+def test_a_pruned_text_that_is_added_again_counts(between: list[Any], text: str | None, relearned: int) -> None:
+    """Case, white space and punctuation do not matter; a returned entry is not pruned; a text may be redacted."""
     batches = history([[A, CLOSE], PRUNE, [*between, PointAdded("kpt_002", text), CLOSE]])
     found = of_session(scored(batches), "s2")
     assert (1, relearned) == (found["learned"], found.get("relearned", 0))
@@ -118,20 +116,20 @@ def test_advice_is_learned_again_where_its_words_were_pruned(
     ],
 )
 def test_every_text_that_a_pruned_entry_had_is_remembered(first: list[Any], gone: list[Any], relearned: int) -> None:
-    """Also the one before it was reworded, and one of a legacy file; but what people retired they may learn anew."""
+    """This includes a text before a rewording, and one of a legacy file; a text that people retired does not count."""
     found = of_session(scored(history([first, gone, [PointAdded("kpt_002", "Use types."), CLOSE]])), "s2")
     assert relearned == found.get("relearned", 0)
 
 
-def test_what_is_learned_again_twice_counts_twice() -> None:
-    """Each time under another name, where it was pruned again in between."""
+def test_a_text_added_again_twice_counts_twice() -> None:
+    """Each time it has another name, after a prune in between."""
     again = [PointAdded("kpt_002", "use types"), *[PointRated("kpt_002", "harmful")] * 3, CLOSE]
     state = scored(history([[A, CLOSE], PRUNE, again, [PointAdded("kpt_003", "Use types!"), CLOSE]]))
     assert [1, 1] == [of_session(state, session)["relearned"] for session in ("s2", "s3")]
 
 
-def test_updates_of_a_session_add_up_and_those_of_nobody_count_nothing() -> None:
-    """The session is the one that the event names; a hand that names none has none."""
+def test_updates_of_a_session_add_up() -> None:
+    """The session is the one that the event names; a manual edit without a session counts for none."""
     told: list[tuple[Author, list[Any]]] = [
         (Author("reflector", "s1"), [A, HELPFUL, CLOSE]),
         (Author("reflector", "s2"), [HARMFUL, CLOSE]),
@@ -151,14 +149,14 @@ def test_updates_of_a_session_add_up_and_those_of_nobody_count_nothing() -> None
     assert (["s1", "s2"], {}) == (sorted(state.sessions), state.unscored)
 
 
-def test_what_was_measured_goes_by_the_last_event_that_measures() -> None:
-    """A batch counts as one measurement, and neither a pin nor anything unknown behind the update is its id."""
+def test_a_measurement_has_the_time_of_its_last_event() -> None:
+    """A batch is one measurement, and a pin or an unknown event after the update is not its id."""
     state = scored(history([[A, HELPFUL, CLOSE, PointPinned("kpt_001", "")]]))
     assert {"id-3"} == {value.last_from.id for value in state.sessions["s0"].values["playbook"].values()}
 
 
-def test_what_was_undone_measures_nothing() -> None:
-    """Without two of the three ratings nothing is pruned, and what was learned then is not learned again."""
+def test_an_undone_event_measures_nothing() -> None:
+    """Without two of the three ratings nothing is pruned, and a later addition is not a repetition."""
     learned = [PointAdded("kpt_002", "Use types."), CLOSE]
     told: list[list[Any]] = [[A, CLOSE], PRUNE, learned, [EventsVoided(("id-3", "id-4"), None, "")]]
     then, now = (scored(history(told[:end])) for end in (3, 4))
@@ -181,7 +179,7 @@ def test_what_was_undone_measures_nothing() -> None:
         ([PlaybookInjected(("kpt_001",), 0), PointCited("kpt_001", "message")], None),
     ],
 )
-def test_a_score_is_made_of_what_was_measured(events: list[Any], expected: tuple[int, float] | None) -> None:
+def test_a_score_is_made_of_the_measured_parts(events: list[Any], expected: tuple[int, float] | None) -> None:
     """Worked by hand, with the weights 20, 50, 15 and 15 of activity, helpfulness, soundness and memory.
 
     Three ratings, two helpful: (20*100 + 50*66.67 + 15*100) / 85 = 80.4; one, helpful: (20*33.33 + 50*100 + 15*100)
@@ -195,14 +193,14 @@ def test_a_score_is_made_of_what_was_measured(events: list[Any], expected: tuple
     assert expected == (None if score is None else (score.value, round(score.coverage, 9)))
 
 
-def test_learning_again_costs_what_memory_weighs() -> None:
-    """Of two new entries one is learned again: (20*0 + 15*100 + 15*50) / 50 = 45."""
+def test_an_addition_of_a_pruned_text_costs_the_weight_of_memory() -> None:
+    """Of two new entries one has a pruned text: (20*0 + 15*100 + 15*50) / 50 = 45."""
     new = [PointAdded("kpt_002", "use types"), PointAdded("kpt_003", "Quote ids."), CLOSE]
     counted = scored(history([[A, CLOSE], PRUNE, new])).sessions["s2"].contribution
     assert {"playbook": 45} == counted.scores
 
 
-def test_it_joins_what_else_was_measured_of_a_session() -> None:
+def test_it_joins_the_other_components_of_a_session() -> None:
     """Named in a composite it is averaged there with the other parts: (80 + 100) // 2."""
     own = ON | {"sessions": {"improvement": ["ac06", "playbook"]}}
     sent = MetricsRecorded("AC-06", Numbers({"implemented": 2, "successful": 2}), "")
@@ -216,7 +214,7 @@ def test_it_joins_what_else_was_measured_of_a_session() -> None:
 
 
 @given(HISTORIES)
-def test_switched_off_no_event_of_the_playbook_is_even_looked_at(stretches: list[list[Any]]) -> None:
+def test_without_the_component_no_playbook_event_is_read(stretches: list[list[Any]]) -> None:
     """The scores by the default are those without the component, and their table has no more kinds."""
     own = {"components": {"playbook": False}}
     batches = history(stretches)
@@ -227,7 +225,7 @@ def test_switched_off_no_event_of_the_playbook_is_even_looked_at(stretches: list
 
 
 def test_one_key_switches_a_component_everywhere() -> None:
-    """A composite may name one that is off, and does without it then; any component can be switched off so."""
+    """A composite may name one that is off, and ignores it; any component can be switched off so."""
     named = {"sessions": {"improvement": ["ac06", "playbook"]}}
     assert ("ac06",) == config(named).sessions["improvement"]
     assert ("ac06", "playbook") == config(named | ON).sessions["improvement"]
@@ -245,14 +243,14 @@ def test_one_key_switches_a_component_everywhere() -> None:
         ({"counters": 3}, "scoring.components.playbook.counters must be a list of names, not 3"),
     ],
 )
-def test_a_mistake_in_what_is_off_is_named(own: dict[str, Any], message: str) -> None:
+def test_a_mistake_in_a_switched_off_component_is_named(own: dict[str, Any], message: str) -> None:
     """A component that is off is read like the others."""
     with pytest.raises(DocumentError, match=message):
         config({"components": {"playbook": own}})
 
 
-def test_the_example_in_the_readme_switches_it_on(project: Path) -> None:
-    """As it stands there, in the project's own file."""
+def test_the_example_in_the_documentation_switches_it_on(project: Path) -> None:
+    """It works unchanged in the project's own file."""
     (example,) = (block for block in examples("yaml") if "enabled: true" in block.code)
     (project / ".claude" / "config").mkdir()
     (project / configuration.PLACE).write_text(example.code, encoding="utf-8")

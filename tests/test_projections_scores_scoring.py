@@ -1,4 +1,4 @@
-"""Scores of components and sessions, by "Scoring Algorithms" of the scoring framework; values worked out by hand."""
+"""Scores of components and sessions, by "Scoring Algorithms" of the specification; values worked out by hand."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ WORST = {"ac01": AC01_WORST, "ac02": AC02_WORST, "ac06": AC06_WORST}
         ("ac06", {"processed": 5}, 15),
     ],
 )
-def test_each_metric_weighs_what_the_specification_says(component: str, best: dict[str, float], expected: int) -> None:
+def test_each_metric_has_the_weight_of_the_specification(component: str, best: dict[str, float], expected: int) -> None:
     """With every other metric at its worst, a metric at its best gives its weight in points."""
     assert expected == value_of(component, **WORST[component] | best)
 
@@ -113,10 +113,10 @@ def test_each_metric_weighs_what_the_specification_says(component: str, best: di
         *((component, {names[2]: 43}, 43, 1 / 3) for component, names in LINEAR.items()),
     ],
 )
-def test_what_was_not_measured_is_left_out(
+def test_unmeasured_metrics_are_left_out(
     component: str, values: dict[str, float], expected: int, coverage: float
 ) -> None:
-    """Weights are normalised over the metrics there are, and the coverage says how much of them that is."""
+    """Weights are normalised over the measured metrics, and the coverage is their share of the weight."""
     found = scored(component, **values)
     assert found is not None
     assert expected == found.value
@@ -136,7 +136,7 @@ def test_what_was_not_measured_is_left_out(
     ],
 )
 def test_no_data_is_no_score(component: str, values: dict[str, float]) -> None:
-    """Where nothing was measured, or all of nothing, there is not a score: not 0, not 75, and no error."""
+    """Without a measurement, or with a whole of 0, there is no score: not 0, not 75, and no error."""
     assert scored(component, **values) is None
 
 
@@ -148,8 +148,8 @@ def test_a_review_of_0_stays_0() -> None:
     assert 0 == value_of("ac02", review_score=0)
 
 
-def test_what_stands_in_is_not_measured() -> None:
-    """The breakdown shows the review of 80 with its weight, and as not measured; what has no data has no points."""
+def test_a_default_value_is_not_measured() -> None:
+    """The breakdown shows the review of 80 with its weight, and as not measured; a metric without data has no points."""
     found = scored("ac02", completed=5, total=10)
     assert found is not None
     expected = (
@@ -195,7 +195,7 @@ def test_a_user_describes_components_of_their_own() -> None:
     ],
 )
 def test_a_component_is_known_by_letters_and_digits(name: str, expected: str) -> None:
-    """However a component is written, it is one; a name with neither letter nor digit is no other's."""
+    """Any spelling of a component is one; a name without letters and digits is unique."""
     assert expected == component_id(name)
 
 
@@ -209,7 +209,7 @@ def test_a_component_is_known_by_letters_and_digits(name: str, expected: str) ->
     ],
 )
 def test_a_score_is_known_by_the_ids_of_the_specification(name: str, expected: str) -> None:
-    """A score's id may come with the prefix that the specification gives it."""
+    """A score's id may have the prefix that the specification gives it."""
     assert expected == score_id(name)
 
 
@@ -261,17 +261,17 @@ THIRD = pytest.approx(1 / 3)
 def test_benchmarks_and_feedback_join_with_weights_of_their_own(
     events: list[Any], own: str, expected: tuple[int, float] | None
 ) -> None:
-    """Each weighs what the configuration says, beside metrics that weigh 1 together."""
+    """Each has its configured weight, next to metrics that together weigh 1."""
     assert expected == joined(*events, own=own)
 
 
-def test_a_review_stands_in_only_beside_metrics() -> None:
+def test_a_default_review_counts_only_with_metrics() -> None:
     """A benchmark alone does not make the missing review of 80 count."""
     assert (90, 0) == joined(BenchmarkRecorded("ac02", "", 9, 10), component="ac02")
 
 
-def test_what_joins_is_named_in_the_breakdown() -> None:
-    """Benchmarks weigh a quarter of the three metrics' weight of 3, and stand behind them."""
+def test_joined_parts_are_named_in_the_breakdown() -> None:
+    """Benchmarks weigh a quarter of the three metrics' weight of 3, and follow them."""
     config = config_of()
     found = component_score(config.components["ac03"], session_of(ALL_80, RUN, SAID), config)
     assert found is not None
@@ -309,7 +309,7 @@ def test_the_example_has_grade_b() -> None:
         ({"ac99": 50}, [None, None, None, None, None]),
     ],
 )
-def test_composites_leave_out_what_is_missing(values: dict[str, int], expected: list[int | None]) -> None:
+def test_composites_leave_out_missing_parts(values: dict[str, int], expected: list[int | None]) -> None:
     """A missing component weighs nothing in its composite, a missing composite nothing in the overall score."""
     assert expected == made(values)
 
@@ -331,13 +331,13 @@ def test_a_sum_of_floats_is_not_cut_below_the_whole() -> None:
         (50, "feedback: {weight: 0}", 87),
     ],
 )
-def test_people_judge_a_session_beside_its_composites(feedback: float, own: str, expected: int) -> None:
-    """What people gave the session itself joins the overall score alone, with its weight."""
+def test_feedback_on_a_session_joins_its_composites(feedback: float, own: str, expected: int) -> None:
+    """Feedback on the session itself joins the overall score alone, with its weight."""
     assert [93, 86, 81, 94, expected] == made(EXAMPLE, own, feedback)
 
 
-def test_a_session_that_was_only_judged_has_no_score() -> None:
-    """Where nothing was measured a word makes no score, and so closes no gate; beside 80 a 0 and a 50 are 25."""
+def test_a_session_with_feedback_alone_has_no_score() -> None:
+    """Feedback alone makes no score, and so closes no gate; next to 80 a 0 and a 50 are 25."""
     judged = (FeedbackRecorded("", 0, "harmful", ""), FeedbackRecorded("", 50, "", ""))
     assert {} == scores(session_of(*judged), config_of())
     # (80 * 0.20 + 25 * 0.25) / 0.45 = 49.4, handoff weighing 0.20.
@@ -360,8 +360,8 @@ def test_a_component_that_is_left_out_is_left_out_of_the_averages() -> None:
     assert [93, 88, 81, 94, 88] == made(EXAMPLE | {"ac03": 0}, "components: {ac03: false}")
 
 
-def test_the_scores_of_a_session_stand_in_order() -> None:
-    """Components come first, then the composites, and the overall score last."""
+def test_the_scores_of_a_session_are_in_order() -> None:
+    """Components are first, then the composites, and the overall score last."""
     session = session_of(metrics("ac09", completeness=70), metrics("AC-01", startup_ms=5_000))
     expected = {"ac01": 100, "ac09": 70, "session.efficiency": 100, "session.handoff": 70, "session.overall": 85}
     assert list(expected.items()) == list(scores(session, config_of()).items())

@@ -1,4 +1,4 @@
-"""How the values of a session come together, and what holds of every score, whatever was measured."""
+"""How the values of a session are combined, and laws of every score, for any measurement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Counters and gauges
 
 
-def test_counters_add_up_and_gauges_hold_their_last_value() -> None:
+def test_counters_add_up_and_gauges_keep_their_last_value() -> None:
     """Completed 1 + 4 of 2 + 4 is 83.3; the review that counts is 60: (83.3 * 0.35 + 60 * 0.2) / 0.55 = 74.8."""
     first = metrics("ac02", completed=1, total=2, review_score=100)
     assert 75 == scores(session_of(first, metrics("ac02", completed=4, total=4, review_score=60)), config_of())["ac02"]
@@ -42,15 +42,15 @@ def test_parts_of_a_whole_add_up_exactly() -> None:
     ]
 
 
-def test_true_counts_one_where_it_adds_up() -> None:
-    """Three tasks, two of them completed, told one by one as true and false."""
+def test_true_counts_as_one() -> None:
+    """Three tasks, two of them completed, are recorded one by one as true and false."""
     events = [metrics("ac02", completed=done, total=True, review_score=0) for done in (True, False, True)]
     # 66.7 * 0.35 / 0.55 = 42.4.
     assert 42 == scores(session_of(*events), config_of())["ac02"]
 
 
-def test_of_values_of_one_time_the_one_recorded_last_holds() -> None:
-    """Two values of one moment in a batch, whose ids are in no order, are read from top to bottom; so are batches."""
+def test_of_values_of_one_time_the_one_recorded_last_counts() -> None:
+    """Two values of one moment in a batch, whose ids are in no order, are read in their order; so are batches."""
     session = session_of()
     for place, greeting in ((2, 20), (1, 10)):
         record = line(9 - place, metrics("ac01", greeting_score=greeting))
@@ -80,12 +80,12 @@ BOTH_WAYS = {"total": ("iterations",), "iterations": ("total",)}
 
 @pytest.fixture(scope="module")
 def default() -> Config:
-    """Return the default configuration, which no example reads anew."""
+    """Return the default configuration, which is read once for all examples."""
     return config_of()
 
 
 def worth(config: Config, component: str, values: dict[str, float]) -> int | None:
-    """Return the score of a component of which this was measured."""
+    """Return the score of a component with these measurements."""
     found = component_score(config.components[component], session_of(metrics(component, **values)), config)
     return None if found is None else found.value
 
@@ -95,7 +95,7 @@ def worth(config: Config, component: str, values: dict[str, float]) -> int | Non
 def test_a_score_is_monotone_in_each_metric(
     default: Config, component: str, name: str, sign: int, data: st.DataObject
 ) -> None:
-    """Whatever else was measured, more of what is good never lowers a score, more of what is bad never raises it."""
+    """With any other measurements, more of a good metric never lowers a score, more of a bad one never raises it."""
     others = {other: VALUES for other in DIRECTIONS[component] if other not in {name, *BOTH_WAYS.get(name, ())}}
     beside = data.draw(st.fixed_dictionaries({}, optional=others | OTHERS.get(component, {})))
     less, more = sorted((data.draw(VALUES), data.draw(VALUES)))
@@ -119,7 +119,7 @@ def test_a_score_is_monotone_in_each_metric(
     )
 )
 def test_scores_are_whole_and_stay_within_0_and_100(events: list[Any]) -> None:
-    """Whatever was measured, and however absurd, a score is a whole number from 0 to 100."""
+    """For any measurement, however absurd, a score is a whole number from 0 to 100."""
     found = scores(session_of(*events), config_of())
     assert [] == [(name, value) for name, value in found.items() if type(value) is not int or not 0 <= value <= 100]
     assert found.keys() <= set(config_of().score_ids)

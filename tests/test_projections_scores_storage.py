@@ -1,4 +1,4 @@
-"""The score files that a state comes to: places, shapes, names, and how long they are kept."""
+"""The score files of a state: places, shapes, names, and how long they stay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tallybook.projections.scores.reports import score_files
 
 
 def test_the_documents_session_is_a_file_to_the_byte() -> None:
-    """What gives 92, 88, 85, 95, 78, 82, 75, 90 and 94 is stored as "Per-Session Scores" has it."""
+    """Scores of 92, 88, 85, 95, 78, 82, 75, 90 and 94 are stored as in "Per-Session Scores"."""
     found = dict(score_files.files(example(config())))
     assert SESSION_FILE.encode() == score_files.document_bytes(found[f"sessions/{EXAMPLE}.json"])
 
@@ -44,7 +44,7 @@ def test_a_day_is_stored_as_the_document_has_it() -> None:
 
 
 def test_a_trend_needs_days_before() -> None:
-    """Seven days with data have nothing before them: null; the eighth has one day, of 80, against 81 to 87 at 84."""
+    """Seven days with data have none before them: null; the eighth has one day, of 80, against 81 to 87 at 84."""
     state = handoffs(config(), {f"2026-01-{day:02}": 79 + day for day in range(1, 9)})
     trends = [day["trend"] for day in score_files.periods(state, "daily")]
     assert [None] * 7 + [{"direction": "improving", "delta": 4.0}] == trends
@@ -59,13 +59,13 @@ def test_weeks_show_the_short_trend_and_months_the_long_one() -> None:
 
 
 def test_a_version_compares_with_the_one_before_by_their_numbers() -> None:
-    """2.10 follows 2.9, whichever was seen first: 90 after 80."""
+    """2.10 follows 2.9, in any order of appearance: 90 after 80."""
     sessions = [("b", AT, plain(90), "2.10"), ("a", AT, plain(80), "2.9"), ("c", AT, plain(70), "")]
     found = [(one["version"], one["trend"]) for one in score_files.version_documents(folded(config(), *sessions))]
     assert [("2.9", None), ("2.10", {"direction": "improving", "delta": 10.0})] == found
 
 
-def test_what_has_no_data_is_left_out() -> None:
+def test_missing_data_is_left_out() -> None:
     """A session with one component has no other, and one without any composite has no grade."""
     own = config(sessions={"improvement": ["ac05", "ac06", "ac07"]})
     (place, found), *_ = score_files.files(folded(own, ("s1", AT, plain(80, "ac08"), "")))
@@ -78,8 +78,8 @@ def test_what_has_no_data_is_left_out() -> None:
     )
 
 
-def test_files_are_kept_for_so_many_days_back_from_the_last_event() -> None:
-    """Of 2 days behind the 10th, the 9th and the 10th; their week and version whole, with what lies before."""
+def test_files_stay_for_so_many_days_before_the_last_event() -> None:
+    """Of 2 days before the 10th, the 9th and the 10th; their week and version whole, with earlier sessions."""
     days = {"01": "1", "08": "2", "09": "2", "10": "2"}
     sessions = [(f"s{day}", noon(f"2026-01-{day}"), plain(80), version) for day, version in days.items()]
     found = dict(score_files.files(folded(config(storage={"retention_days": 2}), *sessions)))
@@ -117,13 +117,13 @@ def test_a_plain_id_is_its_own_file_name(id_: str) -> None:
     ],
 )
 def test_an_odd_id_is_spelled_with_its_digest(id_: str, shown: str) -> None:
-    """What some file system takes for something else is written small and plain, and told apart by 32 hex digits."""
+    """A name that a file system may change is written small and plain, with 32 hex digits of a digest."""
     assert re.fullmatch(re.escape(shown) + r"~[0-9a-f]{32}\.json", score_files.file_name(id_))
 
 
 @given(st.text(max_size=150), st.text(max_size=150))
 def test_no_two_ids_have_one_file(one: str, other: str) -> None:
-    """Not on a file system that ignores case either; and every name is a name, of at most 255 bytes."""
+    """This holds on a file system that ignores case too; and every name is valid, of at most 255 bytes."""
     names = [score_files.file_name(id_) for id_ in (one, other, one.upper(), other.casefold())]
     assert len({one, other, one.upper(), other.casefold()}) == len({name.casefold() for name in names})
     assert [] == [name for name in names if not re.fullmatch(r"[a-z0-9_~-][a-z0-9._~-]{0,120}", name)]
@@ -131,7 +131,7 @@ def test_no_two_ids_have_one_file(one: str, other: str) -> None:
 
 @given(st.lists(st.text(alphabet="0123456789.-rc", max_size=8), unique=True, max_size=6))
 def test_versions_have_one_order(versions: list[str]) -> None:
-    """Whatever they are called, the same ones stand in the same order."""
+    """Whatever their names, the same versions have the same order."""
     sessions = [(f"s{n}", AT, plain(80), version) for n, version in enumerate(versions)]
     states = (folded(config(), *sessions), folded(config(), *reversed(sessions)))
     there, back = ([one["version"] for one in score_files.version_documents(state)] for state in states)
@@ -139,8 +139,8 @@ def test_versions_have_one_order(versions: list[str]) -> None:
     assert set(versions) - {""} == set(there)
 
 
-def test_only_what_was_written_here_is_known_by_name_and_shape() -> None:
-    """Another key, another order, or another name than its own makes a file somebody else's."""
+def test_only_files_written_here_are_recognised() -> None:
+    """A file with another key, another order, or another name than its own is someone else's."""
     document = json.loads(SESSION_FILE)
     name = f"{EXAMPLE}.json"
     assert score_files.is_score_file("sessions", name, document)
@@ -157,8 +157,8 @@ def test_only_what_was_written_here_is_known_by_name_and_shape() -> None:
     assert not score_files.is_score_file("reports", name, {})
 
 
-def test_every_file_is_known_again() -> None:
-    """Also one of an odd id, of an odd version, and of every period."""
+def test_every_written_file_is_recognised() -> None:
+    """This includes an odd id, an odd version, and every period."""
     sessions = [("../x", AT, MEASURED, "V 1"), ("s", AT, plain(3), "1.0")]
     for place, document in score_files.files(folded(config(), *sessions)):
         folder, _, name = place.partition("/")

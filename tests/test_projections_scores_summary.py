@@ -1,4 +1,4 @@
-"""How every score stands, what deserves attention, and the feed of a dashboard."""
+"""The present value of every score, the focus areas, and the feed of a dashboard."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def declining(first: int, drop: int) -> Scores:
-    """Return seven days of a score and seven that are so many points lower."""
+    """Return seven days of a score and seven more that are so many points lower."""
     scores = [first] * 7 + [first - drop] * 7
     return handoffs(config(), {f"2026-01-{day:02}": value for day, value in enumerate(scores, 1)})
 
 
-def test_a_score_stands_where_its_latest_day_has_it() -> None:
-    """Two sessions of 60 and 91 on the last day: 75.5, rounded up; what was never measured has no data."""
+def test_a_score_is_that_of_its_latest_day() -> None:
+    """Two sessions of 60 and 91 on the last day: 75.5, rounded up; a score without data is null."""
     sessions = [("a", noon("2026-01-01"), 10), ("b", noon("2026-01-02"), 60), ("c", noon("2026-01-02"), 91)]
     found = current_scores(folded(config(), *((id_, at, plain(value), "") for id_, at, value in sessions)))
     assert (76, "2026-01-02") == (found["ac09"].value, found["ac09"].day)
@@ -29,14 +29,14 @@ def test_a_score_stands_where_its_latest_day_has_it() -> None:
 
 
 @pytest.mark.parametrize(("last", "value"), [("2026-01-30", 80), ("2026-01-31", None)])
-def test_a_score_stands_for_the_time_of_a_long_trend(last: str, value: int | None) -> None:
-    """Measured on the first of January it stands on the thirtieth day, and on the next one has no data."""
+def test_a_score_is_current_for_the_time_of_a_long_trend(last: str, value: int | None) -> None:
+    """Measured on the first of January it is current on the thirtieth day, and on the next one has no data."""
     sessions = (("a", noon("2026-01-01"), plain(80), ""), ("b", noon(last), plain(70, "ac08"), ""))
     assert value == current_scores(folded(config(), *sessions))["ac09"].value
 
 
 def test_the_documents_example_has_two_focus_areas() -> None:
-    """AC-07 with 75 and AC-05 with 78 are below 80, where B begins; the worst stands first."""
+    """AC-07 with 75 and AC-05 with 78 are below 80, where B begins; the worst is first."""
     own = config()
     found = focus(current_scores(example(own)).values(), own)
     assert [
@@ -47,20 +47,20 @@ def test_the_documents_example_has_two_focus_areas() -> None:
 
 @pytest.mark.parametrize(("drop", "areas"), [(0, []), (1, [1.0]), (9, [9.0])])
 def test_a_declining_trend_is_a_focus_area(drop: int, areas: list[float]) -> None:
-    """From a point on; a score that is above the target all the same."""
+    """A decline of one point makes one, even for a score above the target."""
     state = declining(95, drop)
     assert areas == [one.drop for one in focus(current_scores(state).values(), state.config)]
 
 
-def test_who_has_one_grade_has_no_target() -> None:
-    """A scale of one grade makes no score too low."""
+def test_a_scale_of_one_grade_has_no_target() -> None:
+    """Such a scale makes no score too low."""
     grades = {**dict.fromkeys("ABCD", False), "F": {"least": 0, "status": "Done", "action": "Rest"}}
     own = config(grades=grades)
     assert [] == focus(current_scores(example(own)).values(), own)
 
 
-def test_the_feed_is_what_the_document_feeds_its_dashboard() -> None:
-    """``{current, trend, alerts}``: of 55 an alert, of what it makes of the session others."""
+def test_the_feed_has_the_documents_shape() -> None:
+    """``{current, trend, alerts}``: a component of 55 has an alert, and the composites that it lowers have others."""
     state = folded(config(), ("s1", AT, MEASURED | plain(55), "2.0.0"))
     found = feed(state)
     assert ["current", "trend", "alerts"] == list(found)
@@ -80,8 +80,8 @@ def test_the_feed_is_what_the_document_feeds_its_dashboard() -> None:
     assert [{"score": "ac09"} | both, {"score": "session.handoff"} | both] == found["alerts"]
 
 
-def test_nothing_measured_is_a_summary_of_nothing() -> None:
-    """No date, no score, no grade, no trend, no focus."""
+def test_an_empty_summary_has_no_data() -> None:
+    """It has no date, score, grade, trend or focus."""
     found = summary(folded(config()))
     assert (None, {}, {}, None, []) == (
         *(found[key] for key in ("date", "component_scores", "session_scores", "grade", "focus")),

@@ -1,4 +1,4 @@
-"""Trends: the document's formula, worked by hand, and what holds of every series."""
+"""Trends: the document's formula, worked by hand, and laws for every series."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_the_figures_of_the_document() -> None:
     assert Trend("improving", 3.5, 4.2, 86.3, 82.8) == trend(series, 10)
 
 
-def test_the_data_of_the_document_behind_a_week() -> None:
-    """A week of 85 on average behind one of 81 is 4 points better, 4.9 %: 4 / 81 is 0.04938."""
+def test_the_data_of_the_document_after_a_week() -> None:
+    """A week of 85 on average after one of 81 is 4 points better, 4.9 %: 4 / 81 is 0.04938."""
     assert Trend("improving", 4.0, 4.9, 85.0, 81.0) == trend(WEEK_BEFORE + WEEK, 7)
 
 
@@ -39,17 +39,17 @@ def test_the_data_of_the_document_behind_a_week() -> None:
     [
         pytest.param([88, 80], 1, Trend("declining", -8.0, -9.1, 80.0, 88.0), id="declining"),
         pytest.param([80, 80], 1, Trend("stable", 0.0, 0.0, 80.0, 80.0), id="stable"),
-        pytest.param([1, 99, 40, 60, 55, 45], 2, Trend("stable", 0.0, 0.0, 50.0, 50.0), id="older days are not asked"),
+        pytest.param([1, 99, 40, 60, 55, 45], 2, Trend("stable", 0.0, 0.0, 50.0, 50.0), id="older days do not count"),
         pytest.param([70, 80, 90, *WEEK], 7, Trend("improving", 5.0, 6.3, 85.0, 80.0), id="three days before"),
         pytest.param([80] * 4 + [82, 82, 82, 83], 4, Trend("improving", 2.3, 2.8, 82.3, 80.0), id="2.25 up"),
         pytest.param([82, 82, 82, 83] + [80] * 4, 4, Trend("declining", -2.3, -2.7, 80.0, 82.3), id="2.25 down"),
-        pytest.param([1, 1.15], 1, Trend("improving", 0.2, 15.0, 1.2, 1.0), id="a float is what it shows"),
+        pytest.param([1, 1.15], 1, Trend("improving", 0.2, 15.0, 1.2, 1.0), id="a float has its shown value"),
         pytest.param([80] * 59 + [81], 30, Trend("improving", 0.0, 0.0, 80.0, 80.0), id="less than a tenth"),
         pytest.param([1, 0], 1, Trend("declining", -1.0, -100.0, 0.0, 1.0), id="down to 0"),
     ],
 )
 def test_a_trend(series: list[float], days: int, expected: Trend) -> None:
-    """The last days are compared with as many before them, or with those that there are; halves go away from zero.
+    """The last days are compared with as many before them, or with the existing ones; halves round away from zero.
 
     8 / 88 is 9.09 %, 5 / 80 is 6.25 % and shows as 6.3, 2.25 / 80 is 2.81 %, 2.25 / 82.25 is
     2.74 %; 1.15 - 1 is 0.15 and shows as 0.2, though as floats it is a little less; a thirtieth of a point is a rise
@@ -60,7 +60,7 @@ def test_a_trend(series: list[float], days: int, expected: Trend) -> None:
 
 @pytest.mark.parametrize(("series", "days"), [([], 7), ([80], 7), (WEEK, 7), ([0] * 7 + WEEK, 7), ([5e-324, 100.0], 1)])
 def test_not_enough_data(series: list[float], days: int) -> None:
-    """There is no trend where nothing lies before the last days, nor where percent of nothing would be asked."""
+    """There is no trend without earlier days, nor if the percent would be of zero."""
     assert trend(series, days) is None
 
 
@@ -76,7 +76,7 @@ def test_not_enough_data(series: list[float], days: int) -> None:
     ],
 )
 def test_tenths(value: Fraction, expected: float) -> None:
-    """Half of a tenth goes away from zero, and no zero is negative."""
+    """Half of a tenth rounds away from zero, and no zero is negative."""
     assert (expected, f"{expected}") == (tenths(value), f"{tenths(value)}")
 
 
@@ -94,8 +94,8 @@ def test_a_trend_is_bounded(series: list[int], days: int) -> None:
 
 
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=40), DAYS, st.integers(0, 40))
-def test_a_shift_moves_the_averages_alone(series: list[int], days: int, shift: int) -> None:
-    """So many points more on every day leave direction and difference as they are."""
+def test_a_shift_moves_only_the_averages(series: list[int], days: int, shift: int) -> None:
+    """So many points more on every day leave direction and difference unchanged."""
     found, moved = trend(series, days), trend([value + shift for value in series], days)
     assert (found is None) == (moved is None)
     if found is not None and moved is not None:
@@ -105,7 +105,7 @@ def test_a_shift_moves_the_averages_alone(series: list[int], days: int, shift: i
 
 @given(st.lists(st.integers(1, 100), min_size=4, max_size=4), st.lists(st.integers(1, 100), min_size=4, max_size=4))
 def test_a_drop_mirrors_a_rise(one: list[int], other: list[int]) -> None:
-    """Told backwards, the difference is the same with the other sign."""
+    """In reverse order, the difference is the same with the other sign."""
     there, back = trend(one + other, 4), trend(other + one, 4)
     assert there is not None
     assert back is not None
@@ -114,7 +114,7 @@ def test_a_drop_mirrors_a_rise(one: list[int], other: list[int]) -> None:
 
 @given(st.lists(st.floats(0, 100), max_size=40), DAYS)
 def test_no_series_of_floats_is_too_odd(series: list[float], days: int) -> None:
-    """Whatever numbers from 0 to 100 come as floats, there is a trend or none, and its averages are such numbers."""
+    """For any floats from 0 to 100 there is a trend or none, and its averages are such floats."""
     found = trend(series, days)
     assert found is None or (0 <= found.current_avg <= 100 and 0 <= found.previous_avg <= 100)
 
@@ -139,6 +139,6 @@ def test_the_output_of_the_document() -> None:
 
 
 def test_the_output_without_enough_data() -> None:
-    """Without a trend or a forecast there is null in its place, and the data are those that there are."""
+    """A missing trend or forecast is null, and the data are complete."""
     expected = {"metric": "score.ac06", "period": "30_days", "data": [80, 81], "trend": None, "forecast": None}
     assert expected == trend_json("ac06", [80, 81], 30, None)

@@ -1,4 +1,4 @@
-"""The view of scores: which session an event belongs to, on which day a session lies, and what late events revise."""
+"""The view of scores: the session of an event, the day of a session, and revision by late events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DAYS_LATER = "2026-01-18T09:00:00"
 
 
 def greeting(score: float) -> Any:
-    """Return an event that makes ac01, efficiency and the overall score of its session this many points."""
+    """Return an event that gives ac01, efficiency and the overall score of its session this many points."""
     return metrics("ac01", greeting_score=score)
 
 
@@ -79,19 +79,19 @@ def overall(state: Scores) -> dict[str, dict[int, int]]:
     ],
 )
 def test_days_begin_in_the_configured_zone(zone: str, at: str, expected: str) -> None:
-    """Midnight is the zone's own, also where a day is shorter or longer than others."""
+    """Midnight is the zone's own, even if a day is shorter or longer than others."""
     assert expected == day_of(at, config_of(f"timezone: {zone}").timezone)
 
 
-def test_a_session_lies_on_the_day_of_its_zone() -> None:
+def test_a_session_is_on_the_day_of_its_zone() -> None:
     """Half past eleven at night in Greenwich is the next day in Berlin."""
     records = [line(1, greeting(80), at="2026-01-16T23:30:00")]
     assert {"2026-01-16": {80: 1}} == overall(folded(records))
     assert {"2026-01-17": {80: 1}} == overall(folded(records, config_of(BERLIN)))
 
 
-def test_what_happened_counts_before_when_it_was_recorded() -> None:
-    """Metrics that are recorded days later belong to the day of which they tell."""
+def test_the_time_of_happening_counts_before_that_of_recording() -> None:
+    """Metrics that are recorded days later belong to the day that they measured."""
     late = line(1, greeting(80), at="2026-01-20T12:00:00", when="2026-01-16T12:00:00")
     assert {"2026-01-16": {80: 1}} == overall(folded([late]))
 
@@ -112,8 +112,8 @@ def test_what_happened_counts_before_when_it_was_recorded() -> None:
         ([(FeedbackRecorded("ac01", 80, "", ""), "20"), (FeedbackRecorded("ac01", 80, "", ""), "19")], "20"),
     ],
 )
-def test_a_session_was_when_it_ended(told: list[tuple[Any, str]], expected: str) -> None:
-    """Its end, else the last of what was measured, else the last judgement is its day."""
+def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected: str) -> None:
+    """Its end, else its last measurement, else its last feedback gives its day."""
     state = folded(line(seq, event, at=f"2026-01-{day}T12:00:00") for seq, (event, day) in enumerate(told, 1))
     assert [f"2026-01-{expected}"] == list(state.days)
 
@@ -134,8 +134,8 @@ def test_a_session_was_when_it_ended(told: list[tuple[Any, str]], expected: str)
         ([(greeting(80), None), (SessionEnded(""), None)], "20"),
     ],
 )
-def test_who_names_a_time_goes_before_who_does_not(told: list[tuple[Any, str | None]], expected: str) -> None:
-    """All is recorded on the 20th; a session lies where its events say that it was."""
+def test_a_given_time_counts_before_the_time_of_recording(told: list[tuple[Any, str | None]], expected: str) -> None:
+    """All is recorded on the 20th; a session has the day that its events give."""
     state = folded(
         line(seq, event, at="2026-01-20T12:00:00", when=day and f"2026-01-{day}T12:00:00")
         for seq, (event, day) in enumerate(told, 1)
@@ -160,7 +160,7 @@ def test_who_names_a_time_goes_before_who_does_not(told: list[tuple[Any, str | N
     ],
 )
 def test_a_session_has_the_version_that_it_ended_with(ends: list[tuple[str, str]], expected: list[str]) -> None:
-    """Of several ends the last one that names a version says which; without any the session is in no version."""
+    """Of several ends the last one with a version counts; without any the session is in no version."""
     told = [line(seq, SessionEnded(version), at=f"2026-01-16T{hour}:00:00") for seq, (version, hour) in enumerate(ends)]
     state = folded([line(9, greeting(80)), *told])
     assert expected == list(state.versions)
@@ -180,7 +180,7 @@ def test_versions_are_counted_like_days() -> None:
 
 
 def test_late_events_revise_the_day_of_their_session() -> None:
-    """A session is taken out of its old place, and counted once where it belongs now."""
+    """A session is removed from its old day, and counted once on its new one."""
     state = folded([line(1, greeting(80)), line(2, greeting(60), "s2")])
     assert {"2026-01-16": {80: 1, 60: 1}} == overall(state)
     fold(scores_view(state.config), batches(line(3, greeting(90), when="2026-01-16T13:00:00")), state).count()
@@ -195,7 +195,7 @@ def test_late_events_revise_the_day_of_their_session() -> None:
 
 
 def test_an_older_value_does_not_replace_a_newer_one() -> None:
-    """A gauge that comes late, of an earlier time, is not the last; a counter adds up all the same."""
+    """A late gauge of an earlier time is not the last; a counter adds up all the same."""
     later = line(1, metrics("ac02", review_score=90, completed=1, total=1), when="2026-01-16T12:00:00")
     older = line(2, metrics("ac02", review_score=10, completed=0, total=3), when="2026-01-16T11:00:00")
     session = folded([later, older]).session("s1")
@@ -205,16 +205,16 @@ def test_an_older_value_does_not_replace_a_newer_one() -> None:
     assert "2026-01-16T11:00:00.000000Z" == session.first_at
 
 
-def test_counting_again_changes_nothing() -> None:
-    """A period that is recomputed is the same."""
+def test_a_second_count_changes_nothing() -> None:
+    """A recomputed period is the same."""
     state = folded([line(1, greeting(80)), line(2, greeting(60), "s2")])
     before = deepcopy((state.days, state.versions, state.sessions))
     state.count().count()
     assert before == (state.days, state.versions, state.sessions)
 
 
-def test_what_is_void_was_never_measured() -> None:
-    """Undone metrics are out of their session; a session that was undone is out of its day."""
+def test_an_undone_measurement_does_not_count() -> None:
+    """Undone metrics are out of their session; an undone session is out of its day."""
     told = [line(1, greeting(80)), line(2, greeting(60), at="2026-01-16T13:00:00"), line(3, greeting(70), "s2")]
     one = line(4, EventsVoided(("id-002",), None, ""), None)
     whole = line(5, EventsVoided((), "s2", ""), None)
@@ -227,7 +227,7 @@ def test_what_is_void_was_never_measured() -> None:
 
 
 def test_rewriting_the_past_is_noted() -> None:
-    """Whoever keeps a state hears from it that what was folded before may no longer stand."""
+    """A fold that continues from a state sees that earlier events may have been undone."""
     told = [EventsVoided((), None, ""), EventRedacted("id-001", ""), greeting(80)]
     assert 2 == folded(line(seq, event) for seq, event in enumerate(told, 1)).rewrites
 
@@ -235,8 +235,8 @@ def test_rewriting_the_past_is_noted() -> None:
 # What counts nothing
 
 
-def test_what_counts_nothing_is_counted() -> None:
-    """No session, no component, an unknown one, and telemetry that says nothing of a score: each is told apart.
+def test_ignored_events_are_counted() -> None:
+    """No session, no component, an unknown one, and telemetry without a measure are counted apart.
 
     A benchmark that names no session lacks none.
     """
@@ -269,8 +269,8 @@ def test_what_counts_nothing_is_counted() -> None:
     assert ({}, {}) == (state.days, state.versions)
 
 
-def test_a_name_that_no_metric_asks_for_is_counted() -> None:
-    """A misspelt one is told by its name; counters, shares as two counts, and what telemetry brings beside are not."""
+def test_a_metric_of_no_component_is_counted() -> None:
+    """A misspelt one is listed by its name; counters, shares as two counts, and telemetry's further values are not."""
     told = [
         line(1, metrics("AC-01", startup_mss=1, startup_ms=1, greeting_score_count=1, greeting_score_total=1)),
         line(2, metrics("ac01", startup_mss=2)),
@@ -283,8 +283,8 @@ def test_a_name_that_no_metric_asks_for_is_counted() -> None:
     assert {"unknown metric Completed of ac02": 1} == folded(told, mine).unscored
 
 
-def test_another_configuration_finds_what_this_one_does_not_know() -> None:
-    """What was measured of an unknown component is kept with its session, and scored where it is described."""
+def test_another_configuration_uses_formerly_unknown_components() -> None:
+    """A measurement of an unknown component is stored with its session, and scored once it is configured."""
     told = [line(1, metrics("Mine", speed=40))]
     assert {} == folded(told).days
     state = folded(told, config_of("components: {mine: {metrics: {speed: {}}}}"))
@@ -293,13 +293,13 @@ def test_another_configuration_finds_what_this_one_does_not_know() -> None:
 
 
 def test_a_session_without_scores_is_in_no_period() -> None:
-    """One that only ended, or of which nothing that is scored was measured, does not make a day."""
+    """A session that only ended, or without a scored measurement, makes no day."""
     state = folded([line(1, SessionEnded("1.0")), line(2, metrics("ac01", speed=1), "s2")])
     assert ({}, {}, {"s1", "s2"}) == (state.days, state.versions, set(state.sessions))
 
 
 def test_a_session_that_loses_its_scores_leaves_its_period() -> None:
-    """Where the configuration gives feedback no weight, a judgement alone makes no day."""
+    """If the configuration gives feedback no weight, feedback alone makes no day."""
     judged = [line(1, FeedbackRecorded("ac01", 70, "", ""))]
     assert {"2026-01-16": {70: 1}} == overall(folded(judged))
     assert {} == folded(judged, config_of("feedback: {weight: 0}")).days
@@ -308,8 +308,8 @@ def test_a_session_that_loses_its_scores_leaves_its_period() -> None:
 # Baselines, and the last moment
 
 
-def test_the_baseline_that_was_set_last_holds() -> None:
-    """A score is named as the specification or a person names it; the day is that on which it happened, in its zone."""
+def test_the_baseline_that_was_set_last_counts() -> None:
+    """A score has the specification's name or a person's; the day is that of the event, in its zone."""
     told = [
         line(1, BaselineSet("ac06", 80, ""), None),
         line(2, BaselineSet("score.session.overall", 70, ""), None),
@@ -323,7 +323,7 @@ def test_the_baseline_that_was_set_last_holds() -> None:
 
 
 def test_the_last_moment_is_that_of_the_last_event() -> None:
-    """From it, and from no clock, is counted back what is kept."""
+    """The age of files counts back from it, and from no clock."""
     told = [line(1, greeting(80), at="2026-01-18T12:00:00"), line(2, greeting(80), when="2026-01-17T12:00:00")]
     assert ["", "2026-01-18T12:00:00.000000Z"] == [folded(told[:n]).last_at for n in (0, 2)]
 
@@ -332,24 +332,24 @@ def test_the_last_moment_is_that_of_the_last_event() -> None:
 
 
 class Copies(dict[str, Any]):
-    """A shelf that hands out and keeps copies, as a database does."""
+    """A shelf that returns and stores copies, like a database."""
 
     def get(self, id_: str, /) -> Session | None:  # type: ignore[override]
         """Return a copy."""
         return deepcopy(super().get(id_))
 
     def __setitem__(self, id_: str, session: Session, /) -> None:
-        """Keep a copy."""
+        """Store a copy."""
         super().__setitem__(id_, deepcopy(session))
 
     def latest(self) -> Iterator[Session]:
-        """Yield nothing: no test asks for it."""
+        """Yield nothing: no test uses it."""
         yield from ()
 
 
 @pytest.mark.parametrize("fresh", [1, 2, 10_000])
 def test_a_shelf_of_copies_counts_the_same(fresh: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often sessions are counted and put away while history is read, they are counted once."""
+    """However often sessions are counted and stored while history is read, they are counted once."""
     monkeypatch.setattr(module, "MOST_UNCOUNTED", fresh)
     told = [line(seq, greeting(seq), f"s{seq % 3}", f"2026-01-{16 + seq % 2}T12:00:{seq:02}") for seq in range(1, 20)]
     shelf, config = Copies(), config_of()
@@ -361,8 +361,8 @@ def test_a_shelf_of_copies_counts_the_same(fresh: int, monkeypatch: pytest.Monke
     assert {"2026-01-17": {15: 1, 17: 1, 19: 1}} == overall(kept)
 
 
-def test_sessions_wait_until_there_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions are put away as soon as as many wait as may, so that memory stays bounded."""
+def test_sessions_are_stored_once_there_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are stored as soon as the allowed number is in memory, so that memory is bounded."""
     monkeypatch.setattr(module, "MOST_UNCOUNTED", 2)
     view = scores_view(config_of())
     state = fold(view, batches(line(1, greeting(1), "s1")))
@@ -372,8 +372,8 @@ def test_sessions_wait_until_there_are_enough(monkeypatch: pytest.MonkeyPatch) -
     assert 3 == state.days["2026-01-16"].range("ac01").max  # type: ignore[union-attr]
 
 
-def test_the_latest_session_comes_first() -> None:
-    """By when they were; of two at one time the one with the greater id."""
+def test_the_latest_session_is_first() -> None:
+    """They are ordered by time; of two at one time the one with the greater id is first."""
     told: list[EventRecord] = [
         line(1, greeting(1), "old", "2026-01-15T12:00:00"),
         line(2, greeting(1), "b"),
@@ -384,8 +384,8 @@ def test_the_latest_session_comes_first() -> None:
     assert ["new", "b", "a", "old"] == [session.id for session in sessions.latest()]
 
 
-def test_a_tally_takes_out_what_it_counted() -> None:
-    """What was counted and taken out again leaves nothing behind."""
+def test_a_tally_subtracts_what_it_counted() -> None:
+    """A session that was counted and subtracted leaves an empty tally."""
     tally = Tally()
     tally.add({"ac01": 80}, {"ac01": 30})
     tally.add({"ac01": 80, "ac02": 0}, {"ac02": 1})

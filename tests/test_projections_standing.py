@@ -1,4 +1,4 @@
-"""The standing view: who stands since which event, who is gone and why, and how sure the counts are."""
+"""The standing view: the event that last changed each entry, why others were removed, and how sure the counts are."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HARMED = [*[PointRated("kpt_001", "harmful")] * 3, CLOSED]
 
 
 def standing(*stretches: Sequence[Any], policy: Policy | None = None) -> EntryStatuses:
-    """Return how every name stands behind these batches."""
+    """Return the status of every name after these batches."""
     batches = history(stretches)
     return fold_history(status_view(*[policy] if policy else []), lambda: batches)
 
@@ -63,13 +63,13 @@ def seqs(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
         ([PointMerged("kpt_001", ("kpt_002",), ""), PointRated("kpt_002", "helpful")], 5),
     ],
 )
-def test_blame_names_what_last_changed_counts_text_or_standing(events: list[Any], seq: int) -> None:
-    """What leaves an entry as it was is not to blame; a rating of what went into it is."""
+def test_blame_names_the_last_change_of_counts_text_or_status(events: list[Any], seq: int) -> None:
+    """An event without effect on an entry is not named; a rating of a merged entry is."""
     assert seq == seqs(blame(standing(LEARNED, events)))["kpt_001"]
 
 
-def test_blame_tells_entry_and_event() -> None:
-    """A row has the entry's four keys, and the event with who, when and what `log` says of it."""
+def test_blame_has_entry_and_event() -> None:
+    """A row has the entry's four keys, and the event with author, time and the summary of `log`."""
     row = blame(standing(LEARNED, [PointRated("kpt_002", "harmful"), CLOSED]))[1]
     event = {"seq": 4, "id": "id-4", "at": "1970-01-01T00:00:01.000000Z", "by": {"rater": "test", "session": "s1"}}
     expected = {"name": "kpt_002", "text": "Mock time", "helpful": 0, "harmful": 1}
@@ -79,7 +79,7 @@ def test_blame_tells_entry_and_event() -> None:
 @settings(max_examples=40)
 @given(HISTORIES)
 def test_blame_is_right_about_every_entry(stretches: list[list[Any]]) -> None:
-    """Folded up to the batch of the event an entry stands as it does now, and before that batch otherwise or not."""
+    """After that event's batch an entry is as it is now, and before it was different or absent."""
     batches = list(retold(lambda: history(stretches)))
     now = fold(PLAYBOOK, batches).points
     for name, seq in seqs(blame(fold(status_view(), batches))).items():
@@ -89,8 +89,8 @@ def test_blame_is_right_about_every_entry(stretches: list[list[Any]]) -> None:
 
 
 @given(HISTORIES)
-def test_every_name_stands_or_lies_in_the_graveyard(stretches: list[list[Any]]) -> None:
-    """No name that was ever used is missing from both, and none is in both."""
+def test_every_name_is_present_or_in_the_graveyard(stretches: list[list[Any]]) -> None:
+    """No used name is missing from both, and none is in both."""
     state = fold_history(status_view(), lambda: history(stretches))
     book = fold_history(PLAYBOOK, lambda: history(stretches))
     assert [*book.points] == [row["name"] for row in blame(state)]
@@ -101,8 +101,8 @@ def test_every_name_stands_or_lies_in_the_graveyard(stretches: list[list[Any]]) 
 
 @settings(max_examples=200)
 @given(stretches=HISTORIES)
-def test_an_entry_last_changed_where_two_moments_differ(stretches: list[list[Any]]) -> None:
-    """With one event a batch: what stands at each moment says by itself which event changed an entry last."""
+def test_blame_equals_a_comparison_of_moments(stretches: list[list[Any]]) -> None:
+    """With one event a batch, comparing the moments shows which event changed an entry last."""
     batches = list(retold(lambda: history([[event] for stretch in stretches for event in stretch])))
     last: dict[str, int] = {}
     before: Mapping[str, Entry] = {}
@@ -115,8 +115,8 @@ def test_an_entry_last_changed_where_two_moments_differ(stretches: list[list[Any
     assert last == told
 
 
-def test_a_pruned_entry_lies_there_with_its_rule_and_counts() -> None:
-    """By which event it went, with which counts, by which rule of which policy."""
+def test_a_pruned_entry_is_there_with_its_rule_and_counts() -> None:
+    """The row has the event, the counts, and the rule of its policy."""
     (row,) = graveyard(standing(LEARNED, HARMED))
     assert ("kpt_001", 0, 3, "pruned", None, None) == tuple(
         row[key] for key in ("name", "helpful", "harmful", "status", "reason", "into")
@@ -137,29 +137,29 @@ def test_a_pruned_entry_lies_there_with_its_rule_and_counts() -> None:
         ([EventsVoided((), "s0", "")], "undone", None, None),
     ],
 )
-def test_what_a_hand_took_out_lies_there_with_its_reason(
+def test_a_removed_entry_is_there_with_its_reason(
     events: list[Any], status: str, reason: str | None, into: str | None
 ) -> None:
-    """Retired, removed, merged and undone entries say why, where somebody said so, and keep their text."""
+    """Retired, removed, merged and undone entries have the reason, if one was given, and keep their text."""
     row = next(row for row in graveyard(standing(LEARNED, events)) if row["name"] == "kpt_001")
     assert (status, reason, into, 4) == (row["status"], row["reason"], row["into"], row["event"]["seq"])
     assert ("Use types", None) == (row["text"], row["rule"])
 
 
-def test_an_undone_entry_whose_text_is_redacted_says_so() -> None:
-    """There is no text to show, and no empty one."""
+def test_an_undone_entry_with_a_redacted_text_has_none() -> None:
+    """Its text is null, and not empty."""
     (row,) = graveyard(standing([PointAdded("kpt_001", None)], [EventsVoided(("id-1",), None, "")]))
     assert REDACTED == row["text"]
 
 
-def test_what_came_back_lies_there_no_more() -> None:
-    """A hand that revives an entry takes it out of the graveyard."""
+def test_a_returned_entry_leaves_the_graveyard() -> None:
+    """A manual edit that revives an entry removes it from the graveyard."""
     revived = [PointEdited("kpt_001", 1, 0, "Use types"), PlaybookEdited(None, None, "")]
     assert [] == graveyard(standing(LEARNED, HARMED, revived))
 
 
 def test_the_newest_grave_is_the_last() -> None:
-    """Whatever the order of the names."""
+    """The order of the names does not matter."""
     rows = graveyard(standing(LEARNED, [PointRetired("kpt_002", "")], HARMED))
     assert ["kpt_002", "kpt_001"] == [row["name"] for row in rows]
 
@@ -172,13 +172,13 @@ def test_the_newest_grave_is_the_last() -> None:
     [(0, 0, 0.0, 1.0), (1, 0, 0.2065, 1.0), (0, 1, 0.0, 0.7935), (8, 2, 0.4902, 0.9433), (50, 50, 0.4038, 0.5962)],
 )
 def test_an_interval_is_that_of_wilson(helpful: int, harmful: int, low: float, high: float) -> None:
-    """As tables of the score interval at 95 % have it; an unrated entry can be anything."""
+    """It equals tables of the score interval at 95 %; that of an unrated entry is 0 to 1."""
     assert (low, high) == pytest.approx(interval(helpful, harmful), abs=5e-5)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_an_interval_holds_the_share_and_mirrors(helpful: int, harmful: int) -> None:
-    """It lies within 0 and 1 around the share, begins where entries are ranked, and turns over with the counts."""
+    """It is within 0 and 1 around the share, its lower end ranks entries, and it mirrors with the counts."""
     low, high = interval(helpful, harmful)
     share = helpful / (helpful + harmful) if helpful + harmful else 0.5
     assert 0 <= low <= share + 1e-12
@@ -187,8 +187,8 @@ def test_an_interval_holds_the_share_and_mirrors(helpful: int, harmful: int) -> 
     assert (1 - high, 1 - low) == pytest.approx(interval(harmful, helpful), abs=1e-9)
 
 
-def test_entries_of_which_ratings_say_least_come_first() -> None:
-    """Unrated ones first, the older of equals before the newer, and the surest last."""
+def test_the_least_certain_entries_are_first() -> None:
+    """Unrated ones are first, the older of equals before the newer, and the surest last."""
     added = [PointAdded(f"kpt_00{number}", "x") for number in range(1, 5)]
     rated = [*[PointRated("kpt_001", "helpful")] * 5, PointRated("kpt_003", "harmful")]
     rows = needs_ratings(fold(PLAYBOOK, history([added, rated])))

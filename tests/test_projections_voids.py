@@ -1,4 +1,4 @@
-"""Undo and a person's own hand in the fold: what is void was never there, and what was decided about an entry holds."""
+"""Undo in the fold: an undone event was never there, and curation of an entry counts."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ EDIT = PlaybookEdited(None, None, "")
 
 
 @given(HISTORIES, FUTURES, st.data())
-def test_what_is_void_was_never_there(past: list[list[Any]], future: list[list[Any]], data: st.DataObject) -> None:
-    """From the void on, every moment shows what the history without the voided events shows."""
+def test_an_undone_event_was_never_there(past: list[list[Any]], future: list[list[Any]], data: st.DataObject) -> None:
+    """From the undo on, every moment equals that of the history without the undone events."""
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     void = [EventsVoided(tuple(ids), None, "")]
@@ -56,8 +56,8 @@ def test_what_is_void_was_never_there(past: list[list[Any]], future: list[list[A
 
 
 @given(HISTORIES, st.data())
-def test_before_a_void_stands_what_stood(past: list[list[Any]], data: st.DataObject) -> None:
-    """Every moment before it shows the playbook as it was, names, times and all."""
+def test_before_an_undo_the_playbook_is_unchanged(past: list[list[Any]], data: st.DataObject) -> None:
+    """Every moment before it shows the playbook as it was, with names and times."""
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     told = then(stood, [EventsVoided(tuple(ids), None, "")], [CLOSE])
@@ -66,8 +66,8 @@ def test_before_a_void_stands_what_stood(past: list[list[Any]], data: st.DataObj
 
 
 @given(HISTORIES, FUTURES, st.data())
-def test_names_of_what_is_void_stay_used(past: list[list[Any]], future: list[list[Any]], data: st.DataObject) -> None:
-    """The high-water mark and the used names are those of all events, void or not."""
+def test_names_of_undone_events_stay_used(past: list[list[Any]], future: list[list[Any]], data: st.DataObject) -> None:
+    """The high-water mark and the used names are those of all events, undone or not."""
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     told = then(stood, [EventsVoided(tuple(ids), None, "")], *future)
@@ -77,7 +77,7 @@ def test_names_of_what_is_void_stay_used(past: list[list[Any]], future: list[lis
 
 @given(HISTORIES, FUTURES, st.data())
 def test_undo_and_redo_is_the_identity(past: list[list[Any]], future: list[list[Any]], data: st.DataObject) -> None:
-    """A void of a void, by ids or of a session, restores what it took, and a third void takes it again."""
+    """An undo of an undo, by ids or of a session, restores its events, and a third undo removes them again."""
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     session = data.draw(st.none() | st.integers(0, len(past)).map("s{}".format))
@@ -89,10 +89,10 @@ def test_undo_and_redo_is_the_identity(past: list[list[Any]], future: list[list[
 
 
 @given(HISTORIES, HISTORIES, st.data())
-def test_a_session_is_taken_back_up_to_the_void(
+def test_a_session_is_undone_up_to_the_undo(
     past: list[list[Any]], future: list[list[Any]], data: st.DataObject
 ) -> None:
-    """All of the session's events before it and nothing else are void; what the session says later counts."""
+    """Exactly the session's earlier events are undone; its later events count."""
     stood = history(past)
     index = data.draw(st.integers(0, len(past) - 1))
     session = f"s{index}"
@@ -102,8 +102,8 @@ def test_a_session_is_taken_back_up_to_the_void(
 
 
 @given(HISTORIES, st.data())
-def test_what_is_marked_is_what_is_void(past: list[list[Any]], data: st.DataObject) -> None:
-    """Told again, a history has each voided event under its own place, with what made it void first."""
+def test_marked_events_are_the_undone_ones(past: list[list[Any]], data: st.DataObject) -> None:
+    """Refolded, a history has each undone event under its own position, with the first undo of it."""
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     void = EventsVoided(tuple(ids), None, "")
@@ -119,10 +119,10 @@ def test_what_is_marked_is_what_is_void(past: list[list[Any]], data: st.DataObje
 
 
 @given(HISTORIES, FUTURES, st.data())
-def test_a_state_that_reads_on_is_folded_anew_where_something_was_undone(
+def test_a_state_is_folded_anew_after_an_undo(
     past: list[list[Any]], future: list[list[Any]], data: st.DataObject
 ) -> None:
-    """Whoever hears of one more undoing than before cannot go on from what was folded."""
+    """A fold that sees one more undo than before cannot continue from its state."""
     stood = history(past)
     told = then(stood, [EventsVoided((data.draw(st.sampled_from(ids_of(stood))),), None, "")])
     undoing = EventsVoided((told[-1].records[0].id,), None, "")
@@ -132,7 +132,7 @@ def test_a_state_that_reads_on_is_folded_anew_where_something_was_undone(
 
 
 def redacts(events: Sequence[Any]) -> bool:
-    """Say whether a batch takes something out of the past."""
+    """Return whether a batch redacts something."""
     return any(isinstance(event, EventRedacted) for event in events)
 
 
@@ -140,7 +140,7 @@ def redacts(events: Sequence[Any]) -> bool:
 
 
 def test_an_undone_rating_does_not_prune() -> None:
-    """Three harmful ratings in three updates, the second taken back: the entry stands with two."""
+    """Of three harmful ratings in three updates the second is undone: the entry stays with two."""
     harmful = [PointRated("kpt_001", "harmful"), CLOSE]
     batches = history([[A, CLOSE], harmful, harmful, harmful])
     assert {} == folded(batches).points
@@ -148,44 +148,44 @@ def test_an_undone_rating_does_not_prune() -> None:
     assert {"kpt_001": Entry("kpt_001", "a", 0, 2)} == folded(told).points
 
 
-def test_a_void_within_a_batch_counts_behind_it() -> None:
-    """A moment inside a batch shows the playbook before that batch, what it takes back included."""
+def test_an_undo_within_a_batch_counts_after_it() -> None:
+    """A moment inside a batch shows the playbook before that batch, with the events that it undoes."""
     told = then(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, ""), B, CLOSE])
     assert [["kpt_001"]] * 3 + [["kpt_002"]] == [list(folded(told, seq).points) for seq in (2, 3, 4, 5)]
 
 
-def test_an_event_is_void_from_the_first_undoing_that_stands() -> None:
-    """Of two undoings of one event, the later one holds it where the first was undone."""
+def test_an_event_is_undone_by_the_first_valid_undo() -> None:
+    """Of two undos of one event the later one counts if the first was undone."""
     told = then(history([[A, CLOSE]]), *[[EventsVoided(("id-1",), None, "")]] * 2, [EventsVoided(("id-3",), None, "")])
     undone_ids = find_undone([batch.records[0] for batch in told[1:]])
     assert {} == folded(told).points
     assert told[2].records[0] == undone_ids.by(told[0].records[0])
 
 
-def test_what_is_no_word_of_the_playbook_is_never_void() -> None:
-    """A redaction stays one, whoever takes it back."""
+def test_an_event_outside_the_playbook_cannot_be_undone() -> None:
+    """A redaction stays one, even if an undo names it."""
     told = then(history([[A, CLOSE], [EventRedacted("id-1", "secret")]]), [EventsVoided(("id-3",), "s1", "")])
     assert [type(one.event) for one in told[1].records] == [
         type(one.event) for one in list(retold(lambda: told))[1].records
     ]
 
 
-def test_after_an_import_that_was_undone_the_next_one_is_the_first() -> None:
-    """Version, date and other top-level keys come from the file that was taken in for good."""
+def test_after_an_undone_import_the_next_one_is_the_first() -> None:
+    """Version, date and other top-level keys are from the first import that was not undone."""
     wrong = [PlaybookAdopted("0" * 64, 0, '{"version":"7","last_updated":"1999"}')]
     right = [PlaybookAdopted("1" * 64, 0, '{"version":"0.9","owner":"me"}')]
     state = folded(then(history([wrong]), [EventsVoided(("id-1",), None, "")], right))
     assert ({"version": "0.9", "owner": "me"}, None) == (state.top, state.adopted_at)
 
 
-def test_an_order_whose_edit_was_undone_is_none() -> None:
-    """Only the close of an edit applies its order; a later edit does not do it in its place."""
+def test_an_order_of_an_undone_edit_has_no_effect() -> None:
+    """Only the close of an edit applies its order; a later edit's close does not."""
     told = then(history([[A, B, CLOSE], [PlaybookOrdered(("kpt_002",)), EDIT]]), [EventsVoided(("id-5",), None, "")])
     assert ["kpt_001", "kpt_002"] == list(folded(then(told, [EDIT])).points)
 
 
-def test_what_comes_between_two_readings_stays_out() -> None:
-    """A void that is appended while a history is read the second time is left to whoever reads on."""
+def test_an_undo_between_two_reads_is_left_for_later() -> None:
+    """An undo that is appended while a history is read the second time counts in the next read."""
     first = then(history([[A, CLOSE], [B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
     grown = then(first, [EventsVoided(("id-3",), None, "")])
 
@@ -197,8 +197,8 @@ def test_what_comes_between_two_readings_stays_out() -> None:
     assert [batch.last for batch in first] == [batch.last for batch in retold(growing())]
 
 
-def test_heads_are_decoded_only_before_the_last_void() -> None:
-    """Batches behind it cannot hold anything void, and are not asked for who and when."""
+def test_headers_are_decoded_only_before_the_last_undo() -> None:
+    """Later batches hold no undone event, and their headers are not decoded."""
     asked = []
 
     def lazily(batch: Batch) -> Batch:
@@ -214,10 +214,10 @@ def test_heads_are_decoded_only_before_the_last_void() -> None:
 
 
 @given(st.lists(EXTRACTIONS, max_size=4), st.lists(EXTRACTIONS, max_size=4), HISTORIES)
-def test_a_session_gone_wrong_leaves_what_the_specification_says(
+def test_an_undone_session_leaves_the_specifications_result(
     before: list[dict[str, Any]], after: list[dict[str, Any]], wrong: list[list[Any]]
 ) -> None:
-    """Whatever a session did to the playbook, once it is taken back the updates come to the reference model's."""
+    """Whatever a session did to the playbook, after its undo the updates equal the reference model's."""
     log = MemoryLog(ticking())
     model = Model(book())
 

@@ -1,4 +1,4 @@
-"""What if: without a supposition it is the playbook, and what is left out was never there."""
+"""What if: without assumptions it is the playbook, and left-out events were never there."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SEQS = st.frozensets(st.integers(1, 50), max_size=4)
 
 
 def harmful(name: str, times: int = 1) -> list[Any]:
-    """Return an update that calls an entry harmful so many times."""
+    """Return an update that rates an entry harmful so many times."""
     return [*[PointRated(name, "harmful")] * times, CLOSE]
 
 
-def left(batches: Sequence[Batch], sessions: frozenset[str], seqs: frozenset[int]) -> list[str]:
-    """Return the ids of what these leave out, found line by line."""
+def left_out(batches: Sequence[Batch], sessions: frozenset[str], seqs: frozenset[int]) -> list[str]:
+    """Return the ids of the events that these leave out, found event by event."""
     whole = [batch for batch in batches if seqs & {one.seq for one in batch.records}]
     return [one.id for batch in batches for one in batch.records if batch in whole or one.by.session in sessions]
 
@@ -54,8 +54,8 @@ def left(batches: Sequence[Batch], sessions: frozenset[str], seqs: frozenset[int
 
 
 @given(HISTORIES)
-def test_nothing_supposed_is_the_playbook(stretches: list[list[Any]]) -> None:
-    """Under the default policy and with nothing left out, every moment is what `show` shows of it."""
+def test_without_assumptions_it_is_the_playbook(stretches: list[list[Any]]) -> None:
+    """Under the default policy and with nothing left out, every moment equals that of `show`."""
     batches = history(stretches)
     for seq in range(sum(map(len, stretches)) + 2):
         state, book = fold_alternative(lambda: batches, until=seq), folded(batches, seq)
@@ -66,19 +66,19 @@ def test_nothing_supposed_is_the_playbook(stretches: list[list[Any]]) -> None:
 
 
 @given(HISTORIES, SESSIONS, SEQS)
-def test_what_is_left_out_was_never_there(
+def test_a_left_out_event_was_never_there(
     stretches: list[list[Any]], sessions: frozenset[str], seqs: frozenset[int]
 ) -> None:
-    """The other playbook is that of the history without those lines, undoings among them; the real one stays."""
+    """The other playbook is that of the history without those events, undos included; the real one stays."""
     batches = history(stretches)
     state = fold_alternative(lambda: batches, without=Exclusion(sessions=sessions, seqs=seqs))
-    assert shown(folded(without(batches, left(batches, sessions, seqs)))) == shown(state.other)
+    assert shown(folded(without(batches, left_out(batches, sessions, seqs)))) == shown(state.other)
     assert shown(folded(batches)) == shown(state.real)
 
 
 @given(PLAIN_HISTORIES, st.data())
-def test_leaving_out_is_undoing(stretches: list[list[Any]], data: st.DataObject) -> None:
-    """A session that is left out, or a batch, gives the playbook that an undoing of it gives."""
+def test_leaving_out_equals_undoing(stretches: list[list[Any]], data: st.DataObject) -> None:
+    """A session or a batch that is left out gives the playbook after an undo of it."""
     batches = history(stretches)
     index = data.draw(st.integers(0, len(batches) - 1))
     by_session = fold_alternative(lambda: batches, without=Exclusion(sessions=frozenset({f"s{index}"}))).other
@@ -92,7 +92,7 @@ def test_leaving_out_is_undoing(stretches: list[list[Any]], data: st.DataObject)
 def test_the_difference_leads_from_one_playbook_to_the_other(
     stretches: list[list[Any]], policy: Policy, sessions: frozenset[str]
 ) -> None:
-    """Whoever takes out what would go, brings in what would come and changes the rest has the other playbook."""
+    """Removing, adding and changing the listed entries gives the other playbook."""
     batches = history(stretches)
     state = fold_alternative(lambda: batches, playbook_view(policy), Exclusion(sessions=sessions))
     difference = difference_json(state)
@@ -106,7 +106,7 @@ def test_the_difference_leads_from_one_playbook_to_the_other(
 
 @given(PLAIN_HISTORIES, NAMES)
 def test_without_the_deciding_batch_the_entry_stays(stretches: list[list[Any]], name: str) -> None:
-    """Whatever took an entry out, `why` names its event, and without that batch the entry stands at that moment."""
+    """`why` names the event that removed an entry, and without its batch the entry is present at that moment."""
     batches = history(stretches)
     stood = False
     for batch in batches:
@@ -123,22 +123,22 @@ def test_without_the_deciding_batch_the_entry_stays(stretches: list[list[Any]], 
 PRUNED = history([[A, B, CLOSE], harmful("kpt_001"), harmful("kpt_001"), harmful("kpt_001", 2)])
 
 
-def test_a_patient_policy_keeps_what_was_pruned() -> None:
-    """With a higher floor the entry would stand, with every rating that it got."""
+def test_a_patient_policy_keeps_pruned_entries() -> None:
+    """With a higher floor the entry would be present, with all of its ratings."""
     told = difference_json(fold_alternative(lambda: PRUNED, playbook_view(Policy(floor=5))))
     back = {"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 4, "status": "pruned"}
     assert ([back], [], [], 1, 2) == (told["back"], told["gone"], told["changed"], told["real"], told["other"])
 
 
-def test_a_strict_policy_says_with_which_counts_an_entry_would_go() -> None:
-    """With a lower floor it would have gone earlier, and the ratings behind that would count nothing."""
+def test_a_strict_policy_gives_the_counts_of_a_prune() -> None:
+    """With a lower floor it would have been pruned earlier, and later ratings would not count."""
     told = difference_json(fold_alternative(lambda: PRUNED[:3], playbook_view(Policy(floor=1))))
     gone = {"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 2, "status": "pruned"}
     assert [gone | {"there": {"helpful": 0, "harmful": 1}}] == told["gone"]
 
 
-def test_what_depends_on_a_left_out_entry_counts_nothing() -> None:
-    """Without the batch that brought them, entries never come, whatever is said of them later."""
+def test_events_about_a_left_out_entry_have_no_effect() -> None:
+    """Without the batch that added them, entries never exist, whatever later events name them."""
     told = difference_json(fold_alternative(lambda: PRUNED[:3], without=Exclusion(seqs=frozenset({2}))))
     assert [("kpt_001", "unknown", None), ("kpt_002", "unknown", None)] == [
         (row["name"], row["status"], row["there"]) for row in told["gone"]
@@ -146,8 +146,8 @@ def test_what_depends_on_a_left_out_entry_counts_nothing() -> None:
     assert (0, 2) == (told["other"], told["real"])
 
 
-def test_a_left_out_undoing_undid_nothing() -> None:
-    """What it took back counts again, and so does what only an undoing of it would have brought back."""
+def test_a_left_out_undo_undid_nothing() -> None:
+    """The undone events count again, and so do those that only an undo of it would have restored."""
     told = then(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
     redone = then(told, [EventsVoided(("id-4",), None, "")])
     assert ["kpt_001", "kpt_002"] == list(
@@ -158,21 +158,21 @@ def test_a_left_out_undoing_undid_nothing() -> None:
     assert ["kpt_001", "kpt_002"] == list(neither.points)
 
 
-def test_what_was_undone_anyway_is_not_counted_as_left_out() -> None:
-    """Of a batch only the events that stood are told as left out."""
+def test_an_undone_event_is_not_counted_as_left_out() -> None:
+    """Of a batch only the events that count are listed as left out."""
     told = then(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
     assert {"2": 2} == fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({2}))).left_out
 
 
 def test_a_rater_is_left_out_whatever_the_session() -> None:
-    """Everybody else's events stay."""
+    """Other raters' events stay."""
     state = fold_alternative(lambda: PRUNED, without=Exclusion(raters=frozenset({"test"})))
     assert ({}, {"rater:test": sum(len(batch.records) for batch in PRUNED)}) == (state.other.points, state.left_out)
     assert {} == fold_alternative(lambda: PRUNED, without=Exclusion(raters=frozenset({"human"}))).left_out
 
 
-def test_merged_restored_and_redacted_entries_are_compared_as_they_stand() -> None:
-    """Without the harmful session the merge gets other counts; a redacted text reads the same on both sides."""
+def test_merged_restored_and_redacted_entries_are_compared() -> None:
+    """Without the harmful session the merge has other counts; a redacted text is the same on both sides."""
     batches = then(
         history([[PointAdded("kpt_001", None), B, CLOSE], harmful("kpt_002", 2), harmful("kpt_001", 3)]),
         [EventRedacted("id-1", "a name")],
@@ -185,15 +185,15 @@ def test_merged_restored_and_redacted_entries_are_compared_as_they_stand() -> No
     assert [("[redacted]", 0, 5), ("[redacted]", 0, 3)] == pair
 
 
-def test_only_what_can_be_undone_is_left_out() -> None:
-    """A redaction is no word of the playbook: it stays, and is not told as left out."""
+def test_only_events_that_can_be_undone_are_left_out() -> None:
+    """A redaction is no event of the playbook: it stays, and is not listed as left out."""
     batches = then(history([[A, CLOSE]]), [EventRedacted("id-1", "a name")])
     assert EventRedacted not in UNDOABLE
     state = fold_alternative(lambda: batches, without=Exclusion(seqs=frozenset({3})))
     assert ({}, 1) == (state.left_out, state.other.rewrites)
 
 
-def test_a_batch_of_which_nothing_is_left_keeps_its_place() -> None:
+def test_a_batch_that_is_left_out_whole_keeps_its_place() -> None:
     """The moment is that of the whole history, although its last batch is left out."""
     state = fold_alternative(lambda: PRUNED, without=Exclusion(seqs=frozenset({8})))
     assert (PRUNED[-1].last, folded(PRUNED[:3]).points) == (state.seq, state.other.points)

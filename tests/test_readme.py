@@ -1,4 +1,4 @@
-"""The reference in the documentation against the tables in the code: what it lists is what there is."""
+"""The reference in the documentation agrees with the tables in the code."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_every_option_is_in_the_reference(verb: str) -> None:
 
 
 def test_every_kind_is_in_the_reference() -> None:
-    """The table of kinds lists those that are written, and no others."""
+    """The table of kinds lists exactly those that are written."""
     named = set(re.findall(r"`([a-z]+\.[a-z]+)`", "\n".join(first_cells(section(LEDGER, "Event kinds")))))
     assert {*EVENT_TYPES, CONTINUED} == named
 
 
-def test_the_line_that_is_shown_has_the_documented_fields() -> None:
+def test_the_example_of_a_line_has_the_documented_fields() -> None:
     """The example is one object of JSON, whose fields are in the table after it."""
     text = section(LEDGER, "The line")
     example = re.search(r"```text\n(.*?)```", text, re.DOTALL)
@@ -78,7 +78,7 @@ def test_the_line_that_is_shown_has_the_documented_fields() -> None:
     assert {"seq", "id", "kind", "body", "chain"} < set(line)
 
 
-def test_every_test_that_is_named_is_there() -> None:
+def test_every_named_test_exists() -> None:
     """Tests that the documentation names, in its tables and in its commands, exist."""
     named = [name for page in PAGES.values() for name in re.findall(r"(test_\w+\.py)(?:::(test_\w+))?", page)]
     files = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
@@ -97,7 +97,7 @@ def test_every_exit_code_is_in_the_reference() -> None:
 
 
 def test_every_setting_is_in_the_reference() -> None:
-    """The table of settings has those that there are, with their defaults."""
+    """The table of settings lists all of them, with their defaults."""
     text = section(COMMANDS, "Settings")
     rows = re.findall(r"^\| `\[(\w+)\] (\w+)` \| `(.*?)` \|", text, re.MULTILINE)
     assert list(SETTINGS) == [(section_, key) for section_, key, _ in rows]
@@ -106,13 +106,13 @@ def test_every_setting_is_in_the_reference() -> None:
 
 
 def test_every_policy_is_in_the_reference() -> None:
-    """The table of policies has those that there are, with rule and meaning."""
+    """The table of policies lists all of them, with rule and meaning."""
     rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \| (.*?) \|$", section(VIEWS, "Policies"), re.MULTILINE)
     assert [(name, policy.rule, policy.about) for name, policy in POLICIES.items()] == rows
 
 
 def test_every_part_of_a_condition_is_in_the_reference() -> None:
-    """The table of conditions has each status, field and comparison that there is."""
+    """The table of conditions has each status, field and comparison."""
     text = section(VIEWS, "Conditions")
     assert set(STATUSES) == set(re.findall(r"`(\w+)\(NAME\)`", text))
     assert set(FIELDS) == set(re.findall(r"`NAME\.(\w+)", text))
@@ -120,13 +120,13 @@ def test_every_part_of_a_condition_is_in_the_reference() -> None:
 
 
 def test_every_event_of_telemetry_is_in_the_reference() -> None:
-    """The table of telemetry has a row for each of the code's, with its types and with what becomes of them."""
+    """The table of telemetry has a row for each of the code's, with its types and its metrics."""
     rows = section(TELEMETRY, "Telemetry").split("| event | adds |\n|---|---|\n")[1].strip().splitlines()
     assert [telemetry_row(row) for row in TABLE] == rows
 
 
 def telemetry_row(row: Row) -> str:
-    """Return a row of the code's table as the page shows it."""
+    """Return a row of the code's table in the form of the page."""
     values = {SUCCESS: "+1?", FLAG: "true?", STATED: "+1 where it says that it went well"}
     said = [f"`{name}` {values[by] if isinstance(by, str) else f'+{by}'}" for name, by in row.counters.items()]
     said += [

@@ -1,4 +1,4 @@
-"""The examples in the documentation: each of them runs, and its answer is the one that is shown."""
+"""The examples in the documentation run, and print the answers shown."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def blocks_of_the_command() -> list[Example]:
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a project with the legacy playbook of the demo and a session on top of it."""
+def demo_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project with the legacy playbook of the demo and a session after it."""
     folder = tmp_path_factory.mktemp("begun")
     (folder / ".claude").mkdir()
     shutil.copy(LEGACY, folder / ".claude" / "playbook.json")
@@ -64,11 +64,11 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("block", blocks_of_the_command(), ids=lambda block: f"{block.page}:{block.code[:40].strip()}")
-def test_a_block_of_commands_runs(block: Example, begun: Path, project: Path) -> None:
-    """Every line of it ends with 0 in a project that has a playbook."""
+def test_a_block_of_commands_runs(block: Example, demo_project: Path, project: Path) -> None:
+    """Every line of it exits with 0 in a project that has a playbook."""
     if find_spec("duckdb") is None and "tallybook sql" in block.code:
         pytest.skip("duckdb, of the extra sql, is not installed")
-    shutil.copytree(begun, project, dirs_exist_ok=True)
+    shutil.copytree(demo_project, project, dirs_exist_ok=True)
     bin_ = project.parent / f"{project.name}-bin"
     bin_.mkdir()
     script = bin_ / "tallybook"
@@ -92,7 +92,7 @@ def test_a_block_of_commands_runs(block: Example, begun: Path, project: Path) ->
 
 
 def test_commands_of_the_clone_exist() -> None:
-    """The scripts, modules and extras that the documentation names are there."""
+    """The scripts, modules and extras that the documentation names exist."""
     lines = [line for block in examples("sh") for line in shell_lines(block) if line.startswith(OF_THE_CLONE)]
     scripts = {word for line in lines for word in line.split()[:2] if word.startswith(".ci/")}
     assert [] == [name for name in scripts if not (ROOT / name).is_file()]
@@ -140,7 +140,7 @@ def test_the_first_screen_names_two_commands() -> None:
 
 
 def test_the_demo_explains_the_entry_as_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two records of .ci/demo lead to the story on the first screen, but for the times."""
+    """The two records of .ci/demo lead to the story on the first screen, except for the times."""
     monkeypatch.setenv("COLUMNS", "130")
     shutil.copy(LEGACY, project / ".claude" / "playbook.json")
     demo = (ROOT / ".ci" / "demo").read_text(encoding="utf-8")
@@ -154,7 +154,7 @@ def test_the_demo_explains_the_entry_as_shown(project: Path, monkeypatch: pytest
 
 
 def test_three_commands_lead_to_a_session_with_its_playbook(project: Path) -> None:
-    """After the installation they are run here as they are written; then an agent's session begins."""
+    """After the installation they run here as written; then an agent's session begins."""
     (block,) = [block for block in examples("sh") if block.page == FIRST and block.code.startswith("pip install .")]
     for line in block.code.splitlines()[1:]:
         verb, *words = shlex.split(line, comments=True)
@@ -176,8 +176,8 @@ SESSIONS = (
 """What happened before the investigation, on top of the legacy playbook of the demo."""
 
 
-def test_the_investigation_is_what_the_program_answers(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command of it is run here, and answers as shown, but for the times."""
+def test_the_investigation_prints_the_answers_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of it runs here, and prints the answer shown, except for the times."""
     monkeypatch.setenv("COLUMNS", "110")
     shutil.copy(LEGACY, project / ".claude" / "playbook.json")
     for session, payload in SESSIONS:
@@ -197,12 +197,12 @@ def answers(shown: str) -> str:
 
 
 def without_times(text: str) -> str:
-    """Return a text with every minute as another one."""
+    """Return a text with every minute replaced by another."""
     return re.sub(r"20\d\d-\d\d-\d\d \d\d:\d\d", "2026-11-22 13:29", text)
 
 
 def test_the_example_of_a_migration_runs(project: Path) -> None:
-    """The example for existing code runs as it is written, and its rating is an event."""
+    """The example for existing code runs as written, and its rating is an event."""
     (example,) = [block for block in examples("python") if block.page == FIRST]
     (project / ".claude" / "playbook.json").write_text('{"key_points": ["Use type hints"]}', encoding="utf-8")
     exec(compile(example.code, FIRST, "exec"), {})  # noqa: S102 - the documentation is what is tested
@@ -210,7 +210,7 @@ def test_the_example_of_a_migration_runs(project: Path) -> None:
 
 
 def test_settings_in_an_example_are_settings() -> None:
-    """An example in TOML names settings that exist, with values that they take."""
+    """An example in TOML names settings that exist, with valid values."""
     found = [tomllib.loads(block.code) for block in examples("toml")]
     keys = [(table, key) for document in found for table, values in document.items() for key in values]
     assert [("reflection", "rater")] == keys
@@ -221,7 +221,7 @@ def test_settings_in_an_example_are_settings() -> None:
     "given", [cell.strip("`") for cell in first_cells(section(TELEMETRY, "The input")) if cell.startswith("`{")]
 )
 def test_each_form_of_a_measurement_is_recorded(given: str, project: Path) -> None:
-    """An object of the table of inputs, as it is written there, is recorded without a problem."""
+    """An object of the table of inputs, as written there, is recorded without a problem."""
     done = run(["metrics", "--json"], given=given, cwd=project)
     answer = json.loads(done.stdout)
     assert (1, []) == (sum(answer["recorded"].values()), answer["problems"]), done.stderr

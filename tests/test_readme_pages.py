@@ -73,8 +73,8 @@ def test_words_are_plain(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", REFERENCE)
-def test_every_path_that_is_named_exists(page: str) -> None:
-    """A file of the repository that a page names in code is there; files of a project are in the table of files."""
+def test_every_named_path_exists(page: str) -> None:
+    """A file of the repository that a page names in code exists; files of a project are in the table of files."""
     paths = set(re.findall(r"`((?:ledger|projections|prompts|tests|\.ci)/[\w./-]+)`", prose(PAGES[page])))
     missing = {path for path in paths if "NAME" not in path and not (ROOT / path).exists()}
     assert set() == missing - set(re.findall(r"`(ledger/[\w./-]+)`", section(LEDGER, "Files")))
@@ -82,7 +82,7 @@ def test_every_path_that_is_named_exists(page: str) -> None:
 
 @pytest.mark.parametrize("page", [page for page in REFERENCE if "\n## Decisions\n" in PAGES[page]])
 def test_a_decision_is_three_lines(page: str) -> None:
-    """Below its name and date are its context, the decision and its consequence, a line each."""
+    """After its name and date are its context, the decision and its consequence, a line each."""
     blocks = [block for block in chapter(page, "Decisions").strip().split("\n\n") if block.startswith("**")]
     form = re.compile(r"\*\*.+\*\* \(\d{4}-\d\d-\d\d\)\n- Context: .+\n- Decision: .+\n- Consequence: .+")
     assert [] == [block for block in blocks if not form.fullmatch(block.strip())]

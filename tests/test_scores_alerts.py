@@ -1,4 +1,4 @@
-"""What each alert level notifies: a log, a dashboard, the user, and every gate, as the configuration has it."""
+"""The channels that each alert level notifies, by the configuration: a log, a dashboard, the user, and every gate."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 LOGGED = "note: low scores: "
 
 
-def told(run: Run) -> tuple[bool, bool, bool, bool]:
-    """Return whether ac09 is in the log, in the feed, at the top of the summary, and closes the gate of another."""
+def channels(run: Run) -> tuple[bool, bool, bool, bool]:
+    """Return whether ac09 is in the log, in the feed, at the top of the summary, and closes another's gate."""
     summary, gate = run("score"), run("gate", "--component", "ac01")
     feed = json.loads(run("score", "--feed").out)
     top = summary.out.partition("Overall")[0]
@@ -49,7 +49,7 @@ def told(run: Run) -> tuple[bool, bool, bool, bool]:
         (49, "notifications: {alert: []}", (True, True, False, True)),
     ],
 )
-def test_each_level_notifies_what_its_row_says(
+def test_each_level_notifies_its_channels(
     value: int, own: str, expected: tuple[bool, bool, bool, bool], project: Path, run: Run
 ) -> None:
     """A warning goes to log and dashboard, an alert also to the user, a critical score also to every gate."""
@@ -59,7 +59,7 @@ def test_each_level_notifies_what_its_row_says(
         file.write_text(f"scoring: {{{own}}}\n", encoding="utf-8")
     measured: dict[str, Any] = {**MEASURED, **plain(value)}
     say(project, "s1", events(measured), noon("2026-01-16"))
-    assert expected == told(run)
+    assert expected == channels(run)
 
 
 def test_the_log_is_one_line() -> None:
@@ -72,8 +72,8 @@ def test_the_log_is_one_line() -> None:
     assert "" == logged(folded(config()))
 
 
-def test_the_user_is_told_the_worst_first() -> None:
-    """Five of them, and how many more there are; what only warns is none of them."""
+def test_the_user_sees_the_worst_first() -> None:
+    """The summary has five of them, and the number of others; a mere warning is none of them."""
     low = folded(config(), ("s1", noon("2026-01-16"), plain(69) | plain(59, "ac03") | plain(49, "ac05"), ""))
     assert [
         "AC-05 Self-Reflection is 49, below 50 (critical).",
@@ -87,8 +87,8 @@ def test_the_user_is_told_the_worst_first() -> None:
     assert "and 6 more." == list(alert_lines(current_scores(state), state.config))[-1]
 
 
-def test_what_stood_once_is_no_news(project: Path, run: Run) -> None:
-    """A moment of the past is shown with what the user was told then, and logs nothing."""
+def test_an_alert_of_the_past_is_not_logged_again(project: Path, run: Run) -> None:
+    """A moment of the past is shown with its alerts for the user, and logs nothing."""
     say(project, "s1", events(plain(40)), noon("2026-01-16"))
     done = run("score", "--at", "3")
     assert "! AC-09" in done.out
@@ -96,18 +96,18 @@ def test_what_stood_once_is_no_news(project: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("columns", [FRAMED_COLUMNS - 1, FRAMED_COLUMNS, 200])
-def test_what_is_told_first_is_told_at_every_width(
+def test_alerts_are_shown_at_every_width(
     columns: int, project: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the box, without it, and in markdown, where it is bold."""
+    """They are in the box, without it, and in markdown, where they are bold."""
     monkeypatch.setenv("COLUMNS", str(columns))
     say(project, "s1", events(plain(40)), noon("2026-01-16"))
     assert "! AC-09 Session Completion is 40, below 50 (critical)." in run("score").out
     assert "**AC-09 Session Completion is 40, below 50 (critical).**" in run("score", "--export", "-").out
 
 
-def test_scores_stand_alike_however_they_are_asked_for() -> None:
-    """What alerts look at is what the summary shows, of days within a long trend alone."""
+def test_alerts_use_the_scores_of_the_summary() -> None:
+    """Both use the days within a long trend alone."""
     days = {"2026-01-01": plain(40, "ac03"), "2026-01-30": plain(50, "ac05"), "2026-01-31": plain(60)}
     state = folded(config(), *((day, noon(day), one, "") for day, one in days.items()))
     expected = {one.id: one.value for one in current_scores(state).values() if one.value is not None}

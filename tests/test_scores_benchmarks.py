@@ -1,4 +1,4 @@
-"""Benchmarks that name no session, as in CI: `tallybook metrics` with a result, then `tallybook gate`."""
+"""Benchmarks without a session, as in CI: `tallybook metrics` with a result, then `tallybook gate`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASK = ("gate", "--component", "ac06")
 
 
 def benchmark(run: Run, passed: int, **named: Any) -> None:
-    """Send the result of a benchmark of fifty cases, of ac06 and of no session where nothing else is named."""
+    """Record the result of a benchmark of fifty cases, by default of ac06 and without a session."""
     said = {"component": "AC-06", "benchmark": "small", "passed": passed, "total": 50} | named
     done = run("metrics", stdin=json.dumps(said).encode())
     assert (0, "") == (done.code, done.err)
@@ -29,14 +29,14 @@ def benchmark(run: Run, passed: int, **named: Any) -> None:
 
 @pytest.fixture
 def measured(project: Path) -> Path:
-    """Return a project in which a session of all nine components was measured: ac06 has 82, and all of it 87."""
+    """Return a project with a session of all nine components: ac06 has 82, and the overall score is 87."""
     say(project, "s1", events(MEASURED), noon("2026-01-16"))
     return project
 
 
 @pytest.mark.usefixtures("measured")
-def test_the_gate_looks_at_the_latest_run(run: Run) -> None:
-    """30 of 50 is a score of 60, whatever the sessions before it had; 45 of 50 is 90, and opens what that closed."""
+def test_the_gate_uses_the_latest_run(run: Run) -> None:
+    """30 of 50 is a score of 60, whatever earlier sessions scored; 45 of 50 is 90, and opens the gate again."""
     assert 0 == run(*ASK).code
     benchmark(run, 30)
     assert (1, True) == ((done := run(*ASK)).code, "ac06 is 60, below 70" in done.out)
@@ -44,7 +44,7 @@ def test_the_gate_looks_at_the_latest_run(run: Run) -> None:
     assert 0 == run(*ASK).code
 
 
-def test_an_older_run_that_comes_late_is_not_the_latest(measured: Path, run: Run) -> None:
+def test_a_late_older_run_is_not_the_latest(measured: Path, run: Run) -> None:
     """It counts for the day on which it was run."""
     benchmark(run, 45, at="2026-01-18T12:00:00Z")
     benchmark(run, 30, at="2026-01-17T12:00:00Z")
@@ -55,8 +55,8 @@ def test_an_older_run_that_comes_late_is_not_the_latest(measured: Path, run: Run
     }
 
 
-def test_a_run_says_nothing_of_a_session(measured: Path, run: Run) -> None:
-    """It has no composites, so one bad component is no bad session; the current session is none of them."""
+def test_a_run_has_no_composites(measured: Path, run: Run) -> None:
+    """One bad component is no bad session, and a run is never the current session."""
     benchmark(run, 30, at="2026-01-17T12:00:00Z")
     state = state_of(Project(measured), load(Project(measured)))
     (own,) = (one for one in state.sessions.latest() if one.id != "s1")
@@ -67,8 +67,8 @@ def test_a_run_says_nothing_of_a_session(measured: Path, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_where_there_are_runs_alone_the_latest_is_the_session_that_is_shown(run: Run) -> None:
-    """And there is a score to look at, though none of a whole session."""
+def test_with_runs_alone_the_latest_is_shown(run: Run) -> None:
+    """It is shown as the session, though no whole session has a score."""
     benchmark(run, 30)
     benchmark(run, 45)
     found = json.loads(run("score", "--session", "--json").out)
@@ -76,7 +76,7 @@ def test_where_there_are_runs_alone_the_latest_is_the_session_that_is_shown(run:
 
 
 def test_a_run_has_a_file_and_a_reason(measured: Path, run: Run) -> None:
-    """Both name the session of its own, and the reason the event."""
+    """Both name the session of its own, and the reason names the event."""
     run("score")
     benchmark(run, 45)
     (reason,) = json.loads(run("score", "--component", "ac06", "--detail", "--json").out)["why"]["events"]
@@ -89,24 +89,24 @@ def test_a_run_has_a_file_and_a_reason(measured: Path, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("measured")
-def test_undone_a_run_was_never_run(run: Run) -> None:
-    """The gate looks at what came before it again."""
+def test_an_undone_run_does_not_count(run: Run) -> None:
+    """The gate uses the run before it again."""
     benchmark(run, 30)
     assert 1 == run(*ASK).code
     assert 0 == run("undo").code
     assert 0 == run(*ASK).code
 
 
-def test_a_run_that_names_a_session_joins_it(measured: Path, run: Run) -> None:
-    """Beside metrics worth 80 and with a weight of a quarter of theirs, 60 makes 76."""
+def test_a_run_with_a_session_joins_it(measured: Path, run: Run) -> None:
+    """Next to metrics worth 80 and with a quarter of their weight, 60 makes 76."""
     say(measured, "s2", events(plain(80, "ac03")), noon("2026-01-17"))
     benchmark(run, 30, component="ac03", session_id="s2")
     assert 76 == json.loads(run("score", "--session", "s2", "--json").out)["component_scores"]["ac03"]
 
 
 @pytest.mark.usefixtures("measured")
-def test_a_word_without_a_session_is_in_no_score(run: Run) -> None:
-    """One harmful is no whole score, and closes no gate; whoever says it hears that it counts nothing."""
+def test_feedback_without_a_session_is_in_no_score(run: Run) -> None:
+    """One harmful rating makes no score, and closes no gate; the answer says that it does not count."""
     done = run("metrics", stdin=b'{"component": "ac06", "feedback": "harmful"}')
     assert "note: standard input:1: no session is named; it is in no score\n" == done.err
     assert 0 == run(*ASK).code

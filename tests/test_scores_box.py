@@ -99,7 +99,7 @@ WORK = {"name": "Work", "metrics": {"share": {}}}
 
 
 def small(**own: Any) -> Scores:
-    """Return seven days of 90 and seven of 80, where one other component has no data."""
+    """Return seven days of 90 and seven of 80, with another component that has no data."""
     parts = {**dict.fromkeys(("ac01", "ac02", "ac03", "ac04", "ac05", "ac06", "ac07", "ac08"), False), "work": WORK}
     sessions = {"efficiency": ["work"], "effectiveness": ["work"], "improvement": ["work"]}
     keys = {"components": parts, "sessions": sessions} | own
@@ -112,7 +112,7 @@ def page(state: Scores, *, detail: bool = False) -> Page:
 
 
 def printed(found: Page, width: int = 80, encoding: str = "utf-8") -> str:
-    """Return what a page is on a terminal of this width and encoding, without what ends its lines."""
+    """Return a page on a terminal of this width and encoding, without trailing blanks."""
     lines = shown(lambda console: box.show(console, found), width, encoding).splitlines()
     return "\n" + "".join(f"{line.rstrip()}\n" for line in lines)
 
@@ -127,8 +127,8 @@ def test_without_utf_8_the_box_is_of_plain_signs() -> None:
     assert ASCII == printed(page(small()), 60, "ascii")
 
 
-def test_a_narrow_terminal_has_no_box_and_all_that_was_in_it() -> None:
-    """At 25 columns the bar stands below its name."""
+def test_a_narrow_terminal_has_no_box() -> None:
+    """At 25 columns the page has the same content, with the bar below its name."""
     assert NARROW == printed(page(small()), 25)
 
 
@@ -178,8 +178,8 @@ Work
         ),
     ],
 )
-def test_what_was_measured_in_part_says_so_beside_its_score(width: int, expected: str) -> None:
-    """Where it is less than all of it; under the bar where there is no room; nothing of what has no data."""
+def test_a_partly_measured_score_has_its_coverage(width: int, expected: str) -> None:
+    """A coverage below 100 % follows the score, or the bar if there is no room; a score without data has none."""
     console = Console(file=StringIO(), width=80)
     found = [line.plain.rstrip() for line in box.bars(console, PARTLY, width)]
     assert expected.strip().splitlines() == found
@@ -192,7 +192,7 @@ ODD = {
 
 
 def odd() -> Scores:
-    """Return the scores of a component of an odd name, in a configuration of an odd title."""
+    """Return the scores of a component with an odd name, in a configuration with an odd title."""
     parts = {**dict.fromkeys(("ac01", "ac02", "ac03", "ac04", "ac05", "ac06", "ac07", "ac08"), False), "work": ODD}
     sessions = {"efficiency": ["work"], "effectiveness": ["work"], "improvement": ["work"]}
     own = config(components=parts, sessions=sessions, title="健康\x07 " * 12)
@@ -217,7 +217,7 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
-    """From 20 columns to 200, with names that are wide, that combine, and that steer."""
+    """This holds from 20 columns to 200, with names that are wide, combine, or hold control characters."""
     found = PAGES[name]()
     for width in (*range(20, 90), 120, 200):
         text = shown(lambda console: box.show(console, found), width, encoding)
@@ -228,7 +228,7 @@ def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
 
 @pytest.mark.parametrize("name", ["example", "small", "odd"])
 def test_every_line_of_the_box_ends_with_its_frame(name: str) -> None:
-    """Whatever stands in it, the box is closed at one column."""
+    """Whatever its content, the box is closed at one column."""
     for width in (60, 71, 80, 200):
         lines = printed(PAGES[name](), width).strip().splitlines()
         assert {min(width, box.MAX_COLUMNS)} == set(map(cell_len, lines))
@@ -237,7 +237,7 @@ def test_every_line_of_the_box_ends_with_its_frame(name: str) -> None:
 
 @pytest.mark.parametrize("width", [20, 30, 40, 59, 60, 80])
 def test_every_score_is_there_at_every_width(width: int) -> None:
-    """With its grade, and the beginning of its name."""
+    """It has its grade, and the beginning of its name."""
     text = words(printed(page(example(config())), width))
     scores = ("92 (A)", "88 (B)", "85 (B)", "95 (A)", "78 (C)", "82 (B)", "75 (C)", "90 (A)", "94 (A)")
     assert [True] * 9 == [score in text for score in scores]
@@ -252,8 +252,8 @@ def test_every_score_is_there_at_every_width(width: int) -> None:
         ({"show_recommendations": False}, "Focus|Declining"),
     ],
 )
-def test_what_is_not_to_be_shown_is_not(display: dict[str, bool], absent: str) -> None:
-    """Letters, arrows and focus areas each have a word in the configuration."""
+def test_a_hidden_part_is_not_shown(display: dict[str, bool], absent: str) -> None:
+    """Letters, arrows and focus areas each have a switch in the configuration."""
     assert re.search(absent, printed(page(small())))
     assert not re.search(absent, printed(page(small(display=display))))
 
@@ -268,8 +268,8 @@ def test_what_is_not_to_be_shown_is_not(display: dict[str, bool], absent: str) -
         ({"show_grades": False, "show_recommendations": False}, "80 on 2026-01-14."),
     ],
 )
-def test_a_component_says_of_its_grade_what_is_to_be_shown(display: dict[str, bool], told: str) -> None:
-    """The status goes with the letter, and the action with what is recommended."""
+def test_a_component_shows_the_configured_parts_of_its_grade(display: dict[str, bool], told: str) -> None:
+    """The status is shown with the letter, and the action with the recommendations."""
     state = small(display=display)
     standing = scoring.current_scores(state)["ac09"]
     answer = {"trend": scoring.trend_of(standing, 7)}
@@ -321,15 +321,15 @@ def test_a_chart_has_a_column_for_each_day() -> None:
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=70), st.integers(20, 200), st.booleans())
 def test_a_chart_fits(scores: list[int], width: int, utf: bool) -> None:
-    """Whatever is drawn, at whatever width, with a bar for the last day."""
+    """This holds for any chart and width, with a bar for the last day."""
     state = handoffs(config(), {f"2026-{1 + n // 28:02}-{1 + n % 28:02}": value for n, value in enumerate(scores)})
     lines = plot(scoring.current_scores(state)["ac09"].series, width, utf=utf)
     assert max(map(len, lines)) <= width
     assert any(f"2026-{1 + (len(scores) - 1) // 28:02}-{1 + (len(scores) - 1) % 28:02}" in line for line in lines)
 
 
-def test_markdown_has_all_of_a_page_and_no_markup_of_others() -> None:
-    """Headings, tables and lists; what a name says is text."""
+def test_markdown_has_all_of_a_page() -> None:
+    """It has headings, tables and lists; markup in a name is text."""
     text = markdown(page(odd(), detail=True))
     assert text.startswith("# 健康\\\\x07 ")
     assert "| 研究 und é́\\\\x1b\\[31m \\[bold\\]x\\[/\\] 👩‍👩‍👧 long" in text
@@ -339,8 +339,8 @@ def test_markdown_has_all_of_a_page_and_no_markup_of_others() -> None:
     ]
 
 
-def test_what_is_measured_and_in_no_score_is_told() -> None:
-    """Metrics and an end without a session, and a component that nobody described: why, where nothing is scored.
+def test_unscored_measurements_are_explained() -> None:
+    """Metrics and an end without a session, and an unknown component, are named if nothing is scored.
 
     Where something is, it takes details to be told that.
     """

@@ -1,4 +1,4 @@
-"""The one door to scores: whatever becomes of the cache behind it, the answer is that of a plain fold."""
+"""Reading scores: whatever the state of the cache, the answer is that of a plain fold."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ STEPS = st.lists(SAYINGS | SAYINGS | ASKS | ASKS | LOSSES, max_size=20)
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let sessions leave memory as soon as there are a few."""
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Move sessions out of memory as soon as there are a few."""
     monkeypatch.setattr(view, "MOST_UNCOUNTED", 2)
 
 
@@ -116,7 +116,7 @@ def test_at_any_time_the_answer_is_that_of_a_plain_fold(tmp_path: Path, steps: l
 
 @pytest.fixture
 def project_(tmp_path: Path) -> Project:
-    """Return a project in which two sessions were measured, and asked for."""
+    """Return a project with two measured sessions, whose scores were read."""
     project = project_in(tmp_path)
     for session in ("s1", "s2"):
         say(project, session, [MetricsRecorded("ac02", Numbers({"completed": 8, "total": 10}), "")])
@@ -124,8 +124,8 @@ def project_(tmp_path: Path) -> Project:
     return project
 
 
-def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which every session that is heard anew adds."""
+def count_sessions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by one for every session that is folded anew."""
     heard: list[int] = []
     hear = Session.add_event
 
@@ -137,20 +137,18 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return heard
 
 
-def test_what_was_folded_is_not_folded_again(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second question hears what was said since the first, and a third hears nothing."""
+def test_a_folded_event_is_not_folded_again(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second question folds the events since the first, and a third folds none."""
     say(project_, "s1", [SessionEnded("1.0")])
-    heard = counting(monkeypatch)
+    heard = count_sessions(monkeypatch)
     for _ in range(2):
         assert ["s1", "s2"] == [one.id for one in state_of(project_, CONFIG).sessions.latest()]
     assert [4] == heard
 
 
-def test_a_configuration_that_only_looks_otherwise_folds_nothing(
-    project_: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another title or threshold makes no other scores; another weight does."""
-    heard = counting(monkeypatch)
+def test_a_change_of_looks_folds_nothing(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another title or threshold changes no scores; another weight does."""
+    heard = count_sessions(monkeypatch)
     state_of(project_, read_config(overlaid(DEFAULT, {"scoring": {"title": "Mine", "thresholds": {"warning": 75}}})))
     assert [] == heard
     state_of(project_, read_config(overlaid(DEFAULT, {"scoring": {"benchmarks": {"weight": 0.5}}})))
@@ -164,20 +162,20 @@ def test_a_project_without_a_ledger_gets_none(tmp_path: Path) -> None:
     assert [] == list(project.root.iterdir())
 
 
-def test_a_cache_that_nobody_can_write_answers_all_the_same(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the lock cannot be taken the cache is read, what is new is folded behind it, and nothing is written."""
+def test_a_read_only_cache_is_used(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the lock cannot be taken the cache is read, later events are folded, and nothing is written."""
     say(project_, "s1", [SessionEnded("1.0")])
     before = cache_of(project_).read_bytes()
     with store.lock(caches_of(project_.ledger)):
-        heard = counting(monkeypatch)
+        heard = count_sessions(monkeypatch)
         state = state_of(project_, CONFIG)
         assert [4] == heard
         assert told(folded(project_)) == told(state)
     assert before == cache_of(project_).read_bytes()
 
 
-def test_a_cache_that_somebody_reads_is_left_to_the_next(project_: Project) -> None:
-    """Whoever looks at the cache sees it as it was, and what came meanwhile is told and stored by a later question."""
+def test_a_cache_that_another_process_reads_is_not_written(project_: Project) -> None:
+    """A reader sees the cache unchanged, and new events are answered now and stored by a later question."""
     looking = state_of(project_, CONFIG)
     expected = told(folded(project_))
     say(project_, "s1", [SessionEnded("1.0")])
@@ -186,12 +184,12 @@ def test_a_cache_that_somebody_reads_is_left_to_the_next(project_: Project) -> N
 
 
 def test_the_cache_is_as_private_as_the_ledger(project_: Project) -> None:
-    """Nobody else may read it."""
+    """No other user may read it."""
     assert (project_.ledger / "events.jsonl").stat().st_mode == cache_of(project_).stat().st_mode
 
 
-def test_the_playbook_is_known_again_where_it_is_scored(project_: Project) -> None:
-    """A rating counts for its session also where the entry was added before the scores were kept."""
+def test_the_playbook_is_refolded_if_it_is_scored(project_: Project) -> None:
+    """A rating counts for its session even if the entry was added before the cache existed."""
     say(project_, "s1", [PointAdded("kpt_001", "Use types"), PlaybookUpdated(1, 0, 0)])
     state_of(project_, WITH_PLAYBOOK)
     say(project_, "s2", [PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0)])
@@ -201,17 +199,17 @@ def test_the_playbook_is_known_again_where_it_is_scored(project_: Project) -> No
     assert 1 == measured.values["playbook"]["helpful"].last
 
 
-def test_what_was_undone_since_is_not_in_the_answer(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache from before a session was taken back is begun anew, once."""
+def test_an_undone_session_is_not_in_the_answer(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache from before the undo is built anew, once."""
     say(project_, "s3", [EventsVoided((), "s1", "")])
     assert ["s2"] == [one.id for one in state_of(project_, CONFIG).sessions.latest()]
-    expected, heard = told(folded(project_)), counting(monkeypatch)
+    expected, heard = told(folded(project_)), count_sessions(monkeypatch)
     assert expected == told(state_of(project_, CONFIG))
     assert [] == heard
 
 
-def test_a_moment_never_shows_what_came_behind_it(project_: Project) -> None:
-    """Undoing that is in the cache is not in what stood before."""
+def test_a_moment_shows_no_later_event(project_: Project) -> None:
+    """An undo in the cache is not in the scores of earlier moments."""
     say(project_, "s3", [EventsVoided((), "s1", "")])
     state_of(project_, CONFIG)
     assert told(folded(project_, until=3)) == told(state_of(project_, CONFIG, "3"))
@@ -219,12 +217,12 @@ def test_a_moment_never_shows_what_came_behind_it(project_: Project) -> None:
 
 
 @pytest.mark.parametrize("text", ["s1", "\udcff", "x" * 100_000, ""])
-def test_any_id_can_be_asked_for(project_: Project, text: str) -> None:
+def test_any_id_can_be_requested(project_: Project, text: str) -> None:
     """An id that no session can have belongs to none."""
     assert folded(project_).sessions.get(text) == state_of(project_, CONFIG).sessions.get(text)
 
 
 def test_a_python_without_sqlite_folds(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the library is missing there is no cache, and an answer."""
+    """Without the library there is no cache, but an answer."""
     monkeypatch.setattr("tallybook.projections.surfaces.scores.score_state.store", None)
     assert told(folded(project_)) == told(state_of(project_, CONFIG))

@@ -115,7 +115,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def harmed(template: Project, folder: Path, harm: Callable[[Path, Any], None], given_: Any) -> Project:
-    """Return a copy of a project with a harmed cache."""
+    """Return a copy of a project with a damaged cache."""
     project = Project(Path(tempfile.mkdtemp(dir=folder)) / "copy")
     shutil.copytree(template.root, project.root)
     shutil.copytree(caches_of(template.ledger), caches_of(project.ledger))
@@ -123,8 +123,8 @@ def harmed(template: Project, folder: Path, harm: Callable[[Path, Any], None], g
     return project
 
 
-def assert_nothing_shows(project: Project) -> None:
-    """Ask, say something of a session that stands and of a new one, ask again, and once more."""
+def assert_same_answers(project: Project) -> None:
+    """Ask, record more of an old session and of a new one, ask again, and once more."""
     assert told(folded(project)) == told(state_of(project, CONFIG))
     for session in ("session-3", "another"):
         say(project, session, [MetricsRecorded("ac01", Numbers({"startup_ms": 9000}), "")])
@@ -134,35 +134,31 @@ def assert_nothing_shows(project: Project) -> None:
 
 
 @pytest.mark.parametrize("word", CHANGES)
-def test_rows_that_a_hand_changed_show_nowhere(template: Project, tmp_path: Path, word: str) -> None:
-    """Rows that are gone, swapped, added or of another type, and tables of another form, are found out."""
-    assert_nothing_shows(harmed(template, tmp_path, _changed, word))
+def test_changed_rows_change_no_answer(template: Project, tmp_path: Path, word: str) -> None:
+    """Missing, swapped, added or retyped rows, and tables of another form, are found."""
+    assert_same_answers(harmed(template, tmp_path, _changed, word))
 
 
 @pytest.mark.parametrize("word", CHANGES)
-def test_rows_that_a_hand_changed_show_nowhere_in_what_comes_behind(
-    template: Project, tmp_path: Path, word: str
-) -> None:
-    """The same where the first question already brings something new."""
+def test_changed_rows_change_no_later_answer(template: Project, tmp_path: Path, word: str) -> None:
+    """The same holds if the first question comes with new events."""
     project = harmed(template, tmp_path, _changed, word)
     say(project, "session-0", [MetricsRecorded("ac01", Numbers({"startup_ms": 9000}), "")])
-    assert_nothing_shows(project)
+    assert_same_answers(project)
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_file_that_was_harmed_shows_nowhere(
-    name: str, template: Project, tmp_path: Path, data: st.DataObject
-) -> None:
-    """Bytes that are gone, cut off, others or none of ours, in the cache and beside it, are found out."""
+def test_a_damaged_file_changes_no_answer(name: str, template: Project, tmp_path: Path, data: st.DataObject) -> None:
+    """Missing, cut, changed or foreign bytes, in the cache and in its companion files, are found."""
     harm, given_ = MUTATIONS[name]
-    assert_nothing_shows(harmed(template, tmp_path, harm, data.draw(given_)))
+    assert_same_answers(harmed(template, tmp_path, harm, data.draw(given_)))
 
 
 @pytest.fixture
 def project_(tmp_path: Path) -> Project:
-    """Return a project in which two sessions were measured, and asked for."""
+    """Return a project with two measured sessions, whose scores were read."""
     project = project_in(tmp_path)
     for session in ("s1", "s2"):
         say(project, session, [MetricsRecorded("ac02", Numbers({"completed": 8, "total": 10}), "")])
@@ -170,8 +166,8 @@ def project_(tmp_path: Path) -> Project:
     return project
 
 
-def test_another_ledgers_cache_is_no_cache(project_: Project, tmp_path: Path) -> None:
-    """The cache of a project that was copied over another one's is of no use there."""
+def test_another_ledgers_cache_is_not_used(project_: Project, tmp_path: Path) -> None:
+    """The cache of a project that was copied over another one's is ignored."""
     other = project_in(tmp_path)
     say(other, "s9", [MetricsRecorded("ac02", Numbers({"completed": 1, "total": 10}), "")])
     state_of(other, CONFIG)
@@ -179,8 +175,8 @@ def test_another_ledgers_cache_is_no_cache(project_: Project, tmp_path: Path) ->
     assert told(folded(project_)) == told(state_of(project_, CONFIG))
 
 
-def test_a_cache_that_is_ahead_of_the_ledger_is_no_cache(project_: Project) -> None:
-    """A ledger that was put back from a backup has the scores that it had then."""
+def test_a_cache_ahead_of_the_ledger_is_not_used(project_: Project) -> None:
+    """A ledger that was restored from a backup has the scores of that time."""
     backup = {name: (project_.ledger / name).read_bytes() for name in ("events.jsonl", "head")}
     say(project_, "s3", [MetricsRecorded("ac02", Numbers({"completed": 1, "total": 10}), "")])
     state_of(project_, CONFIG)
@@ -190,8 +186,8 @@ def test_a_cache_that_is_ahead_of_the_ledger_is_no_cache(project_: Project) -> N
     assert (3, told(folded(project_))) == (state.seq, told(state))
 
 
-def test_damage_that_shows_only_when_a_session_is_looked_up_changes_nothing(project_: Project) -> None:
-    """A row that no period needs is found damaged by whoever asks, told from the ledger, and then cached anew."""
+def test_damage_found_by_a_session_lookup_changes_nothing(project_: Project) -> None:
+    """A damaged row that no period needs is found when read, folded from the ledger, and cached anew."""
     _changed(cache_of(project_), "UPDATE sessions SET data = x'5b5d'")
     expected = folded(project_)
     assert expected.sessions.get("s1") == state_of(project_, CONFIG).sessions.get("s1")
@@ -199,8 +195,8 @@ def test_damage_that_shows_only_when_a_session_is_looked_up_changes_nothing(proj
     assert list(expected.sessions.latest()) == list(state_of(project_, CONFIG).sessions.latest())
 
 
-def test_nothing_is_followed_out_of_the_ledger(project_: Project, tmp_path: Path) -> None:
-    """A link in the place of the cache leads nowhere, and the folder in the place of the cache's folder neither."""
+def test_no_link_is_followed_out_of_the_ledger(project_: Project, tmp_path: Path) -> None:
+    """A link in place of the cache is not followed, and neither is one in place of its folder."""
     target = tmp_path / "target"
     target.write_bytes(b"")
     cache_of(project_).unlink()
@@ -213,10 +209,10 @@ def test_nothing_is_followed_out_of_the_ledger(project_: Project, tmp_path: Path
     assert not (tmp_path / store.NAME).exists()
 
 
-def test_a_schema_that_is_no_text_shows_nowhere(template: Project, tmp_path: Path) -> None:
-    """What sqlite3 cannot even complain of is found out like any other damage."""
+def test_a_schema_that_is_no_text_changes_no_answer(template: Project, tmp_path: Path) -> None:
+    """Damage that sqlite3 cannot report is found like any other."""
 
     def spoil(path: Path) -> None:
         path.write_bytes(path.read_bytes().replace(b"CREATE TABLE state", b"CREATE \x80ABLE state"))
 
-    assert_nothing_shows(harmed(template, tmp_path, lambda path, _: spoil(path), None))
+    assert_same_answers(harmed(template, tmp_path, lambda path, _: spoil(path), None))

@@ -1,4 +1,4 @@
-"""The cache of scores among processes: killed in the middle, on a full disk, several at once."""
+"""The cache of scores with several processes: killed in the middle, on a full disk, all at once."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ LIMITS = (0, 511, 4_095, 9_000, 40_000, 100, 513, 4_097, 20_000, 60_000)[: slice
 
 
 def process(project: Project, limit: int = -1, end: str = "full", times: int = 1) -> subprocess.Popen[str]:
-    """Start a process that asks."""
+    """Start a process that reads the scores."""
     words = [sys.executable, "-c", ASK, str(ROOT), str(project.root), str(limit), end, str(times)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def answers(asking: subprocess.Popen[str]) -> list[list[str]]:
-    """Return what a process that ended well was answered."""
+    """Return the answers of a process that ended well."""
     out, err = asking.communicate()
     assert (0, "") == (asking.returncode, err)
     return [json.loads(line) for line in out.splitlines()]
@@ -65,7 +65,7 @@ def measure(project: Project, number: int) -> None:
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Return a project with a cache, and events behind it."""
+    """Return a project with a cache, and events after it."""
     project = project_in(tmp_path_factory.mktemp("template"))
     for number in range(60):
         if number == 40:
@@ -85,8 +85,8 @@ def project(template: Project, tmp_path: Path, request: pytest.FixtureRequest) -
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_whoever_is_killed_in_the_middle_of_storing_leaves_a_state_or_none(project: Project, limit: int) -> None:
-    """A process that is killed while it writes takes nothing from the answer of the next, nor from what is kept."""
+def test_a_process_killed_while_storing_changes_no_answer(project: Project, limit: int) -> None:
+    """The next answer is right, and the stored state is the old or the new one."""
     killed = process(project, limit, "kill")
     assert ("", "") == killed.communicate()
     assert -signal.SIGXFSZ == killed.returncode
@@ -97,14 +97,14 @@ def test_whoever_is_killed_in_the_middle_of_storing_leaves_a_state_or_none(proje
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_a_full_disk_costs_nothing_but_time(project: Project, limit: int) -> None:
-    """Where there is no room for the cache there is an answer, and what stood in it stands."""
+def test_a_full_disk_costs_only_time(project: Project, limit: int) -> None:
+    """Without room for the cache there is an answer, and the old content stays."""
     assert [shown(folded(project))] == answers(process(project, limit))
     assert shown(folded(project)) == shown(state_of(project, CONFIG))
 
 
-def test_several_at_once_are_answered_alike(project: Project) -> None:
-    """Processes that ask while others ask and write are each told what stood at some moment, and never half of two."""
+def test_several_processes_get_consistent_answers(project: Project) -> None:
+    """Each answer is that of one moment, never half of two, while others read and write."""
     asking = [process(project, times=15) for _ in range(3)]
     for number in range(100, 130):
         measure(project, number)

@@ -1,4 +1,4 @@
-"""What `score --blame` answers of a project: the drop, the two sessions, and the leads, for programs and for people."""
+"""The answer of `score --blame`: the drop, the two sessions, and the leads, for programs and for people."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ START = clock.to_unix_us("2026-01-15T00:00:00.000000Z")
 
 
 def measured(score: int) -> list[Any]:
-    """Return what gives ac03 and all that is made of it a score."""
+    """Return an event that gives ac03 and its composites a score."""
     return [MetricsRecorded("ac03", Numbers({"accuracy": score}), "")]
 
 
@@ -54,7 +54,7 @@ STORY: list[tuple[int, str, list[Any]]] = [
 
 
 def project_of(folder: Path, story: list[tuple[int, str, list[Any]]]) -> Project:
-    """Return a project in which this was recorded."""
+    """Return a project with these events."""
     project = Project(folder)
     for hours, session, events in story:
         log = JsonlLog(project.ledger, lambda hours=hours: clock.moment(START + hours * HOUR_US))  # type: ignore[misc]
@@ -65,15 +65,15 @@ def project_of(folder: Path, story: list[tuple[int, str, list[Any]]]) -> Project
 
 
 def blamed(project: Project, asked: DropQuery | None = None, when: str | None = None) -> dict[str, Any]:
-    """Return the answer, of the ledger's end or of a moment."""
+    """Return the answer, now or at a moment."""
     moment = None if when is None else moments.find(project, when)
     history, until = commands.up_to(project, moment)
     state = fold_history(scores_view(configuration.load(project)), history, until).count()
     return blame(project, state, asked or DropQuery(), moment)
 
 
-def test_the_answer_names_the_drop_the_sessions_and_the_leads(project: Path) -> None:
-    """Of the overall score, where nothing else is asked: from 90 to 60, with what was learned in between."""
+def test_the_answer_has_the_drop_the_sessions_and_the_leads(project: Path) -> None:
+    """By default it is of the overall score: from 90 to 60, with the entries added in between."""
     told = blamed(project_of(project, STORY))
     before, after = {"period": "2026-01-15", "score": 90}, {"period": "2026-01-16", "score": 60}
     good = {"session": "s1", "at": "2026-01-15T10:00:00.000000Z", "score": 90}
@@ -95,7 +95,7 @@ def test_the_answer_names_the_drop_the_sessions_and_the_leads(project: Path) -> 
 
 
 def test_people_read_that_a_lead_is_no_proof(project: Path) -> None:
-    """A line for the drop, one for each session, one for each lead, and where to look on."""
+    """There is a line for the drop, one for each session, one for each lead, and the next commands."""
     told = blamed(project_of(project, STORY))
     lead = told["leads"][0]["seq"]
     assert [
@@ -108,8 +108,8 @@ def test_people_read_that_a_lead_is_no_proof(project: Path) -> None:
     ] == list(lines(told))
 
 
-def test_the_last_period_can_be_asked_for(project: Path) -> None:
-    """Against the one with data before it, a day between them notwithstanding; here nothing changed."""
+def test_the_last_period_can_be_requested(project: Path) -> None:
+    """It is compared with the one with data before it, even if a day is between them; here nothing changed."""
     told = blamed(project_of(project, STORY), DropQuery("AC-03", name=LAST))
     assert ("ac03", "2026-01-18", 10, []) == (told["score"], told["name"], told["drop"]["points"], told["leads"])
     assert "Between these nothing changed in the playbook: the cause of the drop is elsewhere." == list(lines(told))[-1]
@@ -127,8 +127,8 @@ def test_the_newest_lead_is_the_first_and_people_see_so_many(project: Path) -> N
     assert SHOWN + 6 == len(text)
 
 
-def test_what_was_undone_after_the_drop_is_still_a_lead(project: Path) -> None:
-    """It stood when the score dropped; at a moment before the drop there is none to be asked of."""
+def test_a_change_undone_after_the_drop_is_still_a_lead(project: Path) -> None:
+    """It counted when the score dropped; at a moment before the drop there is no drop."""
     place = project_of(project, STORY)
     lead = blamed(place)["leads"][0]
     undone = project_of(project, [(90, "s7", [EventsVoided((lead["id"],), None, "")])])
@@ -139,7 +139,7 @@ def test_what_was_undone_after_the_drop_is_still_a_lead(project: Path) -> None:
 
 
 def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
-    """What was recorded behind an event of another year is still found by its own time."""
+    """An event recorded after one of a later year is still found by its own time."""
     ahead = [(9000, "odd", [PointAdded("kpt_900", "From the future."), CLOSE])]
     told = blamed(project_of(project, [*STORY[:2], *ahead, *STORY[2:]]))
     assert [["kpt_001"]] == [lead["came"] for lead in told["leads"]]
@@ -159,8 +159,8 @@ def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
         (STORY, DropQuery("ac01", name=LAST), "ac01 did not drop: no day has data of it"),
     ],
 )
-def test_no_drop_is_said_in_one_line(project: Path, story: list[Any], asked: DropQuery, line: str) -> None:
-    """And why there is none; that is no error."""
+def test_without_a_drop_the_answer_is_one_line(project: Path, story: list[Any], asked: DropQuery, line: str) -> None:
+    """It gives the reason, and is no error."""
     assert [line] == list(lines(blamed(project_of(project, story), asked)))
 
 
@@ -176,8 +176,8 @@ def test_no_drop_is_said_in_one_line(project: Path, story: list[Any], asked: Dro
         (DropQuery(period="weekly", name="2026-01-15"), "the first week that has it is 2026-W03"),
     ],
 )
-def test_what_is_not_there_is_named(project: Path, asked: DropQuery, message: str) -> None:
-    """With what there is."""
+def test_an_unknown_score_is_named(project: Path, asked: DropQuery, message: str) -> None:
+    """The error lists the known ones."""
     with pytest.raises(BadInputError) as refused:
         blamed(project_of(project, STORY), asked)
     assert message in str(refused.value)
@@ -193,13 +193,13 @@ def test_what_is_not_there_is_named(project: Path, asked: DropQuery, message: st
         ("session.handoff", "session.handoff"),
     ],
 )
-def test_a_score_goes_by_any_of_its_names(project: Path, text: str, id_: str) -> None:
-    """A component's in any spelling, a composite's with and without what stands before it."""
+def test_a_score_has_several_names(project: Path, text: str, id_: str) -> None:
+    """A component has any spelling, a composite its id with and without the prefix."""
     assert id_ == configuration.score_named(configuration.load(Project(project)), text, "--blame")
 
 
-def test_a_session_lies_where_it_ended(project: Path) -> None:
-    """What changed behind its last metric and before its end is a lead as well."""
+def test_a_session_is_at_its_end(project: Path) -> None:
+    """A change after its last metric and before its end is a lead as well."""
     late = [*STORY[:4], (31, "s8", [PointAdded("kpt_005", "Late.")]), (32, "s3", [SessionEnded("1.0")])]
     told = blamed(project_of(project, late))
     assert [["kpt_005"], ["kpt_001"]] == [lead["came"] for lead in told["leads"]]

@@ -1,4 +1,4 @@
-"""Reading a project's scoring-config.yaml: whatever stands there, it is a configuration, or one line says why not."""
+"""Reading a project's scoring-config.yaml: any content is a configuration, or a one-line error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(project: Path, own: str | bytes) -> Path:
 
 
 def refusal(project: Path, own: str | bytes | None = None) -> str:
-    """Return the line that a configuration is refused with, of what stands there or of what is written now."""
+    """Return the error for a configuration, for the present content or for a new one."""
     if own is not None:
         write(project, own)
     with pytest.raises(BadInputError) as caught:
@@ -38,33 +38,33 @@ def refusal(project: Path, own: str | bytes | None = None) -> str:
     return line
 
 
-def test_without_a_file_the_default_holds(project: Path) -> None:
-    """A project that says nothing of scores has the packaged configuration."""
+def test_without_a_file_the_default_is_used(project: Path) -> None:
+    """A project without a file of its own has the packaged configuration."""
     assert read_config(default()) == load(Project(project))
 
 
 @pytest.mark.parametrize("own", ["", "# nothing yet\n", "---\n", "{}", "scoring: {}", "\ufeffscoring: {}", "null"])
-def test_a_file_that_says_nothing_changes_nothing(project: Path, own: str) -> None:
-    """Empty, a comment alone, or no key under ``scoring``."""
+def test_an_empty_file_changes_nothing(project: Path, own: str) -> None:
+    """It may be empty, a comment alone, or without a key under ``scoring``."""
     write(project, own)
     assert read_config(default()) == load(Project(project))
 
 
-def test_the_file_is_laid_over_the_default(project: Path) -> None:
+def test_the_file_is_merged_into_the_default(project: Path) -> None:
     """One key changes one thing."""
     write(project, "scoring:\n  thresholds:\n    warning: 75\n")
     assert [75, 60, 50] == [level.below for level in load(Project(project)).levels]
 
 
 def test_anchors_are_read(project: Path) -> None:
-    """What is the same in two places may be written once."""
+    """A value that occurs twice may be written once."""
     own = "scoring: {components: {mine: {metrics: {a: &bounds {worst: 2, best: 3}, b: *bounds}}}}"
     write(project, own)
     assert [(2, 3), (2, 3)] == [(one.worst, one.best) for one in load(Project(project)).components["mine"].metrics]
 
 
-def test_a_key_that_cannot_be_is_named_with_its_file(project: Path) -> None:
-    """The line says where, what is wrong, and what to do."""
+def test_an_invalid_key_is_named_with_its_file(project: Path) -> None:
+    """The line has the place, the fault, and the remedy."""
     expected = f"{PLACE}: scoring.trends.short_term_days must be a number, not 'seven'{HINT}"
     assert expected == refusal(project, "scoring: {trends: {short_term_days: seven}}")
 
@@ -106,8 +106,8 @@ def test_a_key_that_cannot_be_is_named_with_its_file(project: Path) -> None:
     ],
     ids=range(28),
 )
-def test_what_is_no_plain_yaml_is_refused(project: Path, own: str | bytes, expected: str) -> None:
-    """Broken, doubled, or beyond what a person writes: the line says what, and where."""
+def test_yaml_that_is_not_plain_is_refused(project: Path, own: str | bytes, expected: str) -> None:
+    """Broken, repeated or excessive YAML is refused with fault and place."""
     assert NO_YAML + expected == refusal(project, own)[: len(NO_YAML + expected)]
 
 
@@ -116,8 +116,8 @@ def test_a_quoted_merge_key_is_a_key(project: Path) -> None:
     assert f"{PLACE}: '<<' is not a known key; use one of scoring{HINT}" == refusal(project, "'<<': 1")
 
 
-def test_a_bomb_of_aliases_is_no_more_than_a_wrong_key(project: Path) -> None:
-    """Ten to the twentieth texts, in a few kilobytes, are never written out."""
+def test_a_bomb_of_aliases_is_an_invalid_key(project: Path) -> None:
+    """Ten to the twentieth texts, in a few kilobytes, are never expanded."""
     lists = [f"&{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 10)}]" for n in range(20)]
     bomb = f"scoring: {{title: [&a [x], {', '.join(lists)}]}}"
     assert f"{PLACE}: scoring.title must be a text, not a list{HINT}" == refusal(project, bomb)
@@ -130,20 +130,20 @@ def test_a_file_that_holds_no_keys_is_refused(project: Path, top: str) -> None:
 
 
 def test_a_file_that_is_too_big_is_refused(project: Path) -> None:
-    """A configuration of more than a mebibyte is somebody else's file; one that is just as big is read."""
+    """A configuration of more than a mebibyte is refused; one of exactly that size is read."""
     write(project, b"#" * MAX_BYTES)
     assert read_config(default()) == load(Project(project))
     assert refusal(project, b"#" * (MAX_BYTES + 1)).startswith(f"{PLACE}: ")
 
 
 def test_a_folder_in_its_place_is_refused(project: Path) -> None:
-    """What stands there and is no file is named, rather than passed over."""
+    """A path that is not a file is named, rather than ignored."""
     (project / PLACE).mkdir(parents=True)
     assert refusal(project).startswith(f"{PLACE}: cannot be read: ")
 
 
 def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
-    """A link in a cloned repository makes no other file of the user's a configuration; nor does one to nowhere."""
+    """A link in a cloned repository makes no other file of the user a configuration; nor does a dangling one."""
     target = tmp_path / "elsewhere.yaml"
     path = write(project, "")
     path.unlink()
@@ -155,7 +155,7 @@ def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes in folders")
 def test_a_pipe_is_not_waited_for(project: Path) -> None:
-    """A pipe in its place, into which nobody writes, is refused at once."""
+    """A pipe without a writer in its place is refused at once."""
     path = write(project, "")
     path.unlink()
     os.mkfifo(path)
@@ -163,25 +163,25 @@ def test_a_pipe_is_not_waited_for(project: Path) -> None:
 
 
 def test_a_folder_that_is_a_file_holds_none(project: Path) -> None:
-    """Where ``.claude/config`` is a file of something else, there is no configuration in it."""
+    """If ``.claude/config`` is a file, it holds no configuration."""
     (project / ".claude" / "config").write_text("theirs")
     assert read_config(default()) == load(Project(project))
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_may_not_be_read_is_refused(project: Path) -> None:
-    """Without the right to read it, nobody is told of scores by another configuration than theirs."""
+def test_an_unreadable_file_is_refused(project: Path) -> None:
+    """Without the right to read it, no scores are shown by another configuration."""
     write(project, "scoring: {}").chmod(0)
     assert f"{PLACE}: cannot be read: Permission denied" in refusal(project)
 
 
-def test_a_key_may_come_once_in_each_of_two_places() -> None:
+def test_a_key_may_occur_once_in_each_of_two_mappings() -> None:
     """Only within one mapping is a key a repetition."""
     assert {"a": {"b": 1}, "c": {"b": 2}} == parse_yaml(b"a: {b: 1}\nc: {b: 2}")
 
 
 def test_nesting_is_read_up_to_its_bound() -> None:
-    """Forty lists in each other are read, and one more is not; what is beside does not add up."""
+    """Forty nested lists are read, and one more is not; lists side by side do not add up."""
     assert MAX_DEPTH == str(parse_yaml(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)).count("[")
     assert 99 == len(parse_yaml(b"[" + b"[[]]," * 99 + b"]"))
     with pytest.raises(ValueError, match="nested"):

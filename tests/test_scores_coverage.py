@@ -1,4 +1,4 @@
-"""An overall score of which too little was measured: how people and programs see it."""
+"""An overall score of which too little was measured: its answers for people and programs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def barely_measured(project: Path) -> None:
     ],
 )
 def test_an_overall_score_measured_too_little_is_shown_as_such(run: Run, words: tuple[str, ...], line: str) -> None:
-    """People read how little was measured in place of the number, in every answer; no alert names the number."""
+    """People see the coverage in place of the number, in every answer; no alert names the number."""
     done = run("score", *words)
     shown_lines = [one.strip("│ ") for one in done.out.splitlines()]
     assert line in shown_lines
@@ -45,7 +45,7 @@ def test_an_overall_score_measured_too_little_is_shown_as_such(run: Run, words: 
 
 
 @pytest.mark.usefixtures("barely_measured")
-def test_a_drop_of_a_score_measured_too_little_is_no_answer(project: Path, run: Run) -> None:
+def test_a_drop_of_a_barely_measured_score_is_no_answer(project: Path, run: Run) -> None:
     """`--blame` asks people to name a component instead; JSON has the drop and its coverage."""
     say(project, "s2", events({"ac01": {"startup_ms": 29000}}), noon("2026-01-17"))
     assert (

@@ -1,4 +1,4 @@
-"""The score files on disk: rebuilt to the byte, written where they changed, and nobody else's touched."""
+"""The score files on disk: rebuilt to the byte, written if they change, and foreign files left alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bring(project: Path) -> Written:
 
 
 def there(project: Path) -> dict[str, bytes]:
-    """Return every file below the folder of the scores, by its place."""
+    """Return every file in the folder of the scores, by its path."""
     folder = project / SCORES
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
@@ -57,7 +57,7 @@ def configure(project: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def test_deleted_files_come_back_the_same(project: Path, run: Run) -> None:
+def test_deleted_files_are_rebuilt_identically(project: Path, run: Run) -> None:
     """Every score file is deleted, and `replay` writes the same bytes."""
     record_example(project)
     say(project, "../Odd\n", events(plain(40), "V 2"), noon("2026-01-03"))
@@ -71,7 +71,7 @@ def test_deleted_files_come_back_the_same(project: Path, run: Run) -> None:
 
 
 def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, run: Run) -> None:
-    """The check counts the others, promises to keep no edit, writes nothing, and ignores files of others."""
+    """The check counts the others, names no edit as kept, writes nothing, and ignores foreign files."""
     record_example(project)
     done = run("replay", "--check")
     drift = "is missing or differs from the ledger, and 4 more such files; run `tallybook replay`"
@@ -92,8 +92,8 @@ def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, ru
     assert 0 == run("replay", "--check").code
 
 
-def test_a_replay_of_what_was_measured_alone_begins_no_playbook(project: Path, run: Run) -> None:
-    """The score files are written, and ``playbook.json`` where there is something to say."""
+def test_a_replay_of_measurements_alone_creates_no_playbook(project: Path, run: Run) -> None:
+    """The score files are written, and ``playbook.json`` only if it has content."""
     record_example(project)
     (project / ".claude/playbook.json").unlink(missing_ok=True)
     done = run("replay", "--json")
@@ -105,7 +105,7 @@ def test_a_replay_of_what_was_measured_alone_begins_no_playbook(project: Path, r
 
 
 def test_a_ledger_without_scores_has_no_folder(project: Path, run: Run) -> None:
-    """Neither `replay` nor `score` begins one, nor a ledger."""
+    """Neither `replay` nor `score` creates one, nor a ledger."""
     assert 0 == run("score").code
     assert [] == list((project / ".claude").iterdir())
     assert 0 == run("add", "Quote ids.").code
@@ -113,8 +113,8 @@ def test_a_ledger_without_scores_has_no_folder(project: Path, run: Run) -> None:
     assert not (project / ".claude" / "metrics").exists()
 
 
-def test_what_a_replay_looks_for_is_what_is_scored(project: Path) -> None:
-    """Each kind alone, and no other, brings the scores into it."""
+def test_every_scored_kind_makes_a_replay_write_scores(project: Path) -> None:
+    """Each scored kind alone makes `replay` write score files, and no other kind does."""
     assert set(KINDS) == set(SCORED)
     say(project, None, (PointAdded("kpt_001", '"kind":"session.ended"'),))
     assert not has_scores(Project(project))
@@ -122,8 +122,8 @@ def test_what_a_replay_looks_for_is_what_is_scored(project: Path) -> None:
     assert has_scores(Project(project))
 
 
-def test_a_playbook_that_is_scored_has_files_by_its_own_events(project: Path, run: Run) -> None:
-    """A rating alone, of a session: nothing is scored of it until the configuration says so, and then all of it."""
+def test_a_scored_playbook_has_files_by_its_own_events(project: Path, run: Run) -> None:
+    """A rating of a session alone makes no score until the configuration scores the playbook."""
     assert 0 == run("add", "Quote ids.", "--session", "s1").code
     assert 0 == run("replay").code
     assert not (project / SCORES).exists()
@@ -136,8 +136,8 @@ def test_a_playbook_that_is_scored_has_files_by_its_own_events(project: Path, ru
     assert before != there(project)
 
 
-def test_only_what_changed_is_written(project: Path) -> None:
-    """A session on the next day brings four files and changes the month; the others keep their time."""
+def test_only_changed_files_are_written(project: Path) -> None:
+    """A session on the next day adds four files and changes the month; the others keep their time."""
     record_example(project)
     assert (5, 0, ()) == (bring(project).written, bring(project).written, bring(project).foreign)
     day = project / SCORES / "daily" / "2026-01-16.json"
@@ -147,8 +147,8 @@ def test_only_what_changed_is_written(project: Path) -> None:
     assert 1 == day.stat().st_mtime
 
 
-def test_a_session_takes_its_files_along(project: Path) -> None:
-    """It ends on a later day with another version, behind a look: the old day and the old version are gone."""
+def test_a_session_moves_its_files(project: Path) -> None:
+    """If it ends on a later day with another version, the old day's and version's files are deleted."""
     say(project, "s1", events(plain(80), "1.0"), noon("2026-01-03"))
     bring(project)
     say(project, "s1", (SessionEnded("1.1"),), noon("2026-02-10"))
@@ -158,8 +158,8 @@ def test_a_session_takes_its_files_along(project: Path) -> None:
     )
 
 
-def test_what_does_not_count_costs_no_look(project: Path) -> None:
-    """Behind the last look only a key point was added: no file is compared, though one was changed by hand."""
+def test_an_unscored_event_reads_no_file(project: Path) -> None:
+    """After the last check only an entry was added: no file is compared, though one was edited."""
     record_example(project)
     bring(project)
     path = project / SCORES / "daily" / "2026-01-16.json"
@@ -170,8 +170,8 @@ def test_what_does_not_count_costs_no_look(project: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["undo", "retention", "zone"])
-def test_what_is_no_longer_wanted_is_deleted(project: Path, change: str) -> None:
-    """By an undoing, by a shorter time, by days that begin elsewhere; what is wanted instead is written."""
+def test_an_unwanted_file_is_deleted(project: Path, change: str) -> None:
+    """An undo, a shorter time or another zone deletes files, and the wanted ones are written."""
     record_example(project)
     say(project, "s2", events(plain(80)), noon("2026-02-16"))
     bring(project)
@@ -187,7 +187,7 @@ def test_what_is_no_longer_wanted_is_deleted(project: Path, change: str) -> None
     assert "daily/2026-01-16.json" not in there(project)
 
 
-def test_all_undone_leaves_no_file(project: Path) -> None:
+def test_after_an_undo_of_everything_no_file_is_left(project: Path) -> None:
     """Nothing is scored any more."""
     record_example(project)
     bring(project)
@@ -197,7 +197,7 @@ def test_all_undone_leaves_no_file(project: Path) -> None:
 
 
 def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
-    """A note, a copy, something torn and a folder among the files are nobody's of ours; a hidden one is passed over."""
+    """A note, a copy, a torn file and a folder are named; a hidden file is skipped."""
     record_example(project)
     bring(project)
     folder = project / SCORES / "sessions"
@@ -217,8 +217,8 @@ def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
     assert f"{folder / 'copy.json'} is not a score file of Tallybook's and was left as it is" in told
 
 
-def test_what_is_no_file_in_the_place_of_one_stays(project: Path) -> None:
-    """A folder and a link are not written over, and are named."""
+def test_a_folder_or_a_link_in_place_of_a_file_stays(project: Path) -> None:
+    """Both are left alone, and are named."""
     record_example(project)
     (project / SCORES / "daily" / "2026-01-16.json").mkdir(parents=True)
     (project / SCORES / "monthly").mkdir()
@@ -228,8 +228,8 @@ def test_what_is_no_file_in_the_place_of_one_stays(project: Path) -> None:
     assert not (project / "elsewhere").exists()
 
 
-def test_switched_off_nothing_is_written_and_nothing_deleted(project: Path) -> None:
-    """What was there before stays as it is."""
+def test_switched_off_files_are_neither_written_nor_deleted(project: Path) -> None:
+    """Existing files stay unchanged."""
     record_example(project)
     configure(project, "scoring: {enabled: false}")
     assert 0 == rebuild(project).written
@@ -244,7 +244,7 @@ def test_switched_off_nothing_is_written_and_nothing_deleted(project: Path) -> N
 
 
 def test_score_files_of_an_earlier_path_stay_and_are_named(project: Path, run: Run) -> None:
-    """After storage.path changed, `score` names the old folder once, and `replay` as long as files are in it."""
+    """After storage.path changed, `score` names the old folder once, and `replay` as long as it has files."""
     record_example(project)
     assert "" == run("score").err
     before = there(project)
@@ -268,10 +268,10 @@ def test_score_files_of_an_earlier_path_stay_and_are_named(project: Path, run: R
 @pytest.mark.parametrize(
     "path", ["../elsewhere", "/elsewhere", "a/../../b", ".claude/ledger/scores", "a\\0b", "out/s", ".claude", "in"]
 )
-def test_a_folder_out_of_the_project_is_refused(
+def test_a_folder_outside_of_the_project_is_refused(
     project: Path, path: str, tmp_path_factory: pytest.TempPathFactory, run: Run
 ) -> None:
-    """By its path or by a link on the way to it, and so are the ledger's own and what it lies in, in a line."""
+    """A path, a link on the way to it, the ledger's own folder and its parents are refused in a line."""
     record_example(project)
     (project / "out").symlink_to(tmp_path_factory.mktemp("out"))
     (project / "in").symlink_to(project / ".claude")
@@ -283,14 +283,14 @@ def test_a_folder_out_of_the_project_is_refused(
 
 
 def test_another_folder_of_the_project_is_used(project: Path) -> None:
-    """The files lie where the configuration says."""
+    """The files are in the configured folder."""
     record_example(project)
     configure(project, "scoring: {storage: {path: scores}}")
     assert (project / "scores", 5) == (rebuild(project).folder, len(list((project / "scores").rglob("*.json"))))
 
 
 def test_a_link_in_place_of_an_inner_folder_is_not_followed(project: Path) -> None:
-    """Nothing is written where it leads; the way out is told."""
+    """Nothing is written at its target, and the link is named."""
     record_example(project)
     (project / "elsewhere").mkdir()
     (project / SCORES).mkdir(parents=True)
@@ -300,8 +300,8 @@ def test_a_link_in_place_of_an_inner_folder_is_not_followed(project: Path) -> No
     assert [] == list((project / "elsewhere").iterdir())
 
 
-def test_an_older_state_does_not_set_files_back(project: Path) -> None:
-    """Who read the ledger earlier and writes later leaves what is newer."""
+def test_an_older_state_does_not_replace_newer_files(project: Path) -> None:
+    """A process that read the ledger earlier and writes later leaves the newer files."""
     record_example(project)
     place = Project(project)
     earlier = state_of(place, configuration.load(place))
@@ -312,7 +312,7 @@ def test_an_older_state_does_not_set_files_back(project: Path) -> None:
 
 
 def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
-    """`replay` says who is in its way, and `score` answers all the same."""
+    """`replay` names the process that holds the lock, and `score` still answers."""
     record_example(project)
     path = project / ".claude" / "ledger" / files.LOCK
     fd = disk.open_file(path, write=True, create=True)
@@ -333,7 +333,7 @@ def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
 def test_another_ledger_in_its_place_has_other_files(
     project: Path, new_project: Callable[[], Path], longer: int
 ) -> None:
-    """A ledger that is shorter, as long or longer was put in place of the one that the files show."""
+    """The files follow a ledger that is shorter, as long or longer, put in place of theirs."""
     record_example(project)
     for _ in range(3):
         say(project, None, (PointAdded("kpt_001", "x"),))
@@ -348,8 +348,8 @@ def test_another_ledger_in_its_place_has_other_files(
     assert "daily/2025-01-01.json" in there(project)
 
 
-def test_a_broken_note_of_what_is_shown_is_no_note(project: Path) -> None:
-    """Then every file is looked at."""
+def test_a_broken_record_of_written_files_is_ignored(project: Path) -> None:
+    """Then every file is compared."""
     record_example(project)
     bring(project)
     (caches_of(project / ".claude" / "ledger") / "score-files").write_bytes(b"\xff one two")

@@ -1,4 +1,4 @@
-"""The verbs `gate` and `baseline`: 0 where the agent may evolve and 1 where not, and why; drops are acknowledged."""
+"""The verbs `gate` and `baseline`: exit 0 if the agent may evolve, 1 with reasons if not; acknowledged drops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAYS = [f"2026-01-{day:02}" for day in range(1, 11)]
 
 @pytest.fixture
 def score(project: Path) -> Callable[..., None]:
-    """Return what records a session of a day in which one component has a score."""
+    """Return a function that records a session of a day in which one component has a score."""
 
     def record(day: str, value: float, component: str = "ac09", name: str = "") -> None:
         say(project, name or f"s-{day}-{component}", events(plain(value, component)), noon(day))
@@ -30,16 +30,16 @@ def score(project: Path) -> Callable[..., None]:
     return record
 
 
-def asked(run: Run, *options: str) -> tuple[int, list[str]]:
-    """Return the exit code of a gate, and what its reasons are about: rule and score of those that close it."""
+def ask_gate(run: Run, *options: str) -> tuple[int, list[str]]:
+    """Return the exit code of a gate, and rule and score of the reasons that close it."""
     done = run("gate", *options, "--json")
     told: dict[str, Any] = json.loads(done.out)
     assert told["open"] is (done.code == 0)
     return done.code, [f"{one['rule']} {one['score_id']}".strip() for one in told["reasons"] if one["closes"]]
 
 
-def test_a_good_score_opens_the_gate_and_says_what_is_unknown(score: Callable[..., None], run: Run) -> None:
-    """Nothing closes it: 80 is neither critical nor below 70, and what nobody measured is only told."""
+def test_a_good_score_opens_the_gate_and_unknown_ones_are_listed(score: Callable[..., None], run: Run) -> None:
+    """80 is neither critical nor below 70, and scores without data are only listed."""
     score(DAYS[0], 80)
     done = run("gate")
     assert (0, "") == (done.code, done.err)
@@ -53,46 +53,46 @@ def test_a_component_below_70_blocks_its_own_evolution(score: Callable[..., None
     done = run("gate", "--component", "ac09")
     assert EXIT_NO == done.code
     assert "closed\n- ac09 is 69, below 70, the least with which it may evolve\n" == done.out
-    assert (0, []) == asked(run)
+    assert (0, []) == ask_gate(run)
     score(DAYS[1], 70)
-    assert (0, []) == asked(run, "--component", "ac09")
+    assert (0, []) == ask_gate(run, "--component", "ac09")
 
 
 def test_a_critical_score_blocks_all(score: Callable[..., None], run: Run) -> None:
     """49 of one component closes every gate, its own for being below 70 as well."""
     score(DAYS[0], 49)
     score(DAYS[1], 95, "ac03")
-    assert (EXIT_NO, ["critical ac09", "critical session.handoff"]) == asked(run, "--component", "ac03")
-    assert (EXIT_NO, ["critical ac09", "critical session.handoff", "own score ac09"]) == asked(
+    assert (EXIT_NO, ["critical ac09", "critical session.handoff"]) == ask_gate(run, "--component", "ac03")
+    assert (EXIT_NO, ["critical ac09", "critical session.handoff", "own score ac09"]) == ask_gate(
         run, "--component", "ac09"
     )
 
 
-def test_what_was_never_measured_is_not_let_through_by_name(score: Callable[..., None], run: Run) -> None:
-    """A component without data closes its own gate, and no other's."""
+def test_a_component_without_data_is_blocked_by_name(score: Callable[..., None], run: Run) -> None:
+    """It closes its own gate, and no other's."""
     score(DAYS[0], 90)
-    assert (EXIT_NO, ["no data ac06"]) == asked(run, "--component", "ac06")
+    assert (EXIT_NO, ["no data ac06"]) == ask_gate(run, "--component", "ac06")
 
 
 @pytest.mark.parametrize("named", [(), ("--component", "ac06"), ("--component", "overall")])
-def test_a_gate_without_data_is_closed_and_says_how_to_feed_it(project: Path, run: Run, named: tuple[str, ...]) -> None:
+def test_a_gate_without_data_is_closed_and_names_the_remedy(project: Path, run: Run, named: tuple[str, ...]) -> None:
     """In an empty folder it exits with 1 and names `metrics`; --allow-no-data opens it; nothing is created."""
     done = run("gate", *named)
     assert (EXIT_NO, "") == (done.code, done.err)
     feed = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
     assert ["closed", f"- {feed}"] == done.out.splitlines()[:2]
-    assert (0, []) == asked(run, *named, "--allow-no-data")
+    assert (0, []) == ask_gate(run, *named, "--allow-no-data")
     assert [] == list((project / ".claude").iterdir())
 
 
 def test_an_overall_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> None:
     """Measured to 3 % of its weight, it closes its own gate; the gate of all names it, and --min closes by it."""
     say(project, "s1", events({"ac01": {"startup_ms": 10000}}), noon(DAYS[0]))
-    assert (EXIT_NO, ["not enough measured session.overall"]) == asked(run, "--component", "overall")
+    assert (EXIT_NO, ["not enough measured session.overall"]) == ask_gate(run, "--component", "overall")
     assert "open\n  session.overall: not enough measured (3 %)\n  none of 3 scores close it, 11 have no data\n" == (
         run("gate").out
     )
-    assert (EXIT_NO, ["min ac01", "min session.efficiency", "min session.overall"]) == asked(run, "--min", "90")
+    assert (EXIT_NO, ["min ac01", "min session.efficiency", "min session.overall"]) == ask_gate(run, "--min", "90")
 
 
 def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None], run: Run) -> None:
@@ -100,37 +100,37 @@ def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None]
     score(DAYS[0], 90)
     assert "baseline of ac09 set to 90\n" == run("baseline", "AC-09").out
     score(DAYS[1], 85)
-    assert (0, []) == asked(run, "--component", "ac09")
+    assert (0, []) == ask_gate(run, "--component", "ac09")
     score(DAYS[2], 84)
-    assert (EXIT_NO, ["baseline ac09"]) == asked(run, "--component", "ac09")
+    assert (EXIT_NO, ["baseline ac09"]) == ask_gate(run, "--component", "ac09")
     assert "not acknowledged" in run("gate", "--component", "ac09").out
     assert {"score": "ac09", "value": 84} == {
         key: value
         for key, value in json.loads(run("baseline", "ac09", "--reason", "a harder task", "--json").out).items()
         if key != "seq"
     }
-    assert (0, []) == asked(run, "--component", "ac09")
+    assert (0, []) == ask_gate(run, "--component", "ac09")
     score(DAYS[3], 78)
-    assert (EXIT_NO, ["baseline ac09"]) == asked(run, "--component", "ac09")
+    assert (EXIT_NO, ["baseline ac09"]) == ask_gate(run, "--component", "ac09")
 
 
 def test_an_option_closes_a_gate_that_the_configuration_leaves_open(score: Callable[..., None], run: Run) -> None:
-    """--min 85 closes for 84 and opens for 85; --no-drop 2 closes for 85 behind 88, and 3 opens."""
+    """--min 85 closes for 84 and opens for 85; --no-drop 2 closes for 85 after 88, and 3 opens."""
     score(DAYS[0], 88)
     score(DAYS[1], 84)
-    assert (EXIT_NO, ["min ac09"]) == asked(run, "--component", "ac09", "--min", "85")
+    assert (EXIT_NO, ["min ac09"]) == ask_gate(run, "--component", "ac09", "--min", "85")
     score(DAYS[2], 88, name="good")
     score(DAYS[3], 85)
-    assert (0, []) == asked(run, "--component", "ac09", "--min", "85")
-    assert (EXIT_NO, ["no-drop ac09"]) == asked(run, "--component", "ac09", "--no-drop", "2")
-    assert (0, []) == asked(run, "--component", "ac09", "--no-drop", "3")
-    assert (EXIT_NO, ["no-drop ac09", "no-drop session.handoff", "no-drop session.overall"]) == asked(
+    assert (0, []) == ask_gate(run, "--component", "ac09", "--min", "85")
+    assert (EXIT_NO, ["no-drop ac09"]) == ask_gate(run, "--component", "ac09", "--no-drop", "2")
+    assert (0, []) == ask_gate(run, "--component", "ac09", "--no-drop", "3")
+    assert (EXIT_NO, ["no-drop ac09", "no-drop session.handoff", "no-drop session.overall"]) == ask_gate(
         run, "--no-drop", "2.5"
     )
 
 
-def test_whoever_asks_about_all_is_told_a_line_for_each_score(score: Callable[..., None], run: Run) -> None:
-    """Each with all that closes it, and one line of how many there are; by name it is told in sentences."""
+def test_the_gate_of_all_has_a_line_for_each_score(score: Callable[..., None], run: Run) -> None:
+    """Each has all reasons that close it, and one line counts them; a named gate answers in sentences."""
     score(DAYS[0], 90)
     run("baseline", "ac09")
     score(DAYS[1], 40)
@@ -144,17 +144,17 @@ def test_whoever_asks_about_all_is_told_a_line_for_each_score(score: Callable[..
     assert "- ac09 is 40, below 50: critical, which blocks all" in run("gate", "--component", "ac09").out
 
 
-def test_a_gate_stands_as_it_stood(score: Callable[..., None], run: Run) -> None:
-    """--at the end of the good session opens what is closed now."""
+def test_a_gate_of_the_past_uses_its_scores(score: Callable[..., None], run: Run) -> None:
+    """--at the end of the good session opens a gate that is closed now."""
     score(DAYS[0], 80)
     then = json.loads(run("log", "--json").out.splitlines()[-1])["seq"]
     score(DAYS[1], 60)
-    assert (EXIT_NO, ["own score ac09"]) == asked(run, "--component", "ac09")
-    assert (0, []) == asked(run, "--component", "ac09", "--at", str(then))
+    assert (EXIT_NO, ["own score ac09"]) == ask_gate(run, "--component", "ac09")
+    assert (0, []) == ask_gate(run, "--component", "ac09", "--at", str(then))
 
 
 def test_baselines_are_listed(score: Callable[..., None], run: Run) -> None:
-    """Score, value, day and event of each; and how to set one where there is none."""
+    """Score, value, day and event of each are listed; without one, the command that sets one."""
     assert "no score has a baseline; `tallybook baseline SCORE` sets one\n" == run("baseline").out
     assert [] == json.loads(run("baseline", "--json").out)
     score(DAYS[0], 90)
@@ -175,10 +175,10 @@ def test_baselines_are_listed(score: Callable[..., None], run: Run) -> None:
         (("baseline", "ac06", "--value", "-1"), EXIT_BAD_INPUT, "--value"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(
+def test_an_invalid_question_is_one_line(
     score: Callable[..., None], run: Run, arguments: tuple[str, ...], code: int, says: str
 ) -> None:
-    """It names what was given and what there is, and nothing is recorded."""
+    """It names the given and the known words, and nothing is recorded."""
     score(DAYS[0], 90)
     before = run("log", "--json").out
     done = run(*arguments)
@@ -188,8 +188,8 @@ def test_what_cannot_be_asked_is_one_line(
     assert before == run("log", "--json").out
 
 
-def test_only_the_latest_sessions_are_compared_with() -> None:
-    """Of many sessions the last hundred are a score's history, the latest last, and years of others are not read."""
+def test_only_the_latest_sessions_are_compared() -> None:
+    """The last hundred sessions are a score's history, the latest last, and earlier years are not read."""
     times = [f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z" for number in range(150)]
     many = [(f"s{number:04}", at, plain(80), "") for number, at in enumerate(times)]
     state = folded(config(), ("old", noon("2025-12-01"), plain(50, "ac03"), ""), *many)
@@ -202,8 +202,8 @@ def test_only_the_latest_sessions_are_compared_with() -> None:
 
 
 @pytest.mark.parametrize("words", [("gate", "--min"), ("gate", "--no-drop"), ("baseline", "ac09", "--value")])
-def test_no_number_is_no_bound(words: tuple[str, ...], score: Callable[..., None], run: Run) -> None:
-    """NaN lies below nothing and above nothing: a gate that was asked for it would never close."""
+def test_nan_is_no_bound(words: tuple[str, ...], score: Callable[..., None], run: Run) -> None:
+    """NaN is below nothing and above nothing: such a gate would never close."""
     score(DAYS[0], 80)
     done = run(*words, "nan")
     assert (EXIT_BAD_INPUT, "") == (done.code, done.out)

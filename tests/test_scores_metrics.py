@@ -1,4 +1,4 @@
-"""The verb `metrics`: what is sent stands in the ledger once, and the answer says what became of all of it."""
+"""The verb `metrics`: each object is in the ledger once, and the answer counts them all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def here(project: Path) -> Project:
 
 @pytest.fixture
 def run(project: Path, run: Run) -> Run:
-    """Return what runs the verb in this process, on the project."""
+    """Return a function that runs the verb in this process, on the project."""
 
     def run_(*arguments: object, stdin: str = "") -> Answer:
         return run("--project", str(project), "metrics", *map(str, arguments), stdin=stdin.encode())
@@ -37,7 +37,7 @@ def run(project: Path, run: Run) -> Run:
 
 
 def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> None:
-    """Each of its own session, component and moment; what says nothing of a score is kept and counted."""
+    """Each has its own session, component and moment; an object without a measure is kept and counted."""
     answer = run(written(tmp_path / "events.jsonl", TELEMETRY), "--json")
     assert (0, "") == (answer.code, answer.err)
     assert {
@@ -64,8 +64,8 @@ def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> No
     assert commands.verify(here).ok
 
 
-def test_people_hear_what_became_of_it(run: Run, tmp_path: Path) -> None:
-    """What was recorded, what was kept, what stood before, and a few of the odd lines by their place."""
+def test_people_see_the_counts(run: Run, tmp_path: Path) -> None:
+    """Recorded, kept and repeated objects are counted, and a few of the odd lines are named."""
     file = written(tmp_path / "events.jsonl", [*TELEMETRY, 7, *[{"metrics": {"a": n}, "at": AT} for n in range(6)]])
     answer = run(file)
     assert 0 == answer.code
@@ -101,16 +101,16 @@ def test_every_kind_that_metrics_records_has_words_for_people(run: Run) -> None:
     assert expected in answer.out.splitlines()
 
 
-def test_people_hear_of_no_more_types_than_they_read(run: Run) -> None:
-    """Ten of them, the most frequent first, and how many others there are."""
+def test_people_see_at_most_ten_types(run: Run) -> None:
+    """The most frequent are first, and the others are counted."""
     said = [{"event_type": f"t{n}"} for n in range(12)] + [{"event_type": "often"}, {"event_type": "often"}, {}]
     told = run(stdin=json.dumps(said)).out.splitlines()[1]
     assert told.startswith("recorded, but in no score: often (2), t0 (1), ")
     assert told.endswith(", and 4 other types")
 
 
-def test_a_damaged_ledger_takes_nothing(here: Project, run: Run) -> None:
-    """It is named, and nothing waits anywhere."""
+def test_a_damaged_ledger_refuses_metrics(here: Project, run: Run) -> None:
+    """It is named, and nothing is spooled."""
     run("a=1")
     log = here.ledger / "events.jsonl"
     log.write_bytes(log.read_bytes()[:-9])
@@ -130,8 +130,8 @@ def test_a_damaged_ledger_takes_nothing(here: Project, run: Run) -> None:
         (TELEMETRY[0], "import"),
     ],
 )
-def test_a_file_speaks_for_itself(here: Project, run: Run, tmp_path: Path, said: dict[str, Any], piped: str) -> None:
-    """What comes from a file was imported; through a pipe it is the agent's, but for what people judge."""
+def test_a_file_is_an_import(here: Project, run: Run, tmp_path: Path, said: dict[str, Any], piped: str) -> None:
+    """The objects of a file have the rater import; piped ones the agent, except for people's feedback."""
     run(written(tmp_path / "a.json", [said | {"at": AT, "session_id": "s1"}]))
     run("-", stdin=json.dumps(said | {"session_id": "s2"}))
     expected = [{"rater": "import", "session": "s1"}, {"rater": piped, "session": "s2"}]
@@ -139,7 +139,7 @@ def test_a_file_speaks_for_itself(here: Project, run: Run, tmp_path: Path, said:
 
 
 def test_the_same_file_twice_adds_nothing(here: Project, run: Run, tmp_path: Path) -> None:
-    """Also packed, elsewhere, or twice in one call; equal objects without a time count as often as they stand there."""
+    """This holds for a packed or moved copy too; equal objects without a time count as often as they occur."""
     untimed = [{"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}] * 3
     file = written(tmp_path / "events.jsonl", [*TELEMETRY, *untimed])
     (tmp_path / "archive").mkdir()
@@ -154,24 +154,24 @@ def test_the_same_file_twice_adds_nothing(here: Project, run: Run, tmp_path: Pat
     assert before == bodies(here)
 
 
-def test_another_file_brings_what_names_no_time_again(here: Project, run: Run, tmp_path: Path) -> None:
-    """What names a time is known wherever it stands."""
+def test_another_file_adds_objects_without_a_time_again(here: Project, run: Run, tmp_path: Path) -> None:
+    """An object with a time is recognised in any file."""
     untimed = {"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}
     for name in ("a.jsonl", "b.jsonl"):
         run(written(tmp_path / name, [untimed, TELEMETRY[0]]))
     assert ["metrics.recorded"] * 3 == [row["kind"] for row in rows(here)]
 
 
-def test_what_is_piped_in_without_a_time_counts_each_time(here: Project, run: Run) -> None:
-    """Said twice, it happened twice; with a time it is the same again."""
+def test_piped_objects_without_a_time_count_each_time(here: Project, run: Run) -> None:
+    """Sent twice, they happened twice; with a time it is a repetition."""
     untimed = json.dumps({"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}})
     for said in (untimed, untimed, json.dumps(TELEMETRY[0]), json.dumps(TELEMETRY[0])):
         assert 0 == run("-", stdin=said).code
     assert 3 == len(rows(here))
 
 
-def test_a_default_is_for_what_names_none(here: Project, run: Run) -> None:
-    """Both the session and the component; what an object names stays."""
+def test_a_default_fills_missing_fields(here: Project, run: Run) -> None:
+    """This holds for session and component; those of an object stay."""
     said = '{"metrics": {"errors": 1}} {"metrics": {"errors": 2}, "component": "ac02", "session_id": "s2"}'
     answer = run("--session", "s9", "--component", "ac09", "--json", stdin=said)
     assert [] == json.loads(answer.out)["problems"]
@@ -179,7 +179,7 @@ def test_a_default_is_for_what_names_none(here: Project, run: Run) -> None:
 
 
 def test_metrics_may_be_typed(here: Project, run: Run, tmp_path: Path) -> None:
-    """As names and values, all one event; a file that has such a name is a file."""
+    """Names and values in arguments are one event; a file of such a name is a file."""
     odd = written(tmp_path / "a=b.jsonl", [TELEMETRY[0]])
     typed = ("startup_ms=8000", "context_percent=12.5%", "orientation_done=true")
     assert (0, "") == run("--component", "ac01", "--session", "s1", *typed, odd)[::2]
@@ -207,10 +207,8 @@ def test_metrics_may_be_typed(here: Project, run: Run, tmp_path: Path) -> None:
         (["nowhere.jsonl", "gone.jsonl"], "", "nothing could be read; nowhere.jsonl: cannot be read: No such file"),
     ],
 )
-def test_what_cannot_be_read_at_all_is_refused(
-    here: Project, run: Run, arguments: list[str], stdin: str, message: str
-) -> None:
-    """One line says why, with exit code 2, and no ledger is begun."""
+def test_unreadable_input_is_refused(here: Project, run: Run, arguments: list[str], stdin: str, message: str) -> None:
+    """One line gives the reason, with exit code 2, and no ledger is created."""
     answer = run(*arguments, stdin=stdin)
     assert (2, "") == (answer.code, answer.out)
     assert answer.err.startswith(f"tallybook: {message}")
@@ -218,8 +216,8 @@ def test_what_cannot_be_read_at_all_is_refused(
     assert not here.ledger.exists()
 
 
-def test_a_refusal_is_json_where_that_was_asked_for(run: Run) -> None:
-    """The same answer as ever, with the problems in it."""
+def test_a_refusal_is_json_on_request(run: Run) -> None:
+    """The answer has its usual shape, with the problems."""
     answer = run("--json", stdin="no json")
     assert 2 == answer.code
     problem = {
@@ -229,8 +227,8 @@ def test_a_refusal_is_json_where_that_was_asked_for(run: Run) -> None:
     assert ([problem], {}) == (json.loads(answer.out)["problems"], json.loads(answer.out)["recorded"])
 
 
-def test_a_file_that_is_not_there_stops_no_other(here: Project, run: Run, tmp_path: Path) -> None:
-    """It is a problem among others."""
+def test_a_missing_file_blocks_no_other(here: Project, run: Run, tmp_path: Path) -> None:
+    """It is one problem among others."""
     answer = run("nowhere.jsonl", written(tmp_path / "a.jsonl", TELEMETRY), "--json")
     assert 0 == answer.code
     assert ["nowhere.jsonl"] == [one["source"] for one in json.loads(answer.out)["problems"]]
@@ -251,7 +249,7 @@ SECRET = GITHUB.secret
     ],
 )
 def test_a_secret_in_a_file_is_masked(here: Project, run: Run, tmp_path: Path, said: object) -> None:
-    """Wherever free text comes from a program; the note names its place, and the same file adds nothing."""
+    """Free text of a program is masked; the note names its place, and the same file adds nothing."""
     file = written(tmp_path / "a.jsonl", [said])
     answer = json.loads(run(file, "--json").out)
     assert {"source": f"{file}:1", "message": "a secret was masked (GitHub Token)"} in answer["problems"]
@@ -260,16 +258,16 @@ def test_a_secret_in_a_file_is_masked(here: Project, run: Run, tmp_path: Path, s
     assert 1 == json.loads(run(file, "--json").out)["repeated"]
 
 
-def test_what_a_person_says_is_never_changed(here: Project, run: Run) -> None:
-    """Feedback that is piped in is their own words."""
+def test_a_persons_words_are_never_changed(here: Project, run: Run) -> None:
+    """Piped feedback is a person's own text."""
     run(stdin=json.dumps({"feedback": "harmful", "note": f"it printed {SECRET}"}))
     assert f"it printed {SECRET}" == rows(here)[0]["free"]["note"]
 
 
-def test_a_playbook_is_taken_in_as_if_nothing_had_been_measured(
+def test_a_playbook_is_imported_after_metrics(
     here: Project, run: Run, write_playbook: Callable[[object], Path]
 ) -> None:
-    """A ledger that began with metrics takes an old playbook in later, and metrics leave the file current."""
+    """A ledger that began with metrics imports an old playbook later, and metrics leave the file current."""
     path = write_playbook({"key_points": ["Use type hints"]})
     old = path.read_bytes()
     run(stdin=json.dumps(TELEMETRY[0]))
@@ -283,7 +281,7 @@ def test_a_playbook_is_taken_in_as_if_nothing_had_been_measured(
 
 
 def test_metrics_alone_make_no_playbook(here: Project, run: Run) -> None:
-    """There is nothing to write, and nobody misses the file."""
+    """No file is written, and `replay --check` misses none."""
     run(stdin=json.dumps(TELEMETRY[0]))
     commands.check(here)
     assert not here.playbook.exists()

@@ -1,4 +1,4 @@
-"""Metrics under a held lock, from many processes at once, and from some that are killed: all of it stands, once."""
+"""Metrics under a held lock, from many processes at once, and from killed ones: each object is recorded once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ print(fed.read_count, flush=True)
 
 @pytest.fixture
 def here(project: Path) -> Project:
-    """Return a project whose ledger was begun."""
+    """Return a project whose ledger exists."""
     begun = Project(project)
     feed_file(begun, written(project / "first.jsonl", [TELEMETRY[0]]))
     return begun
@@ -73,7 +73,7 @@ def feed_file(project: Project, file: Path) -> ingest.IngestReport:
 
 
 def expected(project: Path, objects: Sequence[Any]) -> list[str]:
-    """Return what a ledger of its own holds that took these objects in at once, beside what this one began with."""
+    """Return the events of a ledger that recorded these objects at once, without its first event."""
     other = Project(project / "other")
     feed_file(other, written(project / "first.jsonl", [TELEMETRY[0]]))
     feed_file(other, written(project / "events.jsonl", objects))
@@ -81,7 +81,7 @@ def expected(project: Path, objects: Sequence[Any]) -> list[str]:
 
 
 def run_together(project: Project, file: Path, kills: Sequence[int]) -> list[tuple[int, str]]:
-    """Let workers record the same file side by side, and return exit code and answer of each."""
+    """Run workers that record the same file at once, and return exit code and answer of each."""
     script = [sys.executable, "-c", WORKER, str(project.root), str(file)]
     workers = [
         subprocess.Popen([*script, str(kill)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -99,8 +99,8 @@ def run_together(project: Project, file: Path, kills: Sequence[int]) -> list[tup
 
 
 @posix_alone
-def test_a_held_lock_delays_nobody(here: Project, tmp_path: Path) -> None:
-    """A small call waits in the spool; the next command that writes takes it in, once, each at its own moment."""
+def test_a_held_lock_delays_no_call(here: Project, tmp_path: Path) -> None:
+    """A small call is spooled; the next command that writes records it, once, each object at its own moment."""
     file = written(tmp_path / "events.jsonl", [*TELEMETRY, {"metrics": {"a": 1}}])
     with held(here):
         for number in (1, 2):
@@ -117,8 +117,8 @@ def test_a_held_lock_delays_nobody(here: Project, tmp_path: Path) -> None:
 
 
 @posix_alone
-def test_what_waits_and_comes_again_counts_once(here: Project, tmp_path: Path) -> None:
-    """The second delivery is recorded at once, and what waited is turned away."""
+def test_a_repeated_spooled_call_counts_once(here: Project, tmp_path: Path) -> None:
+    """The second delivery is recorded at once, and the spooled one is refused."""
     file = written(tmp_path / "events.jsonl", [*TELEMETRY, {"metrics": {"a": 1}}])
     with held(here):
         feed_file(here, file)
@@ -130,8 +130,8 @@ def test_what_waits_and_comes_again_counts_once(here: Project, tmp_path: Path) -
 
 
 @posix_alone
-def test_what_waited_is_recorded_as_if_it_had_not(here: Project, tmp_path: Path) -> None:
-    """With what every kind says, free text too; what names no time happened when it was sent."""
+def test_a_spooled_object_is_recorded_unchanged(here: Project, tmp_path: Path) -> None:
+    """Every kind keeps its fields, free text too; an object without a time has the time of its call."""
     timed: list[dict[str, Any]] = [
         *TELEMETRY,
         {"feedback": 80, "note": "quick", "at": "2026-01-17"},
@@ -153,7 +153,7 @@ def test_what_waited_is_recorded_as_if_it_had_not(here: Project, tmp_path: Path)
 def test_a_long_call_waits_for_the_lock_and_then_refuses(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch: int
 ) -> None:
-    """It is too long for the spool, and nothing of it is recorded by half."""
+    """It is too long for the spool, and nothing of it is recorded in part."""
     monkeypatch.setattr(ingest, "MOST_SPOOLED", 20)
     monkeypatch.setattr(ingest, "CHUNK_OBJECTS", stretch)
     monkeypatch.setattr(ingest, "LOCK_WAIT_MS", 30)
@@ -165,10 +165,10 @@ def test_a_long_call_waits_for_the_lock_and_then_refuses(
 
 
 @posix_alone
-def test_a_call_that_is_stopped_says_what_it_did(
+def test_a_call_that_is_stopped_reports_its_progress(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the lock is taken away in its middle, it names what was recorded; the next time brings the rest."""
+    """If the lock is lost in its middle, it names the recorded objects; the next call records the rest."""
     monkeypatch.setattr(ingest, "CHUNK_OBJECTS", 50)
     monkeypatch.setattr(ingest, "LOCK_WAIT_MS", 30)
     file = written(tmp_path / "events.jsonl", OBJECTS)
@@ -187,8 +187,8 @@ def test_a_call_that_is_stopped_says_what_it_did(
     assert expected(tmp_path, OBJECTS) == bodies(here)
 
 
-def test_many_processes_take_the_same_file_in_once(here: Project, tmp_path: Path) -> None:
-    """Whoever comes first with an object records it, and everybody reads all of the file."""
+def test_many_processes_record_the_same_file_once(here: Project, tmp_path: Path) -> None:
+    """The first process with an object records it, and every process reads all of the file."""
     file = written(tmp_path / "events.jsonl", OBJECTS)
     assert [(0, "120")] * 6 == run_together(here, file, [0] * 6)
     assert expected(tmp_path, OBJECTS) == bodies(here)
@@ -196,8 +196,8 @@ def test_many_processes_take_the_same_file_in_once(here: Project, tmp_path: Path
 
 
 @posix_alone
-def test_a_call_that_was_killed_is_run_again(here: Project, tmp_path: Path) -> None:
-    """Wherever it was killed, the set is the same in the end, and no ledger has to be mended."""
+def test_a_killed_call_is_run_again(here: Project, tmp_path: Path) -> None:
+    """Wherever it was killed, the events are the same in the end, and no ledger needs a repair."""
     file = written(tmp_path / "events.jsonl", OBJECTS)
     finished = run_together(here, file, [3_000, 20_000, 60_000, 90_000])
     assert -signal.SIGKILL in {code for code, _ in finished}

@@ -1,4 +1,4 @@
-"""Files of what was measured: every form in which they come, and whatever else may stand in them."""
+"""Files of measurements: every form, and any other content."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ FORMS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
 
 
 def found(file: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file in which nothing is wrong."""
+    """Return the objects of a valid file."""
     read = list(items(str(file)))
     assert [] == [one for one in read if isinstance(one, Problem)]
     return [one.value for one in read if isinstance(one, Item)]
 
 
-def told(file: Path) -> list[str]:
-    """Return what a file holds, each object by its place and each problem in its words, without the folder."""
+def places_and_problems(file: Path) -> list[str]:
+    """Return the content of a file, each object by its place and each problem by its message."""
     read = (str(one) if isinstance(one, Problem) else one.place for one in items(str(file)))
     return [one.replace(str(file.parent), ".") for one in read]
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:])])
 @pytest.mark.parametrize("form", FORMS)
-def test_objects_come_in_many_forms(tmp_path: Path, form: str, pack: Callable[[bytes], bytes]) -> None:
-    """One a line, in an array or one behind the other, packed or not, whatever the file is called."""
+def test_objects_have_many_forms(tmp_path: Path, form: str, pack: Callable[[bytes], bytes]) -> None:
+    """They are one a line, in an array or one after another, packed or not, whatever the file's name."""
     file = tmp_path / "events.txt"
     file.write_bytes(pack(FORMS[form](OBJECTS).encode()))
     assert OBJECTS == found(file)
@@ -61,10 +61,10 @@ def test_objects_come_in_many_forms(tmp_path: Path, form: str, pack: Callable[[b
 
 @pytest.mark.parametrize("bound", [0, 10])
 @pytest.mark.parametrize("form", ["lines", "lines far apart", "an array with a line each", "arrays"])
-def test_what_has_an_object_a_line_may_be_of_any_length(
+def test_a_file_of_lines_may_have_any_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, bound: int
 ) -> None:
-    """It is never taken as a whole, and lines are cut nowhere, however they lie in what is read at once."""
+    """It is never read whole, and no line is cut, however the reads divide it."""
     text = FORMS[form](OBJECTS)
     monkeypatch.setattr(ingest_files, "_CHUNK_BYTES", 7)
     monkeypatch.setattr(ingest_files, "MAX_DOCUMENT_BYTES", max(map(len, text.encode().split(b"\n"))) + bound)
@@ -73,8 +73,8 @@ def test_what_has_an_object_a_line_may_be_of_any_length(
     assert OBJECTS == found(file)
 
 
-def test_an_object_says_where_it_stands(tmp_path: Path) -> None:
-    """By its line, by its place in an array, or by the file where that is the object."""
+def test_an_object_has_its_place(tmp_path: Path) -> None:
+    """The place is its line, its index in an array, or the file of a single object."""
     places = {
         "lines": ["./f:1", "./f:2", "./f:3"],
         "lines far apart": ["./f:1", "./f:3", "./f:5"],
@@ -86,20 +86,20 @@ def test_an_object_says_where_it_stands(tmp_path: Path) -> None:
     file = tmp_path / "f"
     for form, expected in places.items():
         file.write_text(FORMS[form](OBJECTS), encoding="utf-8")
-        assert expected == told(file), form
+        assert expected == places_and_problems(file), form
     file.write_text(json.dumps(OBJECTS[0], indent=2), encoding="utf-8")
-    assert ["./f"] == told(file)
+    assert ["./f"] == places_and_problems(file)
 
 
-def test_a_packed_file_has_the_name_of_what_it_was(tmp_path: Path) -> None:
-    """So the archive of a file is known to be that file."""
+def test_a_packed_file_has_the_name_of_its_content(tmp_path: Path) -> None:
+    """So the archive of a file is recognised as that file."""
     for name in ("events.jsonl", "events.jsonl.gz"):
         (tmp_path / name).write_bytes(b"{}")
         assert ["events.jsonl"] == [one.file for one in items(str(tmp_path / name)) if isinstance(one, Item)]
 
 
 def test_standard_input_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes through a pipe has no name, packed or not; it is not closed."""
+    """Piped input has no name, packed or not; it is not closed."""
     for data in (b'{"n": 1}', gzip.compress(b'{"n": 1}')):
         stdin = io.TextIOWrapper(io.BytesIO(data))
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -120,8 +120,8 @@ BAD_LINES = [
 
 
 @pytest.mark.parametrize(("line", "problem"), BAD_LINES, ids=[problem[:20] for _, problem in BAD_LINES])
-def test_a_bad_line_costs_itself_alone(tmp_path: Path, line: str, problem: str) -> None:
-    """Wherever it stands, the others are read, and it is named by its number."""
+def test_a_bad_line_affects_itself_alone(tmp_path: Path, line: str, problem: str) -> None:
+    """The other lines are read, and it is named by its number."""
     file = tmp_path / "f"
     for at in range(3):
         lines = ['{"n": 1}', '{"n": 2}']
@@ -129,7 +129,7 @@ def test_a_bad_line_costs_itself_alone(tmp_path: Path, line: str, problem: str) 
         file.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
         expected = [f"./f:{number}" for number in (1, 2, 3)]
         expected[at] = f"./f:{at + 1}: {problem}"
-        assert expected == told(file)
+        assert expected == places_and_problems(file)
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,11 @@ def test_a_bad_line_costs_itself_alone(tmp_path: Path, line: str, problem: str) 
         (b"\x1f\x8b\x00", ["./f: cannot be read to its end: Compressed file ended before the end-of-stream marker"]),
     ],
 )  # fmt: skip
-def test_a_file_with_little_in_it_says_so(tmp_path: Path, data: bytes, expected: list[str]) -> None:
-    """One that is empty, breaks off, or holds something else."""
+def test_a_file_without_objects_is_reported(tmp_path: Path, data: bytes, expected: list[str]) -> None:
+    """It is empty, torn, or of another format."""
     file = tmp_path / "f"
     file.write_bytes(data)
-    lines = [line for line in told(file) if line != "./f:1" or "./f:1" in expected]
+    lines = [line for line in places_and_problems(file) if line != "./f:1" or "./f:1" in expected]
     assert len(expected) == len(lines), lines
     assert [] == [(one, line) for one, line in zip(expected, lines, strict=True) if not line.startswith(one[:40])]
 
@@ -173,15 +173,15 @@ def test_a_file_with_little_in_it_says_so(tmp_path: Path, data: bytes, expected:
         ('{"n": 1} x', ["./f:1", "./f:1: is not JSON: Expecting value (character 10); it is not recorded"]),
     ],
 )
-def test_welded_lines_are_taken_apart(tmp_path: Path, line: str, expected: list[str]) -> None:
-    """Where two writers wrote at once, or one broke off, what is whole at the line's beginning counts."""
+def test_lines_of_two_writers_are_separated(tmp_path: Path, line: str, expected: list[str]) -> None:
+    """If two writers wrote at once, or one broke off, the whole object at the line's beginning counts."""
     file = tmp_path / "f"
     file.write_text(f"{line}\n{{}}", encoding="utf-8")
-    assert [*expected, "./f:2"] == told(file)
+    assert [*expected, "./f:2"] == places_and_problems(file)
 
 
-def test_a_packed_file_that_breaks_off_gives_what_it_held(tmp_path: Path) -> None:
-    """Its objects up to there, and a word that it ends early."""
+def test_a_torn_packed_file_gives_its_objects(tmp_path: Path) -> None:
+    """Its objects up to there are returned, with a note that it ends early."""
     noise = "".join(f'{{"n": {number}, "text": "{hash(number) ** 3:x}"}}\n' for number in range(50_000))
     file = tmp_path / "f"
     file.write_bytes(gzip.compress(noise.encode())[:-100_000])
@@ -194,31 +194,31 @@ def test_a_packed_file_that_breaks_off_gives_what_it_held(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["nowhere.jsonl", "."])
 def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path, name: str) -> None:
-    """It is named with the system's reason, and nothing else stops for it."""
+    """It is named with the system's reason, and the other files are read."""
     (problem,) = items(f"{tmp_path}/{name}")
     assert isinstance(problem, Problem)
     assert problem.message.startswith("cannot be read: ")
 
 
-def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes by without being held, and the next is read."""
+def test_an_overlong_line_affects_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is skipped without being held in memory, and the next is read."""
     monkeypatch.setattr(ingest_files, "MAX_DOCUMENT_BYTES", 100)
     monkeypatch.setattr(ingest_files, "_CHUNK_BYTES", 30)
     file = tmp_path / "f"
     file.write_text('{"n": 1}\n{"n": "' + "x" * 5_000 + '"}\n{"n": 2}\n', encoding="utf-8")
-    assert ["./f:1", "./f:2: has more than 100 bytes; it is not recorded", "./f:3"] == told(file)
+    assert ["./f:1", "./f:2: has more than 100 bytes; it is not recorded", "./f:3"] == places_and_problems(file)
 
 
 @pytest.mark.parametrize("text", ["[", "[\n", "]\n]"])
-def test_an_array_that_never_comes_to_an_object_is_a_problem(tmp_path: Path, text: str) -> None:
-    """A file that was cut off behind its first byte is not taken for one that was read."""
+def test_an_array_without_an_object_is_a_problem(tmp_path: Path, text: str) -> None:
+    """A file that was cut after its first byte is not counted as read."""
     file = tmp_path / "f"
     file.write_text(text, encoding="utf-8")
-    assert ["./f: is not a JSON object; it is not recorded"] == told(file)
+    assert ["./f: is not a JSON object; it is not recorded"] == places_and_problems(file)
 
 
-def test_numbers_that_readers_disagree_about_are_texts(tmp_path: Path) -> None:
-    """So the rest of their object counts, and what was written can be kept."""
+def test_ambiguous_numbers_are_texts(tmp_path: Path) -> None:
+    """So the rest of their object counts, and the spelling is kept."""
     file = tmp_path / "f"
     file.write_text('{"a": NaN, "b": -Infinity, "c": 1e999, "d": 9007199254740993, "e": 1' + "0" * 5000 + "}")
     (value,) = found(file)
@@ -230,8 +230,8 @@ LINES = JSON.map(json.dumps).map(str.encode) | st.binary(max_size=30)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(LINES, max_size=6), packed=st.booleans())
-def test_whatever_a_file_holds_it_is_read(tmp_path: Path, lines: list[bytes], packed: bool) -> None:
-    """Nothing raises; every object and every problem says where it stands."""
+def test_any_file_can_be_read(tmp_path: Path, lines: list[bytes], packed: bool) -> None:
+    """Nothing raises; every object and every problem has its place."""
     data = b"\n".join(lines)
     file = tmp_path / "f"
     file.write_bytes(gzip.compress(data) if packed else data)

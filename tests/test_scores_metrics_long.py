@@ -1,4 +1,4 @@
-"""The verb `metrics` at length: stretches, bounds, and any JSON in any order of deliveries."""
+"""The verb `metrics` at length: parts, bounds, and any JSON in any order of deliveries."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.scores.ingest_files import Item
 
 
-def taken(project: Path, lines: list[Any]) -> dict[str, Any]:
+def record_lines(project: Path, lines: list[Any]) -> dict[str, Any]:
     """Record a file of these lines and return the answer."""
     file = written(project / "a.jsonl", lines)
     return report_json(feed(Project(project), [items(str(file))], Defaults(), lambda _: None))
 
 
-def test_what_is_odd_is_shown_up_to_a_bound(project: Path) -> None:
-    """A few of each sort and some hundred in all, and how many there were; types likewise."""
+def test_odd_objects_are_listed_up_to_a_bound(project: Path) -> None:
+    """A few of each sort and some hundred in all are listed, with their number; types likewise."""
     lines = [*["x"] * 1_000, *[{"event_type": f"t{n}", "timestamp": AT, "session_id": "\n"} for n in range(700)]]
     lines += [{"metrics": {f"m{n}": "x", "a": 1}, "at": AT, "component": "a", "session_id": "s"} for n in range(300)]
-    answer = taken(project, lines)
+    answer = record_lines(project, lines)
     assert 20 == sum(one["message"] == "is not a JSON object; it is not recorded" for one in answer["problems"])
     assert (PROBLEMS_SHOWN, 1_000 + 700 + 300) == (
         len(answer["problems"]),
@@ -45,8 +45,8 @@ def test_what_is_odd_is_shown_up_to_a_bound(project: Path) -> None:
     assert (501, 200, 700) == (len(answer["kept"]), answer["kept"]["others"], sum(answer["kept"].values()))
 
 
-def test_a_long_file_is_taken_in_stretches(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than two stretches are held at once, whatever the file's length, and all of them are recorded."""
+def test_a_long_file_is_recorded_in_parts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most two parts are in memory at once, whatever the file's length, and all of them are recorded."""
     monkeypatch.setattr(ingest, "CHUNK_OBJECTS", 10)
     file = written(project / "a.jsonl", [{"metrics": {"a": n}, "session_id": "s", "component": "c"} for n in range(95)])
     read: list[int] = []
@@ -67,8 +67,8 @@ def test_a_long_file_is_taken_in_stretches(project: Path, monkeypatch: pytest.Mo
     assert [{"a": n} for n in range(95)] == [row["body"]["metrics"] for row in rows(Project(project))]
 
 
-def test_large_objects_make_short_stretches(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stretch ends by its bytes as well."""
+def test_large_objects_make_short_parts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part is bounded in bytes as well."""
     monkeypatch.setattr(ingest, "_CHUNK_BYTES", 300)
     said = [
         {"event_type": "coffee", "at": AT, "session_id": "s", "component": "c", "n": n, "x": "x" * 90} for n in range(9)
@@ -78,10 +78,10 @@ def test_large_objects_make_short_stretches(project: Path, monkeypatch: pytest.M
     assert [2, 4, 6, 8, 9] == told
 
 
-def test_a_long_original_is_kept_whole_or_by_its_beginning(project: Path) -> None:
-    """It goes on over several lines of the ledger, up to its bound."""
+def test_a_long_object_is_kept_whole_or_by_its_beginning(project: Path) -> None:
+    """Its text continues over several lines of the ledger, up to its bound."""
     said = [{"event_type": "coffee", "data": "ü" * size, "at": AT} for size in (50_000, 500_000)]
-    assert {"telemetry.kept": 2} == taken(project, said)["recorded"]
+    assert {"telemetry.kept": 2} == record_lines(project, said)["recorded"]
     here = Project(project)
     first, second = (row["free"]["original"] for row in rows(here))
     assert said[0] == json.loads(first)
@@ -100,10 +100,10 @@ EVENTS = st.builds(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(known=st.lists(EVENTS | JSON, max_size=6), grown=st.lists(EVENTS | JSON, max_size=4))
-def test_a_grown_file_adds_what_is_new(
+def test_a_grown_file_adds_the_new_objects(
     new_project: Callable[[], Path], tmp_path: Path, known: list[Any], grown: list[Any]
 ) -> None:
-    """Whatever JSON it holds: nothing raises, the second time adds nothing, and to take it in parts makes no odds."""
+    """For any JSON nothing raises, the second time adds nothing, and recording it in parts gives the same."""
     parts, whole = Project(new_project()), Project(new_project())
     file = tmp_path / "events.jsonl"
     for lines in (known, [*known, *grown]):

@@ -1,4 +1,4 @@
-"""What `score` says where something was recorded and nothing is scored yet."""
+"""The answer of `score` if events are recorded and nothing is scored yet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lines(project: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return what runs `score --session` and other commands where nothing is scored."""
+    """Return a function that runs `score --session` and other commands in a project without scores."""
     del project
     monkeypatch.delenv("CLAUDE_SESSION_ID", raising=False)
     return run
@@ -28,8 +28,8 @@ def test_nothing_recorded_is_answered_with_the_command_that_records(lines: Run) 
     )
 
 
-def test_telemetry_that_scores_nothing_is_counted_by_its_type(lines: Run) -> None:
-    """103 events of telemetry without a row are said to be recorded, and to be no measurement."""
+def test_unscored_telemetry_is_counted_by_its_type(lines: Run) -> None:
+    """103 events of telemetry without a row are reported as recorded, and as no measurement."""
     moments = (f"2026-01-16T00:{number // 60:02}:{number % 60:02}Z" for number in range(103))
     sent = [{"event_type": "coffee_made", "component": "ac02", "session_id": "s1", "at": at} for at in moments]
     lines("metrics", stdin="".join(f"{json.dumps(one)}\n" for one in sent).encode())
@@ -39,8 +39,8 @@ def test_telemetry_that_scores_nothing_is_counted_by_its_type(lines: Run) -> Non
     ] == lines("score", "--session").out.splitlines()[1:]
 
 
-def test_what_names_no_session_is_answered_with_how_to_name_one(lines: Run) -> None:
-    """Metrics without a session are counted, and the option that names one is said."""
+def test_metrics_without_a_session_are_counted(lines: Run) -> None:
+    """The answer names the option that sets a session."""
     lines("metrics", "--component", "ac01", "startup_ms=8000")
     assert [
         "No scores yet: what was recorded is in no score.",
@@ -49,8 +49,8 @@ def test_what_names_no_session_is_answered_with_how_to_name_one(lines: Run) -> N
     ] == lines("score", "--session").out.splitlines()[1:]
 
 
-def test_a_session_without_a_score_is_told_what_it_lacks(lines: Run) -> None:
-    """A value that makes no metric by itself is named with what the score needs; an end measures nothing."""
+def test_a_session_without_a_score_names_what_is_missing(lines: Run) -> None:
+    """A value that makes no metric by itself is named with the missing one; an end measures nothing."""
     lines("metrics", "--component", "ac06", "--session", "s1", "successful=3")
     lines("metrics", stdin=b'{"session_id": "s2", "session_ended": true, "at": "2026-01-16T00:00:00Z"}')
     text = " ".join(lines("score", "--session").out.split())

@@ -1,4 +1,4 @@
-"""The verb `score`, option by option: the shapes of its JSON, what people read, and what it refuses."""
+"""The verb `score`, option by option: the shapes of its JSON, the text for people, and its errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SCORES = Path(".claude/metrics/scores")
 
 @pytest.fixture
 def score(run: Run) -> Callable[..., Any]:
-    """Return what asks `score --json` with further words."""
+    """Return a function that runs `score --json` with further arguments."""
 
     def score_(*words: str) -> Any:
         done = run("score", *words, "--json")
@@ -53,8 +53,8 @@ def score(run: Run) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def said(run: Run) -> Callable[..., str]:
-    """Return what `score` tells people with further words."""
+def printed(run: Run) -> Callable[..., str]:
+    """Return a function that returns the text of `score` for people."""
 
     def said_(*words: str) -> str:
         done = run("score", *words)
@@ -75,27 +75,25 @@ def scored(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def test_the_summary_is_how_all_stands(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """In JSON with the keys of a session's file, the trend and the focus areas; for people in a box."""
+def test_the_summary_shows_every_score(scored: Path, score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """JSON has the keys of a session's file, the trend and the focus areas; people see a box."""
     found = score()
     assert ["date", "component_scores", "session_scores", "grade", "coverage", "trend", "focus"] == list(found)
     assert ("2026-01-16", "B", 92) == (found["date"], found["grade"], found["component_scores"]["ac01"])
     assert {"direction", "delta", "delta_percent", "current_avg", "previous_avg"} == set(found["trend"]["trend"])
-    assert "Overall: 87 (B)  ↑ +1.0 from last week" in said()
+    assert "Overall: 87 (B)  ↑ +1.0 from last week" in printed()
     assert scored.exists()
 
 
 @pytest.mark.usefixtures("scored")
-def test_the_readme_shows_the_summary(said: Callable[..., str]) -> None:
-    """As it is printed of these sessions, to the character."""
+def test_the_documentation_shows_the_summary(printed: Callable[..., str]) -> None:
+    """The printed summary of these sessions equals the documented one, to the character."""
     (answer,) = [block.code for block in examples("text") if block.code.startswith("$ tallybook score\n")]
-    assert answer == f"$ tallybook score\n{said()}"
+    assert answer == f"$ tallybook score\n{printed()}"
 
 
-def test_a_session_answers_what_its_file_says(
-    scored: Path, score: Callable[..., Any], said: Callable[..., str]
-) -> None:
-    """The latest, one that is named, or one by the beginning of its id; and how much of each score was measured."""
+def test_a_session_answers_with_its_file(scored: Path, score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """It is the latest, a named one, or one by a prefix of its id; each score has its coverage."""
     latest = json.loads(SESSION_FILE)
     named = json.loads((scored / SCORES / "sessions" / "s-3.json").read_bytes()) if score() else None
     found = [score(*words) for words in (["--session"], ["--session", "session_"], ["--session", "s-3"])]
@@ -103,23 +101,21 @@ def test_a_session_answers_what_its_file_says(
     assert [latest, latest, named] == found
     assert {"ac09": 1.0, "session.handoff": 1.0, "session.overall": 0.2} == coverage[2]
     assert {1.0} == set(coverage[0].values())
-    assert "SESSION s-3\nOverall: 80 (B), 20 % measured, 2026-01-03 12:00 UTC, version 1.9\n" in said(
+    assert "SESSION s-3\nOverall: 80 (B), 20 % measured, 2026-01-03 12:00 UTC, version 1.9\n" in printed(
         "--session", "s-3"
     )
 
 
 @pytest.mark.usefixtures("scored")
 def test_the_current_session_is_the_agents(monkeypatch: pytest.MonkeyPatch, score: Callable[..., Any]) -> None:
-    """Where its variable names one, that is meant."""
+    """If its variable names a session, that one is shown."""
     monkeypatch.setenv("CLAUDE_SESSION_ID", "s-2")
     assert "s-2" == score("--session")["session_id"]
 
 
 @pytest.mark.usefixtures("scored")
-def test_a_current_session_without_a_score_is_not_sent_round_in_a_circle(
-    monkeypatch: pytest.MonkeyPatch, run: Run
-) -> None:
-    """It is told who names that session, and to ask for something else than what was asked."""
+def test_a_current_session_without_a_score_suggests_another_question(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """The answer names the variable, and does not suggest the same command again."""
     monkeypatch.setenv("CLAUDE_SESSION_ID", "fresh")
     done = run("score", "--session")
     assert (1, "") == (done.code, done.out)
@@ -128,27 +124,29 @@ def test_a_current_session_without_a_score_is_not_sent_round_in_a_circle(
 
 
 @pytest.mark.usefixtures("scored")
-def test_details_of_a_session_are_the_parts_of_its_scores(score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """Of each component of which something was measured: why it has its score."""
+def test_details_of_a_session_are_the_parts_of_its_scores(
+    score: Callable[..., Any], printed: Callable[..., str]
+) -> None:
+    """Each measured component has its evidence."""
     found = score("--session", "s-3", "--detail")
     assert ("s-3", ["ac09"], 80) == (found["session_id"], list(found["parts"]), found["parts"]["ac09"]["score"])
     told = "AC-09 Session Completion: 80 (B), 100% of its weight measured"
-    assert told in said("--session", "s-3", "--detail")
+    assert told in printed("--session", "s-3", "--detail")
 
 
-def test_a_day_answers_what_its_file_says(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """The latest day with data, which is named; of a component what it has there; of each how much was measured."""
+def test_a_day_answers_with_its_file(scored: Path, score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """It is the latest day with data, or a named one, with the components and coverage of that day."""
     found = score("--daily")
     assert {1.0} == set(found.pop("coverage").values())
     assert {"ac06": 1.0} == score("--daily", "--component", "ac06")["coverage"]
     assert json.loads((scored / SCORES / "daily" / "2026-01-16.json").read_bytes()) == found
     assert {"ac06": {"avg": 82, "min": 82, "max": 82}} == score("--daily", "--component", "ac06")["component_averages"]
-    assert said("--daily").startswith("DAY 2026-01-16\n1 session, Overall: 87 (B)  ↑ +1.0 from last week\n")
+    assert printed("--daily").startswith("DAY 2026-01-16\n1 session, Overall: 87 (B)  ↑ +1.0 from last week\n")
 
 
 @pytest.mark.usefixtures("scored")
-def test_a_week_is_the_trend_of_seven_days(score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """As "Trend Output" has it: seven days with data at 81, the one before them at 80."""
+def test_a_week_is_the_trend_of_seven_days(score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """The JSON follows "Trend Output": seven days with data at 81, the one before them at 80."""
     assert {
         "metric": "score.session.overall",
         "period": "7_days",
@@ -162,42 +160,42 @@ def test_a_week_is_the_trend_of_seven_days(score: Callable[..., Any], said: Call
         },
         "forecast": None,
     } == score("--weekly")
-    text = words(said("--weekly"))
+    text = words(printed("--weekly"))
     assert "OVERALL, 7 DAYS Overall: 87 (B) ↑ +1.0 from last week" in text
     assert "Improving: 81.0 on average of the last 7 days with data, 80.0 of those before, +1.3 %." in text
 
 
 @pytest.mark.usefixtures("scored")
-def test_a_month_is_the_trend_of_thirty_days(score: Callable[..., Any], said: Callable[..., str]) -> None:
+def test_a_month_is_the_trend_of_thirty_days(score: Callable[..., Any], printed: Callable[..., str]) -> None:
     """Eight days with data are no trend of thirty; with details every score has its row."""
     found = score("--monthly", "--detail")
     assert ("30_days", None) == (found["period"], found["trend"])
     ids = [one["metric"].removeprefix("score.") for one in found["scores"]]
     assert list(config().score_ids) == ids
-    text = said("--monthly", "--detail")
+    text = printed("--monthly", "--detail")
     assert "(not enough data for a trend)" in text
     assert all(name in text for name in ("AC-01 Self-Launch", "Handoff"))
 
 
 @pytest.mark.usefixtures("scored")
-def test_a_trend_can_be_a_components(score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """However its name is written."""
+def test_a_trend_of_a_component_can_be_requested(score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """However its name is spelled."""
     assert "score.ac09" == score("--weekly", "--component", "AC-09")["metric"]
-    assert "AC-09 SESSION COMPLETION, 7 DAYS\n" in said("--weekly", "--component", "score.ac09")
+    assert "AC-09 SESSION COMPLETION, 7 DAYS\n" in printed("--weekly", "--component", "score.ac09")
 
 
 @pytest.mark.usefixtures("scored")
-def test_a_component_is_told_by_itself(score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """How it stands, its grade with status and action, its trend."""
+def test_a_component_is_shown_by_itself(score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """The answer has its score, its grade with status and action, and its trend."""
     found = score("--component", "ac09")
     assert ["component", "name", "date", "score", "grade", "coverage", "trend"] == list(found)
     assert ("ac09", "2026-01-16", 94, "A") == tuple(found[key] for key in ("component", "date", "score", "grade"))
-    assert "94 (A) on 2026-01-16: Excellent. Maintain." in said("--component", "ac09")
+    assert "94 (A) on 2026-01-16: Excellent. Maintain." in printed("--component", "ac09")
 
 
 @pytest.mark.usefixtures("scored")
-def test_details_of_a_component_say_why(score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """Metrics with points, weights and events, and what changed it: 94 after 80, all parts alike."""
+def test_details_of_a_component_give_its_evidence(score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """Metrics have points, weights and events, and its greatest changes: 94 after 80, all parts alike."""
     found = score("--component", "ac09", "--detail")
     assert (EXAMPLE, 94, 1.0) == tuple(found["why"][key] for key in ("session_id", "score", "coverage"))
     (event,) = found["why"]["events"]
@@ -206,7 +204,7 @@ def test_details_of_a_component_say_why(score: Callable[..., Any], said: Callabl
         *(found["changes"][key] for key in ("days", "now", "before")),
         found["changes"]["parts"][0]["delta"],
     )
-    text = words(said("--component", "ac09", "--detail"))
+    text = words(printed("--component", "ac09", "--detail"))
     assert "From 80.0 to 82.0 since the 7 days with data before: completeness +0.7" in text
     assert f"In session {EXAMPLE}, 2026-01-16 22:00 UTC: 94 (A), 100% of its weight measured" in text
     assert (
@@ -216,8 +214,8 @@ def test_details_of_a_component_say_why(score: Callable[..., Any], said: Callabl
 
 
 @pytest.mark.usefixtures("scored")
-def test_a_component_can_be_asked_about_in_a_session(score: Callable[..., Any]) -> None:
-    """Then that session's is explained."""
+def test_the_evidence_of_a_component_can_be_that_of_a_session(score: Callable[..., Any]) -> None:
+    """With a session, its parts are explained."""
     assert ("s-3", 80) == tuple(
         score("--component", "ac09", "--session", "s-3")["why"][k] for k in ("session_id", "score")
     )
@@ -226,10 +224,10 @@ def test_a_component_can_be_asked_about_in_a_session(score: Callable[..., Any]) 
 
 
 @pytest.mark.usefixtures("scored")
-def test_the_feed_is_json_for_a_dashboard(score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """With or without --json."""
+def test_the_feed_is_json_for_a_dashboard(score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """It is printed with or without --json."""
     found = score("--feed")
-    assert json.loads(said("--feed")) == found
+    assert json.loads(printed("--feed")) == found
     assert ["current", "trend", "alerts"] == list(found)
 
 
@@ -244,23 +242,23 @@ def test_the_feed_is_json_for_a_dashboard(score: Callable[..., Any], said: Calla
     ],
 )
 @pytest.mark.usefixtures("scored")
-def test_blame_asks_for_a_drop(  # what it answers is told in test_scores_causes.py
+def test_blame_explains_a_drop(  # what it answers is told in test_scores_causes.py
     words: list[str], score_id: str, period: str, name: str | None, score: Callable[..., Any]
 ) -> None:
-    """Of the overall score between days, or of another, between other periods, or in one."""
+    """It explains the overall score between days, another one, other periods, or a given one."""
     found = score("--blame", *words)
     assert (score_id, period, name, None) == tuple(found[key] for key in ("score", "period", "name", "drop"))
 
 
 @pytest.mark.usefixtures("scored")
-def test_blame_is_told_in_lines(said: Callable[..., str]) -> None:
-    """Nothing dropped: that is the answer."""
-    assert "session.overall never dropped from one day with data to the next\n" == said("--blame")
+def test_blame_answers_in_lines(printed: Callable[..., str]) -> None:
+    """Without a drop one line says so."""
+    assert "session.overall never dropped from one day with data to the next\n" == printed("--blame")
 
 
-def test_a_moment_shows_what_stood_then(scored: Path, said: Callable[..., str], run: Run) -> None:
-    """Before the last session it is another health; an export names the moment, and no file follows it."""
-    said()
+def test_a_moment_shows_its_scores(scored: Path, printed: Callable[..., str], run: Run) -> None:
+    """Before the last session the score differs; an export names the moment, and no file follows it."""
+    printed()
     before = {path: path.read_bytes() for path in (scored / SCORES).rglob("*.json")}
     then = ("--at", f"session:{EXAMPLE}")
     found = json.loads(run("score", *then, "--json").out)
@@ -270,29 +268,31 @@ def test_a_moment_shows_what_stood_then(scored: Path, said: Callable[..., str], 
     assert before == {path: path.read_bytes() for path in (scored / SCORES).rglob("*.json")}
 
 
-def test_an_export_is_a_markdown_file(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """Under the name that is given, under the day's, or on standard output."""
-    assert "health.md written\n" == said("--weekly", "--export", "health.md")
+def test_an_export_is_a_markdown_file(scored: Path, score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """It goes to a given file, to the day's file, or to standard output."""
+    assert "health.md written\n" == printed("--weekly", "--export", "health.md")
     assert {"path": "scores-2026-01-16.md", "result": "written"} == score("--export")
     assert (scored / "health.md").read_text(encoding="utf-8").startswith("# OVERALL, 7 DAYS\n\nOverall: 87 (B)  ↑ +1.0")
     text = (scored / "scores-2026-01-16.md").read_text(encoding="utf-8")
     assert "| AC-07 R&D Cycles | 75 | C |  | 100 % |\n" in text
-    assert text == said("--export", "-")
+    assert text == printed("--export", "-")
 
 
-def test_the_configuration_in_force_is_yaml(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """The packaged one with its comments, or with what the project says laid over it."""
-    assert configuration.PACKAGED.read_text(encoding="utf-8") == said("--config")
+def test_the_effective_configuration_is_yaml(
+    scored: Path, score: Callable[..., Any], printed: Callable[..., str]
+) -> None:
+    """It is the packaged one with its comments, or merged with the project's own."""
+    assert configuration.PACKAGED.read_text(encoding="utf-8") == printed("--config")
     path = scored / configuration.PLACE
     path.parent.mkdir()
     path.write_text("scoring: {title: MINE, components: {ac09: {name: Mine}}}", encoding="utf-8")
-    document = yaml.safe_load(said("--config"))
+    document = yaml.safe_load(printed("--config"))
     assert ("MINE", "Mine") == (document["scoring"]["title"], document["scoring"]["components"]["ac09"]["name"])
     assert document == score("--config")
 
 
 def test_a_configuration_with_a_mistake_names_its_key(scored: Path, run: Run) -> None:
-    """In one line; --config shows the default beside it, as the line says."""
+    """The error is one line; --config shows the default instead, as the line says."""
     path = scored / configuration.PLACE
     path.parent.mkdir()
     path.write_text("scoring: {titel: MINE}", encoding="utf-8")
@@ -321,8 +321,8 @@ def test_a_configuration_with_a_mistake_names_its_key(scored: Path, run: Run) ->
     ],
 )
 @pytest.mark.usefixtures("scored")
-def test_what_cannot_be_answered_is_told_in_a_line(words: list[str], code: int, told: str, run: Run) -> None:
-    """With an exit code: 2 for a bad question, 1 for an answer that is no."""
+def test_an_invalid_question_is_answered_in_a_line(words: list[str], code: int, told: str, run: Run) -> None:
+    """The exit code is 2 for a bad question, and 1 for a negative answer."""
     done = run("score", *words)
     assert (code, 1, "") == (done.code, done.err.count("\n"), done.out)
     assert told in done.err
@@ -333,17 +333,17 @@ def test_what_cannot_be_answered_is_told_in_a_line(words: list[str], code: int, 
 )
 @pytest.mark.usefixtures("project")
 def test_without_any_score_nothing_fails(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, score: Callable[..., Any], said: Callable[..., str]
+    words: list[str], monkeypatch: pytest.MonkeyPatch, score: Callable[..., Any], printed: Callable[..., str]
 ) -> None:
-    """There is nothing yet, which is said."""
+    """Without scores the answer says that there are none yet."""
     monkeypatch.delenv("CLAUDE_SESSION_ID", raising=False)
-    text = said(*words)
+    text = printed(*words)
     assert "No scores yet" in text or "no data" in text
     score(*words)
 
 
 def test_the_latest_session_is_the_one_that_has_a_score() -> None:
-    """One that ended later and brought nothing is passed over."""
+    """A later session without a score is skipped."""
     state = folded(config(), ("s1", AT, plain(80), ""), ("s2", noon("2026-02-01"), {}, ""))
     found = score_answers.find_session(state, None)
     assert found is not None
@@ -372,10 +372,10 @@ ASKED = [
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(IDS, st.lists(EVENTS, min_size=1, max_size=4), TIMES), max_size=8))
-def test_whatever_was_recorded_every_question_has_an_answer(
+def test_any_history_answers_every_question(
     new_project: Callable[[], Path], told: list[tuple[str, list[Any], str | None]]
 ) -> None:
-    """In JSON, on a screen and as markdown; and the files are what a rebuilding makes."""
+    """JSON, screen and markdown are printed; and the files equal a rebuild."""
     folder = new_project()
     project = Project(folder)
     own = config()

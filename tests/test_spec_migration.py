@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("project")
 EMPTY: dict[str, Any] = {"version": "1.0", "last_updated": None, "key_points": []}
 
 
-def points_now() -> list[dict[str, Any]]:
-    """Return the entries that a new session finds."""
+def stored_entries() -> list[dict[str, Any]]:
+    """Return the entries that a new session loads."""
     entries: list[dict[str, Any]] = compat.load_playbook()["key_points"]
     return entries
 
@@ -44,7 +44,7 @@ def test_saved_entry_has_exactly_four_keys(read_playbook: Read) -> None:
 
 
 def test_added_entry_is_written_with_four_keys(read_playbook: Read) -> None:
-    """A point that an update added is written with zero counters and no score (REQ-SCORE-001, INV-SCORE-004)."""
+    """An entry that an update added is written with zero counters and no score (REQ-SCORE-001, INV-SCORE-004)."""
     compat.save_playbook(compat.update_playbook_data(compat.load_playbook(), extraction(new=["use types"])))
     assert [point()] == read_playbook()["key_points"]
 
@@ -60,7 +60,7 @@ def test_top_level_keys_are_preserved(write_playbook: Write, read_playbook: Read
 
 
 def test_ledger_stamp_is_on_disk_alone(read_playbook: Read) -> None:
-    """The file says which event it shows; the loaded playbook has the contract's keys alone (REQ-SCORE-001)."""
+    """The file has the number of its event; the loaded playbook has the contract's keys alone (REQ-SCORE-001)."""
     compat.save_playbook(compat.update_playbook_data(compat.load_playbook(), extraction(new=["use types"])))
     assert isinstance(read_playbook()["ledger"], str)
     assert ["version", "last_updated", "key_points"] == list(compat.load_playbook())
@@ -120,7 +120,7 @@ def test_migration_table(item: object, expected: dict[str, Any], write_playbook:
 
 
 def test_mixed_file(write_playbook: Write) -> None:
-    """The contract's file of mixed formats is loaded as the contract says (REQ-SCORE-004, -005, -006)."""
+    """The contract's file of mixed formats is loaded as specified (REQ-SCORE-004, -005, -006)."""
     doc = book(
         "Use type hints",
         {"name": "kpt_002", "text": "Prefer pathlib"},
@@ -143,7 +143,7 @@ def test_mixed_file(write_playbook: Write) -> None:
 def test_names_are_generated_from_those_seen(write_playbook: Write) -> None:
     """A generated name follows the highest number before it in the file (REQ-SCORE-004)."""
     write_playbook(book("a", {"name": "kpt_040", "text": "b"}, "c", {"name": "pat-99", "text": "d"}, {"text": "e"}))
-    assert ["kpt_001", "kpt_040", "kpt_041", "pat-99", "kpt_042"] == [kp["name"] for kp in points_now()]
+    assert ["kpt_001", "kpt_040", "kpt_041", "pat-99", "kpt_042"] == [kp["name"] for kp in stored_entries()]
 
 
 def test_sections_are_read(write_playbook: Write) -> None:
@@ -151,7 +151,7 @@ def test_sections_are_read(write_playbook: Write) -> None:
     first, second = point("pat-001", "use pathlib", 4, 1), point("mis-001", "no globals", 0, 2)
     sections = {"PATTERNS & APPROACHES": [first], "OTHERS": [], "MISTAKES TO AVOID": [second]}
     write_playbook({"version": "1.0", "last_updated": None, "sections": sections})
-    assert [first, second] == points_now()
+    assert [first, second] == stored_entries()
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_sections_are_read(write_playbook: Write) -> None:
     ['"quoted" \\ \'', "naïve Ω 漢字 עברית", "👩‍👩‍👧 🎉", "é" * 20_000, "🎉" * 20_000, "a\nb\r\n\u2028c\x00\x7f"],
     ids=["quotes", "unicode", "emoji", "20,000", "20,000 emoji", "control"],
 )
-def test_text_is_kept_as_it_was(text: str, write_playbook: Write, read_playbook: Read) -> None:
+def test_text_is_unchanged(text: str, write_playbook: Write, read_playbook: Read) -> None:
     """A text passes unchanged, from a legacy file as from an update (REQ-SCORE-004, REQ-SCORE-001)."""
     write_playbook(book(text))
     playbook = compat.update_playbook_data(compat.load_playbook(), extraction(new=[f"new {text}"]))
@@ -167,7 +167,7 @@ def test_text_is_kept_as_it_was(text: str, write_playbook: Write, read_playbook:
     expected = [point(text=text), point("kpt_002", f"new {text}")]
     assert expected == playbook["key_points"]
     assert expected == read_playbook()["key_points"]
-    assert expected == points_now()
+    assert expected == stored_entries()
 
 
 @pytest.mark.usefixtures("diagnostic_mode")
@@ -279,10 +279,10 @@ def test_round_trip_of_anything(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LEGACY_FILES)
-def test_legacy_file_is_loaded_as_the_model_says(
+def test_legacy_file_is_loaded_like_the_model(
     new_project: Callable[[], Path], write_playbook: Write, read_playbook: Read, doc: dict[str, Any]
 ) -> None:
-    """Any well-formed legacy file is loaded as the specification says (REQ-SCORE-004, REQ-SCORE-005, REQ-SCORE-006)."""
+    """Any well-formed legacy file is loaded as specified (REQ-SCORE-004, REQ-SCORE-005, REQ-SCORE-006)."""
     expected = migrate(doc)
     new_project()
     write_playbook(doc)
@@ -302,13 +302,13 @@ CORRUPT = {
 }
 
 
-def set_aside(project: Path) -> list[bytes]:
-    """Return what stands beside playbook.json under a name that begins like it."""
+def set_aside_files(project: Path) -> list[bytes]:
+    """Return the files next to playbook.json whose names begin like it."""
     return [path.read_bytes() for path in sorted((project / ".claude").glob("playbook.json.*"))]
 
 
 def test_missing_file_is_the_empty_playbook(project: Path) -> None:
-    """Where there is no file, the playbook is empty, and loading it writes none (contract, Playbook)."""
+    """Without a file, the playbook is empty, and loading it writes none (contract, Playbook)."""
     assert EMPTY == compat.load_playbook()
     assert not (project / ".claude" / "playbook.json").exists()
 
@@ -320,18 +320,18 @@ def test_corrupt_file_is_set_aside(damaged: bytes, project: Path, write_playbook
     playbook = compat.load_playbook()
     assert EMPTY == playbook
     compat.save_playbook(compat.update_playbook_data(playbook, extraction(new=["a"])))
-    assert [point(text="a")] == points_now()
-    assert damaged in set_aside(project)
+    assert [point(text="a")] == stored_entries()
+    assert damaged in set_aside_files(project)
 
 
-def test_corrupt_file_beside_a_ledger_costs_nothing(project: Path, write_playbook: Write) -> None:
-    """What was saved before is loaded from the ledger, and each corrupt file is kept (contract, Playbook)."""
+def test_corrupt_file_with_a_ledger_loses_nothing(project: Path, write_playbook: Write) -> None:
+    """Saved entries are loaded from the ledger, and each corrupt file is set aside (contract, Playbook)."""
     compat.save_playbook(compat.update_playbook_data(compat.load_playbook(), extraction(new=["a"])))
     for damaged, helpful in ((b"{first", 1), (b"{second", 2)):
         write_playbook(damaged)
         compat.save_playbook(compat.update_playbook_data(compat.load_playbook(), extraction(("kpt_001", "helpful"))))
-        assert [point(text="a", helpful=helpful)] == points_now()
-    assert {b"{first", b"{second"} <= set(set_aside(project))
+        assert [point(text="a", helpful=helpful)] == stored_entries()
+    assert {b"{first", b"{second"} <= set(set_aside_files(project))
 
 
 # Sessions side by side (REQ-SCORE-002)
@@ -345,11 +345,11 @@ def test_sessions_lose_no_rating(write_playbook: Write, read_playbook: Read) -> 
     compat.update_playbook_data(b, extraction(("kpt_001", "helpful")))
     compat.save_playbook(a)
     compat.save_playbook(b)
-    assert [point(helpful=3, harmful=1)] == points_now() == read_playbook()["key_points"]
+    assert [point(helpful=3, harmful=1)] == stored_entries() == read_playbook()["key_points"]
 
 
 def test_sessions_that_add_get_different_names(write_playbook: Write) -> None:
-    """A name that was taken meanwhile goes to nobody else: the entry and its ratings move (REQ-SCORE-001, -002)."""
+    """Of two entries with one name the later gets another, with its ratings (REQ-SCORE-001, -002)."""
     write_playbook(book(point()))
     a, b = compat.load_playbook(), compat.load_playbook()
     compat.update_playbook_data(a, extraction(new=["from a"]))
@@ -357,20 +357,20 @@ def test_sessions_that_add_get_different_names(write_playbook: Write) -> None:
     compat.update_playbook_data(b, extraction(("kpt_002", "helpful")))
     compat.save_playbook(a)
     compat.save_playbook(b)
-    assert [point(), point("kpt_002", "from a"), point("kpt_003", "from b", 2)] == points_now()
+    assert [point(), point("kpt_002", "from a"), point("kpt_003", "from b", 2)] == stored_entries()
     assert point("kpt_003", "from b", 2) in b["key_points"]
     assert "kpt_002" not in [kp["name"] for kp in b["key_points"] if kp["text"] == "from b"]
 
 
 def test_sessions_prune_together(write_playbook: Write) -> None:
-    """What two sessions rate harmful together is pruned, and what one pruned stays so (REQ-SCORE-007)."""
+    """An entry that two sessions rate harmful together is pruned, and a pruned one stays so (REQ-SCORE-007)."""
     write_playbook(book(point(text="both", harmful=1), point("kpt_002", "one", harmful=2), point("kpt_003", "stays")))
     a, b = compat.load_playbook(), compat.load_playbook()
     compat.update_playbook_data(a, extraction(("kpt_001", "harmful"), ("kpt_002", "harmful")))
     compat.update_playbook_data(b, extraction(("kpt_001", "harmful"), *[("kpt_002", "helpful")] * 4))
     compat.save_playbook(a)
     compat.save_playbook(b)
-    assert [point("kpt_003", "stays")] == points_now()
+    assert [point("kpt_003", "stays")] == stored_entries()
 
 
 def test_second_save_repeats_nothing(write_playbook: Write) -> None:
@@ -381,15 +381,15 @@ def test_second_save_repeats_nothing(write_playbook: Write) -> None:
         compat.update_playbook_data(playbook, extraction(("kpt_001", "helpful")))
         compat.save_playbook(playbook)
     compat.save_playbook(playbook)
-    assert [point(helpful=3)] == playbook["key_points"] == points_now()
+    assert [point(helpful=3)] == playbook["key_points"] == stored_entries()
 
 
-def test_change_by_hand_is_saved(write_playbook: Write) -> None:
-    """What a program changes in the dict itself is saved with its updates (REQ-SCORE-001)."""
+def test_change_of_the_dict_is_saved(write_playbook: Write) -> None:
+    """A program's own changes of the dict are saved with its updates (REQ-SCORE-001)."""
     write_playbook(book(point(), point("kpt_002", "goes")))
     playbook = compat.load_playbook()
     compat.update_playbook_data(playbook, extraction(("kpt_001", "helpful")))
     playbook["key_points"][0]["text"] = "use types, always"
     del playbook["key_points"][1]
     compat.save_playbook(playbook)
-    assert [point(text="use types, always", helpful=1)] == points_now()
+    assert [point(text="use types, always", helpful=1)] == stored_entries()

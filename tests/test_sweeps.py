@@ -35,9 +35,7 @@ def test_the_exit_code_counts_the_failed_sweeps(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("value", "expected"), [("", 3), ("1", 40)])
-def test_a_test_tries_a_slice_unless_all_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, value: str, expected: int
-) -> None:
+def test_a_test_runs_a_slice_by_default(monkeypatch: pytest.MonkeyPatch, value: str, expected: int) -> None:
     """The variable of the sweeps switches a test from its slice to every case."""
     monkeypatch.setenv(VARIABLE, value)
     assert expected == slice_of(40, 3)

@@ -1,4 +1,4 @@
-"""Folders and disks that refuse: one clear line, the right exit code, and nothing lost that was acknowledged."""
+"""Folders and disks that refuse: one clear line, the right exit code, and no acknowledged event lost."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def kept(project: Project) -> dict[str, bytes]:
+def protected_bytes(project: Project) -> dict[str, bytes]:
     """Return the bytes that no failing command may change."""
     files = (project.ledger / "events.jsonl", project.playbook)
     return {path.name: path.read_bytes() for path in files if path.is_file()}
 
 
 @pytest.mark.parametrize("place", [".claude", ".claude/ledger", ".claude/ledger/events.jsonl"])
-def test_a_thing_in_the_way_is_named(project: Path, place: str) -> None:
-    """Where a file stands for a folder, or a folder for the ledger, nothing is recorded: exit code 4."""
+def test_a_file_in_the_way_is_named(project: Path, place: str) -> None:
+    """With a file in place of a folder, or a folder in place of the ledger, nothing is recorded: exit code 4."""
     path = project / place
     shutil.rmtree(project / ".claude")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def test_a_thing_in_the_way_is_named(project: Path, place: str) -> None:
 
 @pytest.fixture
 def others_project(project: Path) -> Iterator[Project]:
-    """Return a project with an entry that everybody may read and nobody may write."""
+    """Return a project with an entry that everyone may read and no one may write."""
     place = Project(project)
     commands.add(place, BY_HAND, HUMAN)
     folders = [project, place.claude, place.ledger]
@@ -59,10 +59,10 @@ def others_project(project: Path) -> Iterator[Project]:
 @pytest.mark.skipif(os.name != "posix", reason="permissions of folders bind nobody here")
 @pytest.mark.parametrize("arguments", [["add", "new"], ["rate", "kpt_001", "helpful"], ["replay"]], ids=" ".join)
 def test_a_read_only_project_is_not_written(others_project: Project, arguments: list[str]) -> None:
-    """Where the user may not write, a command that must gets one line and exit code 4, and nothing changes."""
-    before = kept(others_project)
+    """Without the right to write, a writing command prints one line, exits 4, and changes nothing."""
+    before = protected_bytes(others_project)
     assert_refused(as_somebody(others_project, *arguments), 4, "Permission denied")
-    assert before == kept(others_project)
+    assert before == protected_bytes(others_project)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of folders bind nobody here")
@@ -71,8 +71,8 @@ def test_a_read_only_project_is_not_written(others_project: Project, arguments: 
     [["show"], ["why", "kpt_001"], ["log"], ["verify"], ["replay", "--check"], ["replay", "--output", "-"]],
     ids=" ".join,
 )
-def test_a_read_only_project_is_explained(others_project: Project, arguments: list[str]) -> None:
-    """Reading never needs to write: a project that the user may only read is shown, told and verified."""
+def test_a_read_only_project_can_be_read(others_project: Project, arguments: list[str]) -> None:
+    """A project that the user may only read is shown, explained and verified."""
     answer = as_somebody(others_project, *arguments)
     assert (0, "") == (answer.code, answer.err)
     assert "" != answer.out
@@ -80,7 +80,7 @@ def test_a_read_only_project_is_explained(others_project: Project, arguments: li
 
 @contextmanager
 def mounted(folder: Path, options: str) -> Iterator[None]:
-    """Mount a file system of its own at a folder."""
+    """Mount a separate file system at a folder."""
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("only root can mount a file system, and not everywhere")
@@ -99,7 +99,7 @@ def small_disk(project: Path) -> Iterator[Project]:
 
 @pytest.fixture
 def ledger_volume(project: Path) -> Iterator[Project]:
-    """Return a project of which the ledger's folder is a file system of its own, as a container's volume is."""
+    """Return a project whose ledger folder is a file system of its own, like a container's volume."""
     made = Project(project)
     made.ledger.mkdir(mode=0o700)
     with mounted(made.ledger, "size=1m,mode=700"):
@@ -107,7 +107,7 @@ def ledger_volume(project: Path) -> Iterator[Project]:
 
 
 def test_a_ledger_on_a_file_system_of_its_own_is_rendered(ledger_volume: Project) -> None:
-    """Each verb that writes renders playbook.json, which lies on another file system."""
+    """Each verb that writes renders playbook.json, which is on another file system."""
     assert ledger_volume.claude.stat().st_dev != ledger_volume.ledger.stat().st_dev
     assert (0, "") == run(ledger_volume, "add", "first")[::2]
     assert (0, "") == run(ledger_volume, "add", "second")[::2]
@@ -133,7 +133,7 @@ def fill(path: Path) -> None:
 
 @pytest.mark.parametrize("length", [4_000, 20_000])
 def test_a_full_disk_loses_nothing(small_disk: Project, length: int) -> None:
-    """On a full disk a command that says it failed has recorded nothing, and with room again all goes on."""
+    """On a full disk a failed command has recorded nothing, and with room again all works."""
     commands.add(small_disk, BY_HAND, HUMAN)
     fill(small_disk.claude / "filler")
     before = texts(small_disk), commands.verify(small_disk).head
@@ -147,8 +147,8 @@ def test_a_full_disk_loses_nothing(small_disk: Project, length: int) -> None:
     assert () == commands.verify(small_disk).problems
 
 
-def test_a_full_disk_that_takes_the_event_says_what_it_did_not_take(small_disk: Project) -> None:
-    """Where the event fits and playbook.json does not, it is recorded and said so, and replay makes it good."""
+def test_a_full_disk_that_takes_only_the_event_is_reported(small_disk: Project) -> None:
+    """If the event fits and playbook.json does not, the answer says so, and replay repairs the file."""
     commands.add(small_disk, BY_HAND, HUMAN)
     fill(small_disk.claude / "filler")
     answer = run(small_disk, "add", "short")
@@ -161,8 +161,8 @@ def test_a_full_disk_that_takes_the_event_says_what_it_did_not_take(small_disk: 
     assert [BY_HAND, "short"] == [kp["text"] for kp in json.loads(small_disk.playbook.read_bytes())["key_points"]]
 
 
-def test_a_disk_that_fills_up_keeps_what_was_acknowledged(small_disk: Project) -> None:
-    """Of texts added until the disk is full, exactly those that were acknowledged stand in the ledger."""
+def test_a_disk_that_fills_up_keeps_acknowledged_events(small_disk: Project) -> None:
+    """Of texts added until the disk is full, exactly the acknowledged ones are in the ledger."""
     acknowledged: list[str] = []
     while (answer := run(small_disk, "add", f"{len(acknowledged)}" + "x" * 9_000)).code == 0:
         acknowledged.append(f"{len(acknowledged)}" + "x" * 9_000)

@@ -1,4 +1,4 @@
-"""A folder without a ledger: a command creates files only where there is something to record, and none in the home."""
+"""A folder without a ledger: a command creates files only to record something, and none in the home folder."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def home(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_command_with_nothing_to_record_creates_no_file(empty: Path, run: Run, words: list[str], code: int) -> None:
-    """A command that is refused, or finds nothing to do, leaves an empty folder empty."""
+    """A command that is refused, or has no effect, leaves an empty folder empty."""
     answer = run(*words)
     assert ([], code) == (tree(empty), answer.code), answer
 
 
-def test_a_first_entry_and_an_installation_begin_a_ledger(empty: Path, run: Run) -> None:
-    """What records something, and `init`, begin a ledger as before."""
+def test_a_first_entry_and_an_installation_create_a_ledger(empty: Path, run: Run) -> None:
+    """A command that records, and `init`, create a ledger."""
     assert run("add", "Quote ids.").code == 0
     assert (empty / ".claude/ledger/events.jsonl").is_file()
     other = empty / "other"
@@ -79,8 +79,8 @@ def test_a_first_entry_and_an_installation_begin_a_ledger(empty: Path, run: Run)
     assert (other / ".claude/ledger/events.jsonl").is_file()
 
 
-def test_a_refused_wish_leaves_a_playbook_file_alone(empty: Path, run: Run) -> None:
-    """A playbook.json without a ledger is adopted only by a command that succeeds."""
+def test_a_refused_curation_leaves_a_playbook_file_alone(empty: Path, run: Run) -> None:
+    """A playbook.json without a ledger is imported only by a command that succeeds."""
     (empty / ".claude").mkdir()
     text = json.dumps({"key_points": ["Quote ids."]})
     (empty / ".claude/playbook.json").write_text(text, encoding="utf-8")
@@ -94,7 +94,7 @@ def test_a_refused_wish_leaves_a_playbook_file_alone(empty: Path, run: Run) -> N
 
 @pytest.mark.parametrize("words", [["add", "Quote ids."], ["metrics", "startup_ms=8"], ["import", "old.json"]])
 def test_a_ledger_in_the_home_folder_is_refused(home: Path, run: Run, words: list[str]) -> None:
-    """A command that would begin a ledger in the home folder exits 2, says what to do, and creates nothing."""
+    """A command that would create a ledger in the home folder exits 2, names the remedy, and creates nothing."""
     (home / "old.json").write_text('{"key_points": ["Quote ids."]}', encoding="utf-8")
     answer = run(*words)
     assert (2, f"tallybook: {home}: {IN_HOME} {home}; nothing was recorded\n") == (answer.code, answer.err)
@@ -103,7 +103,7 @@ def test_a_ledger_in_the_home_folder_is_refused(home: Path, run: Run, words: lis
 
 @pytest.mark.parametrize("named", ["option", "variable"])
 def test_a_named_home_folder_is_a_project(home: Path, run: Run, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
-    """`--project` or CLAUDE_PROJECT_DIR begins a ledger in the home folder, and that ledger then goes on by itself."""
+    """`--project` or CLAUDE_PROJECT_DIR creates a ledger in the home folder, which is then used without them."""
     if named == "variable":
         monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(home))
     words = ["--project", str(home)] if named == "option" else []
@@ -113,8 +113,8 @@ def test_a_named_home_folder_is_a_project(home: Path, run: Run, monkeypatch: pyt
     assert run("add", "Name the unit.").code == 0
 
 
-def test_a_hook_begins_no_ledger_in_the_home_folder(home: Path) -> None:
-    """A hook in the home folder adopts no playbook.json there, and its exit code is 0."""
+def test_a_hook_creates_no_ledger_in_the_home_folder(home: Path) -> None:
+    """A hook in the home folder imports no playbook.json there, and its exit code is 0."""
     (home / ".claude").mkdir()
     (home / ".claude/playbook.json").write_text('{"key_points": ["Quote ids."]}', encoding="utf-8")
     payload = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": str(home)}

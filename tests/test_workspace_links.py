@@ -1,4 +1,4 @@
-"""Where Tallybook never goes: links, hard links, pipes and devices, planted in a project and in its ledger."""
+"""Planted links, hard links, pipes and devices in a project and in its ledger are never followed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ READING = (["show"], ["why", "kpt_001"], ["log"], ["verify"], ["verify", "--salv
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    """Return what stands below a folder: the bytes of files, None for the rest."""
+    """Return the content of a folder: the bytes of files, None for the rest."""
     return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return what runs a command in a project, as the installed one does."""
+    """Return a function that runs a command in a project, like the installed one."""
 
     def run(project: Project, *arguments: str) -> Answer:
         code = entry.run(["--project", str(project.root), *arguments])
@@ -58,7 +58,7 @@ def bare(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Project:
-    """Return another project, outside, with an entry of its own."""
+    """Return another project, outside, with its own entry."""
     other = Project(tmp_path / "elsewhere")
     commands.add(other, BY_HAND, HUMAN)
     return other
@@ -69,7 +69,7 @@ def elsewhere(tmp_path: Path) -> Project:
 def test_a_folder_that_leads_out_of_the_project_is_refused(
     bare: Project, run: Run, elsewhere: Project, place: str, arguments: list[str]
 ) -> None:
-    """Neither read nor written: one line says where the link leads and what to do, and exit code 4."""
+    """It is neither read nor written: one line names the link's target and the remedy, with exit code 4."""
     link = bare.root / place
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(elsewhere.root / place)
@@ -84,7 +84,7 @@ def test_a_folder_that_leads_out_of_the_project_is_refused(
 def test_a_playbook_that_leads_out_of_the_project_is_refused(
     bare: Project, run: Run, elsewhere: Project, arguments: list[str]
 ) -> None:
-    """What lies elsewhere is not taken for the project's playbook, and not written over; the link stays."""
+    """An outside file is not read as the project's playbook, and not overwritten; the link stays."""
     commands.add(bare, "mine", HUMAN)
     link, before = bare.playbook, contents(elsewhere.root)
     link.unlink()
@@ -95,8 +95,8 @@ def test_a_playbook_that_leads_out_of_the_project_is_refused(
 
 
 @pytest.mark.parametrize("target", [".", "loop", "../..", "/", "nowhere"])
-def test_a_folder_that_is_no_folder_is_told(bare: Project, run: Run, target: str) -> None:
-    """A link to itself, to nothing or far up is refused in one line, whatever it is; the project itself will do."""
+def test_an_invalid_agent_folder_is_reported(bare: Project, run: Run, target: str) -> None:
+    """A link to itself, to nothing or to a parent is refused in one line; one to the project itself is accepted."""
     (bare.root / ".claude").symlink_to(".claude" if target == "loop" else target)
     answer = run(bare, "add", "new")
     if target == ".":
@@ -107,7 +107,7 @@ def test_a_folder_that_is_no_folder_is_told(bare: Project, run: Run, target: str
 
 
 def test_links_within_the_project_are_followed(bare: Project, run: Run, tmp_path: Path) -> None:
-    """``.claude`` and playbook.json may lie elsewhere in it: what they lead to is written, and the links stay.
+    """``.claude`` and playbook.json may be elsewhere in it: their targets are written, and the links stay.
 
     What stands above the project's folder is the user's to arrange, so that may be reached through a link too.
     """
@@ -133,7 +133,7 @@ def test_links_within_the_project_are_followed(bare: Project, run: Run, tmp_path
 
 @pytest.mark.parametrize("target", ["ledger/events.jsonl", "ledger/new", "playbook.json"])
 def test_a_playbook_is_never_written_over_the_ledger(bare: Project, run: Run, target: str) -> None:
-    """A link to a file of the ledger, or to itself, is refused, and the ledger stands."""
+    """A link to a file of the ledger, or to itself, is refused, and the ledger does not change."""
     commands.add(bare, "mine", HUMAN)
     link, before = bare.playbook, contents(bare.ledger)
     link.unlink()
@@ -142,8 +142,8 @@ def test_a_playbook_is_never_written_over_the_ledger(bare: Project, run: Run, ta
     assert before == contents(bare.ledger)
 
 
-def test_a_file_that_is_no_playbook_is_not_written_over_through_a_link(bare: Project, run: Run) -> None:
-    """A link to a source file: what is recorded is recorded, the file stands, and a note says why."""
+def test_a_linked_file_that_is_no_playbook_is_not_overwritten(bare: Project, run: Run) -> None:
+    """Through a link to a source file the event is recorded, the file stays, and a note gives the reason."""
     commands.add(bare, "mine", HUMAN)
     source = bare.root / "main.c"
     source.write_text("int main;")
@@ -157,8 +157,10 @@ def test_a_file_that_is_no_playbook_is_not_written_over_through_a_link(bare: Pro
 
 
 @pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir, "device"], ids=["pipe", "folder", "device"])
-def test_what_is_no_file_does_not_stop_a_command(bare: Project, run: Run, plant: Callable[[Path], None] | str) -> None:
-    """A pipe is not waited for, /dev/zero not read to its end: it is set aside, one line says so, and all goes on."""
+def test_a_pipe_or_device_does_not_block_a_command(
+    bare: Project, run: Run, plant: Callable[[Path], None] | str
+) -> None:
+    """A pipe is not waited for, /dev/zero not read to its end: it is set aside, with one line."""
     commands.add(bare, "mine", HUMAN)
     bare.playbook.unlink()
     if callable(plant):
@@ -178,10 +180,8 @@ def test_what_is_no_file_does_not_stop_a_command(bare: Project, run: Run, plant:
     assert (0, "") == run(bare, "replay", "--check")[::2]
 
 
-def test_a_spool_that_leads_elsewhere_is_neither_filled_nor_taken_in(
-    bare: Project, run: Run, elsewhere: Project
-) -> None:
-    """Nothing is put behind the link, what waits there is somebody else's, and a note says so."""
+def test_a_linked_spool_is_neither_filled_nor_read(bare: Project, run: Run, elsewhere: Project) -> None:
+    """Nothing is written at the link's target, its payloads are someone else's, and a note says so."""
     commands.add(elsewhere, "other", HUMAN)
     with held(elsewhere):
         assert commands.add(elsewhere, "waits elsewhere", HUMAN).spooled
@@ -196,8 +196,8 @@ def test_a_spool_that_leads_elsewhere_is_neither_filled_nor_taken_in(
     assert (["mine", "new"], before) == (texts(bare), contents(elsewhere.root))
 
 
-def test_a_quarantine_that_leads_elsewhere_is_not_filled(bare: Project, run: Run, tmp_path: Path) -> None:
-    """The writer that would seal a torn end refuses, and what was acknowledged is read all the same."""
+def test_a_linked_quarantine_is_not_filled(bare: Project, run: Run, tmp_path: Path) -> None:
+    """The writer that would seal a torn end refuses, and acknowledged events can still be read."""
     commands.add(bare, "mine", HUMAN)
     (tmp_path / "outside").mkdir()
     (bare.ledger / "quarantine").symlink_to(tmp_path / "outside")
@@ -209,10 +209,10 @@ def test_a_quarantine_that_leads_elsewhere_is_not_filled(bare: Project, run: Run
 
 @pytest.mark.parametrize("name", ["head", "events.jsonl"])
 @pytest.mark.parametrize("data", [b"", b"precious\n", b'{"seq":1,"mine":true}\n'])
-def test_a_hard_link_to_somebody_elses_file_is_not_written(
+def test_a_hard_link_to_someone_elses_file_is_not_written(
     bare: Project, run: Run, tmp_path: Path, name: str, data: bytes
 ) -> None:
-    """A file that has another name and is none of a ledger's is refused; not a byte of it changes."""
+    """A file with another name that is no ledger's is refused; no byte of it changes."""
     victim = tmp_path / "victim"
     victim.write_bytes(data)
     bare.ledger.mkdir(parents=True)
@@ -221,8 +221,8 @@ def test_a_hard_link_to_somebody_elses_file_is_not_written(
     assert data == victim.read_bytes()
 
 
-def test_a_backup_by_hard_links_stops_nobody(bare: Project, run: Run, tmp_path: Path) -> None:
-    """With every file of the project linked elsewhere, all goes on; of what is replaced the backup keeps the old."""
+def test_a_backup_by_hard_links_blocks_no_command(bare: Project, run: Run, tmp_path: Path) -> None:
+    """With every file of the project linked elsewhere, all works; the backup keeps the old replaced file."""
     commands.add(bare, "one", HUMAN)
     before = bare.playbook.read_bytes()
     shutil.copytree(bare.root, tmp_path / "backup", copy_function=os.link)
@@ -232,8 +232,8 @@ def test_a_backup_by_hard_links_stops_nobody(bare: Project, run: Run, tmp_path: 
     assert [(), ()] == [commands.verify(Project(tmp_path / name)).problems for name in ("bare", "backup")]
 
 
-def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) -> None:
-    """What stands under the name of a file in the making, a killed process's or a link, is put aside, not followed."""
+def test_planted_and_left_over_files_block_no_command(bare: Project, tmp_path: Path) -> None:
+    """A killed process's temporary file, or a link of that name, is removed, not followed."""
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     commands.add(bare, "one", HUMAN)
@@ -259,10 +259,10 @@ def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can give files to others")
 @pytest.mark.parametrize("planted", [".claude", ".git"])
-def test_what_others_put_above_the_work_is_no_project(
+def test_someone_elses_project_above_the_work_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str
 ) -> None:
-    """In a folder where anybody may write, as in /tmp, somebody else's project is not taken for one's own."""
+    """In a world-writable folder such as /tmp, another user's project is not the current one."""
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     (tmp_path / planted).mkdir()
     mine = tmp_path / "mine"

@@ -1,4 +1,4 @@
-"""Who may use what Tallybook creates: the user alone, or those who share the project's folder."""
+"""The rights on created files: for the user alone, or for those who share the project's folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FILES = (
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """Return the mode of everything below a folder, by its path there, digits left out."""
+    """Return the mode of everything in a folder, by its path, digits left out."""
     found = {}
     for path in folder.rglob("*"):
         name = "".join("" if letter.isdigit() else letter for letter in path.relative_to(folder).as_posix())
@@ -53,7 +53,7 @@ def masked(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def live(project: Project) -> None:
-    """Let commands create every kind of file and folder that there is."""
+    """Make commands create every kind of file and folder."""
     commands.add(project, "one", HUMAN)
     with (project.ledger / "events.jsonl").open("ab") as file:
         file.write(b"torn")
@@ -66,7 +66,7 @@ def live(project: Project) -> None:
 
 
 def assert_all_have(project: Project, file_mode: int, folder_mode: int) -> None:
-    """See that every kind of file was created, and every one with its mode."""
+    """Check that every kind of file was created, and each with its mode."""
     found = modes(project.claude)
     assert folder_mode == stat.S_IMODE(project.claude.stat().st_mode)
     assert dict.fromkeys(FOLDERS, folder_mode) == {name: found.pop(name) for name in FOLDERS}
@@ -85,7 +85,7 @@ def bare(tmp_path: Path) -> Project:
 @pytest.mark.parametrize("masked", [0o000, 0o022, 0o077], ids=oct, indirect=True)
 @pytest.mark.parametrize("root_mode", [0o700, 0o755, 0o1777], ids=oct)
 def test_what_is_created_is_the_users_alone(bare: Project, root_mode: int) -> None:
-    """Whatever the umask, files are 0600 and folders 0700, also where all may write and keep their own things."""
+    """Whatever the umask, files are 0600 and folders 0700, even in a sticky world-writable folder."""
     bare.root.chmod(root_mode)
     live(bare)
     assert_all_have(bare, 0o600, 0o700)
@@ -98,10 +98,8 @@ def test_what_is_created_is_the_users_alone(bare: Project, root_mode: int) -> No
     [(0o770, 0o660, 0o770), (0o775, 0o660, 0o770), (0o2770, 0o660, 0o2770), (0o777, 0o666, 0o777)],
     ids=["group", "group-and-readers", "set-group", "everybody"],
 )
-def test_what_is_created_in_a_shared_project_is_shared(
-    bare: Project, root_mode: int, file_mode: int, folder_mode: int
-) -> None:
-    """Where the group, or everybody, may write to the project's folder, they may use the ledger, whatever the umask."""
+def test_a_shared_project_has_a_shared_ledger(bare: Project, root_mode: int, file_mode: int, folder_mode: int) -> None:
+    """If the group, or everyone, may write to the project's folder, they may use the ledger, whatever the umask."""
     bare.root.chmod(root_mode)
     live(bare)
     assert_all_have(bare, file_mode, folder_mode)
@@ -109,8 +107,8 @@ def test_what_is_created_in_a_shared_project_is_shared(
 
 @pytest.mark.usefixtures("masked")
 @pytest.mark.parametrize("masked", [0o077], ids=oct, indirect=True)
-def test_a_playbook_that_stands_keeps_its_mode(bare: Project) -> None:
-    """Who may read playbook.json is for its owner to say; the ledger beside it is private all the same."""
+def test_an_existing_playbook_keeps_its_mode(bare: Project) -> None:
+    """The owner decides who may read playbook.json; the ledger is still private."""
     bare.claude.mkdir()
     bare.playbook.write_text('{"key_points": ["old"]}')
     bare.playbook.chmod(0o644)
@@ -119,7 +117,7 @@ def test_a_playbook_that_stands_keeps_its_mode(bare: Project) -> None:
 
 
 class User(NamedTuple):
-    """A user of the system: the number, which is the own group's too, and another group; 0 for none."""
+    """A user of the system: the number, which is also the own group's, and another group; 0 for none."""
 
     uid: int
     group: int = 0
@@ -140,8 +138,8 @@ sys.exit(max(cli.run(["--project", sys.argv[3], *line.split()]) for line in sys.
 """
 
 
-def said(user: User, project: Project, *lines: str) -> tuple[int, str]:
-    """Run commands as a user, and return the worst exit code and what went to standard error."""
+def run_as(user: User, project: Project, *lines: str) -> tuple[int, str]:
+    """Run commands as a user, and return the worst exit code and the standard error."""
     command = [sys.executable, "-c", AS_USER, *map(str, user), str(project.root), *lines]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     return done.returncode, done.stderr
@@ -149,7 +147,7 @@ def said(user: User, project: Project, *lines: str) -> tuple[int, str]:
 
 @pytest.fixture
 def open_place() -> Iterator[Project]:
-    """Return a project where every user can come, and that one of them owns."""
+    """Return a project that every user can reach, owned by one of them."""
     if not IS_ROOT:
         pytest.skip("only root can be several users")
     with tempfile.TemporaryDirectory() as name:
@@ -162,25 +160,25 @@ def open_place() -> Iterator[Project]:
 
 @pytest.mark.parametrize("mode", [0o770, 0o2770], ids=oct)
 def test_two_users_of_a_group_share_a_ledger(open_place: Project, mode: int) -> None:
-    """Each adds, rates and replays on top of what the other created; a stranger reads nothing."""
+    """Each adds, rates and replays after the other; a stranger reads nothing."""
     open_place.root.chmod(mode)
     for number, user in enumerate((ANN, BEN, ANN)):
         rates = [f"rate kpt_001 helpful --key {key}" for key in ("same", f"own-{number}")]
         lines = [f"add text-{number}", *rates, "replay", "replay --check"]
-        assert (0, "") == said(user, open_place, *lines)
+        assert (0, "") == run_as(user, open_place, *lines)
     entries = json.loads(open_place.playbook.read_bytes())["key_points"]
     assert (3, 4) == (len(entries), entries[0]["helpful"])
     assert {GROUP} == {path.stat().st_gid for path in open_place.claude.rglob("*")}
-    code, err = said(STRANGER, open_place, "show")
+    code, err = run_as(STRANGER, open_place, "show")
     assert (4, 1) == (code, err.count("Permission denied"))
 
 
 def test_the_group_of_a_user_who_is_not_in_the_folders_gets_nothing(open_place: Project) -> None:
-    """Where everybody may write, what a stranger to the group creates is for everybody, and nothing more."""
+    """In a world-writable folder a file by a stranger to the group has rights for everyone, and no more."""
     open_place.root.chmod(0o777)
-    assert (0, "") == said(STRANGER, open_place, "add new")
+    assert (0, "") == run_as(STRANGER, open_place, "add new")
     assert {0o666} == {mode for name, mode in modes(open_place.ledger).items() if "." in name}
     open_place.root.chmod(0o1777)
     shutil.rmtree(open_place.claude)
-    assert (0, "") == said(STRANGER, open_place, "add new")
+    assert (0, "") == run_as(STRANGER, open_place, "add new")
     assert {0o600} == {mode for name, mode in modes(open_place.ledger).items() if "." in name}

@@ -1,4 +1,4 @@
-"""`tallybook.toml`: what counts of all that stands in it and in its cache, and what the doctor says of the rest."""
+"""`tallybook.toml`: the effective settings of the files and their cache, and the doctor's findings about the rest."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write(folder: Path, text: str | bytes, name: str = ".claude") -> Path:
 
 
 def caches(project: Project) -> list[Path]:
-    """Return the files that keep what was read."""
+    """Return the files that cache the settings."""
     return list(caches_of(project.ledger).glob("settings-*"))
 
 
@@ -62,40 +62,40 @@ def here(project: Path) -> Project:
 
 
 def test_every_setting_has_a_rule_that_its_default_fits() -> None:
-    """The table and the class have the same fields; what only the search for the project asks for has none."""
+    """The table and the class have the same fields; a setting for the search of the project has no rule."""
     rules = {rule.field: rule for rule in SETTINGS.values() if rule.field}
     assert set(Settings._fields) == rules.keys()
     assert [True] * len(rules) == [rule.fits(Settings._field_defaults[field]) for field, rule in rules.items()]
 
 
 def test_without_a_file_the_defaults_count_and_nothing_is_written(project: Path) -> None:
-    """Where nobody set anything nothing is kept either."""
+    """Without a file nothing is cached either."""
     commands.add(Project(project), "Use type hints", HUMAN)
     assert Settings(8_000, rater="none", on_stop=False, tokens_per_day=500_000) == settings.read(Project(project))
     assert [] == caches(Project(project))
 
 
-@pytest.mark.parametrize("kept", [False, True], ids=["read", "kept"])
-def test_what_is_set_counts(here: Project, *, kept: bool) -> None:
-    """Every key of the file, whether it is read or comes from the cache."""
+@pytest.mark.parametrize("cached", [False, True], ids=["read", "cached"])
+def test_every_key_is_effective(here: Project, *, kept: bool) -> None:
+    """This holds for every key, whether it is read from the file or from the cache."""
     if kept:
         settings.read(here)
     assert kept == bool(caches(here))
     assert Settings(100, rater="claude", model="small-1", on_stop=True, tokens_per_day=0) == settings.read(here)
 
 
-def test_a_project_without_a_ledger_has_settings_and_keeps_none(project: Path) -> None:
-    """Reading settings begins no ledger."""
+def test_a_project_without_a_ledger_has_settings_and_caches_none(project: Path) -> None:
+    """Reading settings creates no ledger."""
     write(project, ALL)
     assert 100 == settings.read(Project(project)).budget_chars
     assert [".claude", "config", "tallybook.toml"] == sorted(path.name for path in project.rglob("*"))
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["in the home folder", "in CLAUDE_CONFIG_DIR"])
-def test_files_win_key_by_key(
+def test_files_have_priority_key_by_key(
     project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:
-    """The folder that somebody stands in over the project, over the user; what does not count leaves it to the next."""
+    """The current folder's file comes before the project's and the user's; an invalid value falls to the next."""
     users = Path.home()
     if named:
         users = tmp_path_factory.mktemp("config")
@@ -120,10 +120,10 @@ SPENDING = '[reflection]\nrater = "{}"\nmodel = "{}"\ntokens_per_day = {}\n'
         (("none", "small-1", 10), ("none", "small-1", 10)),
     ],
 )
-def test_a_project_spends_no_more_than_its_user_says(
+def test_a_project_spends_no_more_than_its_user_allows(
     project: Path, theirs: tuple[str, str, int], counts: tuple[str, str, int]
 ) -> None:
-    """Whoever cloned it has not written its file: that turns reflection off or makes it cheaper, and no more."""
+    """A cloned project's file turns reflection off or makes it cheaper, and no more."""
     write(Path.home(), SPENDING.format("claude", "small-1", 1000))
     write(project, SPENDING.format(*theirs))
     found = settings.read(Project(project))
@@ -132,14 +132,14 @@ def test_a_project_spends_no_more_than_its_user_says(
     assert (theirs != counts) == ("does not count here" in told)
 
 
-def test_without_a_file_of_the_user_a_project_asks_nobody(project: Path) -> None:
-    """No model, no key and no cost unless the user chose one."""
+def test_without_a_file_of_the_user_a_project_calls_no_model(project: Path) -> None:
+    """There is no model, key or cost unless the user chose one."""
     write(project, SPENDING.format("claude", "huge-1", 1_000_000))
     assert Settings() == settings.read(Project(project))
 
 
-def test_a_worktrees_own_file_wins_over_the_main_ones(project: Path) -> None:
-    """Where it shares the main worktree's ledger; a folder above the project says nothing."""
+def test_a_worktrees_own_file_has_priority_over_the_main_one(project: Path) -> None:
+    """It shares the main worktree's ledger; a folder above the project has no effect."""
     trees = project / "trees"
     tree, main = trees / "tree", trees / "main"
     for folder in (tree, main):
@@ -151,7 +151,7 @@ def test_a_worktrees_own_file_wins_over_the_main_ones(project: Path) -> None:
 
 
 def test_a_link_is_followed_for_the_user_alone(here: Project) -> None:
-    """People keep their own settings elsewhere; a project's file leads nowhere, and is not remembered as read."""
+    """A user may link a settings file; a project's link is not followed, and not cached."""
     elsewhere = write(Path.home() / "dotfiles", "[playbook]\nbudget_chars = 3\n")
     (Path.home() / ".claude" / "config" / "tallybook.toml").unlink()
     (Path.home() / ".claude" / "config" / "tallybook.toml").symlink_to(elsewhere)
@@ -167,7 +167,7 @@ def test_a_link_is_followed_for_the_user_alone(here: Project) -> None:
 
 
 def test_the_cache_is_used_until_a_file_changes(here: Project) -> None:
-    """Whether it is written anew, taken away, or another one comes."""
+    """A changed, deleted or new file is read again."""
     settings.read(here)
     (cache,) = caches(here)
     cache.write_bytes(cache.read_bytes().replace(b"small-1", b"large-1"))
@@ -196,8 +196,8 @@ GARBAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("spoil", GARBAGE.values(), ids=GARBAGE)
-def test_a_cache_that_does_not_fit_is_written_anew(here: Project, spoil: Callable[[dict[str, Any]], Any]) -> None:
-    """What it says is checked as strictly as the file."""
+def test_an_invalid_cache_is_written_anew(here: Project, spoil: Callable[[dict[str, Any]], Any]) -> None:
+    """Its content is checked as strictly as the file."""
     expected = settings.read(here)
     (cache,) = caches(here)
     good = cache.read_bytes()
@@ -209,7 +209,7 @@ def test_a_cache_that_does_not_fit_is_written_anew(here: Project, spoil: Callabl
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"\xff\x00", b"[" * 60_000, b" " * 70_000], ids=["", "{", "bytes", "[", " "]
 )
-def test_a_cache_that_is_no_json_is_written_anew(here: Project, data: bytes) -> None:
+def test_a_cache_that_is_not_json_is_written_anew(here: Project, data: bytes) -> None:
     """Whatever stands in its place."""
     expected = settings.read(here)
     (cache,) = caches(here)
@@ -220,7 +220,7 @@ def test_a_cache_that_is_no_json_is_written_anew(here: Project, data: bytes) -> 
 
 @pytest.mark.skipif(os.name != "posix", reason="this system has other links")
 def test_a_cache_is_not_followed_out_of_the_ledger(here: Project, tmp_path: Path) -> None:
-    """A link in place of its folder is left alone, and the settings count all the same."""
+    """A link in place of its folder is left alone, and the settings are still effective."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     link_caches(here.ledger, elsewhere)
@@ -259,23 +259,23 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "says"), WRONG, ids=[says[:60] for _, says in WRONG])
-def test_what_does_not_count_is_named(project: Path, text: str | bytes, says: str) -> None:
-    """The default counts, and the doctor says in which file, at which key, and what was expected."""
+def test_an_invalid_setting_is_named(project: Path, text: str | bytes, says: str) -> None:
+    """The default is used, and the doctor names the file, the key, and the expected value."""
     commands.add(Project(project), "Use type hints", HUMAN)
     path = write(project, text)
     assert Settings() == settings.read(Project(project))
     assert [("bad", f"{path}: {says}")] == findings_of(Project(project), "settings")
 
 
-def test_nesting_that_no_reader_follows_is_no_toml(project: Path) -> None:
-    """A file that would end the reader ends nothing."""
+def test_excessive_nesting_is_not_toml(project: Path) -> None:
+    """A file that would exhaust the reader is reported as invalid."""
     path = write(project, "a = " + "[" * 60_000)
     assert Settings() == settings.read(Project(project))
     ((level, message),) = findings_of(Project(project), "settings")
     assert ("bad", True) == (level, message.startswith(f"{path}: is not TOML: "))
 
 
-def test_what_is_unknown_is_noted_and_does_not_matter(here: Project) -> None:
+def test_an_unknown_key_is_noted_and_ignored(here: Project) -> None:
     """A later version may know it; a user's ``own`` counts for no folder."""
     path = write(here.root, "[playbook]\nbudget_chars = 5\nbudget = 1\n[colours]\nred = 1\n")
     users = write(Path.home(), "[ledger]\nown = true\n")
@@ -287,15 +287,15 @@ def test_what_is_unknown_is_noted_and_does_not_matter(here: Project) -> None:
 
 
 @pytest.mark.usefixtures("client")
-def test_the_doctor_is_content_with_what_counts_and_writes_nothing(here: Project) -> None:
-    """It reads the files themselves, and keeps nothing of them."""
+def test_the_doctor_accepts_valid_settings_and_writes_nothing(here: Project) -> None:
+    """It reads the files themselves, and caches nothing."""
     assert [("ok", "every setting counts")] == findings_of(here, "settings")
     assert [] == caches(here)
     assert 0 == sum(line.startswith("bad") for line in lines_of(run(here, "doctor"), 0))
 
 
-def test_a_mistake_in_the_settings_records_all_the_same(here: Project) -> None:
-    """No verb refuses for what stands in them; only the doctor ends with 1."""
+def test_a_mistake_in_the_settings_blocks_no_verb(here: Project) -> None:
+    """Every verb works with invalid settings; only the doctor exits with 1."""
     write(here.root, "[playbook\n")
     assert 0 == run(here, "rate", "kpt_001", "helpful").code
     assert 1 == run(here, "doctor").code
@@ -303,7 +303,7 @@ def test_a_mistake_in_the_settings_records_all_the_same(here: Project) -> None:
 
 @options(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
-def test_whatever_stands_in_a_file_something_counts(new_project: Callable[[], Path], data: bytes) -> None:
+def test_any_file_gives_settings(new_project: Callable[[], Path], data: bytes) -> None:
     """Any bytes give settings within their bounds, read and from the cache alike."""
     here = Project(new_project())
     here.ledger.mkdir()
@@ -314,8 +314,8 @@ def test_whatever_stands_in_a_file_something_counts(new_project: Callable[[], Pa
     assert found == settings.read(here)
 
 
-def test_the_doctor_names_a_mistake_in_what_scores_are_made_of(here: Project) -> None:
-    """The key is named; without a file of its own, or with a good one, there is none."""
+def test_the_doctor_names_a_mistake_in_the_configuration_of_scores(here: Project) -> None:
+    """The key is named; without a file, or with a valid one, there is no finding."""
     assert [("ok", "the packaged configuration is used")] == findings_of(here, "scores")
     path = here.root / ".claude" / "config" / "scoring-config.yaml"
     path.parent.mkdir(exist_ok=True)

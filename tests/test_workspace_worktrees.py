@@ -1,4 +1,4 @@
-"""Which project is meant in a repository: with real worktrees and submodules, and with files that look like them."""
+"""The project of a folder in a repository: real worktrees and submodules, and files that imitate them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 
 def environment() -> dict[str, str]:
-    """Return an environment in which git knows nobody's settings, and this project's packages are found."""
+    """Return an environment in which git has no user's settings, and this project's packages are found."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "PYTHONPATH": str(ROOT)}
 
@@ -45,7 +45,7 @@ def git(folder: Path, *words: str) -> None:
 
 
 def tallybook(folder: Path, *words: str) -> str:
-    """Run the real command in a folder, and return what it prints."""
+    """Run the real command in a folder, and return its output."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", MAIN, *words], cwd=folder, env=environment(), check=True, capture_output=True
     )
@@ -54,7 +54,7 @@ def tallybook(folder: Path, *words: str) -> str:
 
 @pytest.fixture(autouse=True)
 def base(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder outside of every repository, which holds nothing; nobody names a project."""
+    """Return an empty folder outside of every repository, with no variable that names a project."""
     (project / ".claude").rmdir()
     monkeypatch.delenv("CLAUDE_PROJECT_DIR")
     return tmp_path
@@ -78,8 +78,8 @@ def linked(base: Path, main: Path) -> Path:
 
 
 @pytest.fixture
-def meant(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
-    """Return what finds the project of somebody who stands in a folder."""
+def project_finder(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
+    """Return a function that finds the project of a folder."""
 
     def find(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def set_own(folder: Path, text: str | bytes = OWN) -> Path:
 
 
 def test_worktrees_and_subfolders_record_in_the_main_worktree(main: Path, linked: Path) -> None:
-    """Wherever in a repository the command is run, it is the same ledger, and no other folder gets one."""
+    """In any folder of a repository the command uses the same ledger, and no other folder gets one."""
     within = main / ".claude" / "worktrees" / "within"
     git(main, "worktree", "add", "--quiet", str(within))
     tallybook(main, "add", "Use type hints")
@@ -125,8 +125,8 @@ def test_worktrees_record_at_once(main: Path, linked: Path) -> None:
     assert 12 == commands.show(Project(main))["key_points"][0]["helpful"]
 
 
-def test_a_session_in_a_worktree_is_told_the_main_playbook(main: Path, linked: Path) -> None:
-    """The hook asks for the folder that the agent works in, and records where the playbook is."""
+def test_a_session_in_a_worktree_gets_the_main_playbook(main: Path, linked: Path) -> None:
+    """The hook gets the agent's folder, and records in the ledger of the playbook."""
     commands.add(Project(main), "Use type hints", HUMAN)
     payload = json.dumps({"session_id": "s1", "cwd": str(linked), **START}).encode()
     done = subprocess.run(HOOK, input=payload, cwd=main.parent, env=environment(), check=True, capture_output=True)
@@ -145,35 +145,37 @@ def test_the_functions_of_the_specification_share_as_well(
     assert ["Use type hints"] == [entry["text"] for entry in compat.load_playbook()["key_points"]]
 
 
-def test_relative_pointers_are_followed(main: Path, linked: Path, meant: Callable[[Path], Path]) -> None:
-    """Git may be told to write them so that both folders can be moved together."""
+def test_relative_pointers_are_followed(main: Path, linked: Path, project_finder: Callable[[Path], Path]) -> None:
+    """Git can write relative paths, so that both folders can be moved together."""
     (linked / ".git").write_text("gitdir: ../main/.git/worktrees/linked\n")
     (main / ".git" / "worktrees" / "linked" / "gitdir").write_text("../../../../linked/.git\n")
-    assert main == meant(linked / "sub")
+    assert main == project_finder(linked / "sub")
 
 
-def test_what_people_linked_by_hand_is_shared(main: Path, linked: Path, meant: Callable[[Path], Path]) -> None:
-    """A worktree whose folder is a link to the main one's has no ledger of its own."""
+def test_an_agent_folder_linked_by_hand_is_shared(
+    main: Path, linked: Path, project_finder: Callable[[Path], Path]
+) -> None:
+    """A worktree whose ``.claude`` is a link to the main one's has no ledger of its own."""
     commands.add(Project(main), "Use type hints", HUMAN)
     (linked / ".claude").symlink_to(main / ".claude")
-    assert main == meant(linked)
+    assert main == project_finder(linked)
     (linked / ".claude").unlink()
     (linked / ".claude").mkdir()
     (linked / ".claude" / "ledger").symlink_to(main / ".claude" / "ledger")
-    assert main == meant(linked)
+    assert main == project_finder(linked)
 
 
-def test_a_path_by_a_link_is_the_folder_that_it_leads_to(main: Path, base: Path, meant: Callable[[Path], Path]) -> None:
-    """The parents that count are those of the folder itself."""
+def test_a_linked_path_is_its_target_folder(main: Path, base: Path, project_finder: Callable[[Path], Path]) -> None:
+    """The parents that count are those of the target."""
     (main / "sub").mkdir()
     (base / "link").symlink_to(main / "sub")
-    assert main == meant(base / "link")
+    assert main == project_finder(base / "link")
 
 
 # A project of its own
 
 
-def test_a_project_that_is_named_is_exactly_that_folder(main: Path, linked: Path) -> None:
+def test_a_named_project_is_exactly_that_folder(main: Path, linked: Path) -> None:
     """Neither repository nor worktree matters to ``--project``."""
     for folder in (linked, main / "sub"):
         folder.mkdir(exist_ok=True)
@@ -182,25 +184,25 @@ def test_a_project_that_is_named_is_exactly_that_folder(main: Path, linked: Path
 
 
 def test_a_folder_with_a_ledger_of_its_own_is_a_project(
-    main: Path, linked: Path, meant: Callable[[Path], Path]
+    main: Path, linked: Path, project_finder: Callable[[Path], Path]
 ) -> None:
-    """In a linked worktree as in a subfolder, also where only the head is left of the ledger."""
+    """This holds in a linked worktree as in a subfolder, even if only the head of the ledger is left."""
     commands.add(Project(main), "the main one's", HUMAN)
     for folder in (linked, main / "sub"):
         commands.add(Project(folder), "its own", HUMAN)
-        assert folder == meant(folder / "deeper")
+        assert folder == project_finder(folder / "deeper")
         (folder / ".claude" / "ledger" / "events.jsonl").unlink()
-        assert folder == meant(folder / "deeper")
+        assert folder == project_finder(folder / "deeper")
 
 
-def test_a_playbook_alone_makes_a_project_but_in_a_linked_worktree(
-    main: Path, linked: Path, meant: Callable[[Path], Path]
+def test_a_playbook_alone_makes_a_project_except_in_a_linked_worktree(
+    main: Path, linked: Path, project_finder: Callable[[Path], Path]
 ) -> None:
-    """Where git tracks the file, each worktree has it, and that says nothing."""
+    """If git tracks the file, each worktree has it, so that it means nothing there."""
     for folder, project in ((main / "sub", main / "sub"), (linked, main), (linked / "sub", main)):
         (folder / ".claude").mkdir(parents=True)
         (folder / ".claude" / "playbook.json").write_text('{"key_points": []}')
-        assert project == meant(folder)
+        assert project == project_finder(folder)
 
 
 OWN_FORMS = [
@@ -228,94 +230,96 @@ NOT_OWN_FORMS = [
 
 @pytest.mark.parametrize("text", OWN_FORMS)
 def test_a_setting_gives_a_folder_a_ledger_of_its_own(
-    main: Path, linked: Path, meant: Callable[[Path], Path], text: str | bytes
+    main: Path, linked: Path, project_finder: Callable[[Path], Path], text: str | bytes
 ) -> None:
-    """In whatever form TOML allows, and whatever else is wrong in the file; it holds below that folder, too."""
+    """Any form of TOML is accepted, whatever else is wrong in the file; it holds for subfolders, too."""
     commands.add(Project(main), "the main one's", HUMAN)
     set_own(linked, text)
-    assert linked == meant(linked / "sub")
-    assert main == meant(main / "sub")
+    assert linked == project_finder(linked / "sub")
+    assert main == project_finder(main / "sub")
 
 
 @pytest.mark.parametrize("text", NOT_OWN_FORMS)
-def test_what_does_not_say_so_gives_none(
-    main: Path, linked: Path, meant: Callable[[Path], Path], text: str | bytes
+def test_nothing_else_gives_a_folder_a_ledger_of_its_own(
+    main: Path, linked: Path, project_finder: Callable[[Path], Path], text: str | bytes
 ) -> None:
-    """Nothing else in a settings file, or in its place, does."""
+    """No other content of a settings file, or of its place, does."""
     set_own(linked, text)
-    assert main == meant(linked)
+    assert main == project_finder(linked)
 
 
-def test_settings_elsewhere_give_none(main: Path, linked: Path, meant: Callable[[Path], Path], base: Path) -> None:
-    """Neither by a link nor above the repository's top."""
+def test_settings_elsewhere_have_no_effect(
+    main: Path, linked: Path, project_finder: Callable[[Path], Path], base: Path
+) -> None:
+    """Neither a link nor a file above the repository's top counts."""
     set_own(base)
     path = set_own(linked)
     path.rename(path.with_name("other.toml"))
     path.symlink_to(path.with_name("other.toml"))
-    assert main == meant(linked)
+    assert main == project_finder(linked)
 
 
 # Other repositories
 
 
 def test_a_submodule_and_worktrees_of_a_bare_repository_are_their_own(
-    main: Path, base: Path, meant: Callable[[Path], Path]
+    main: Path, base: Path, project_finder: Callable[[Path], Path]
 ) -> None:
-    """None of them has a main worktree; a bare repository in a folder ``.git`` makes the folder around it one."""
+    """They have no main worktree; a bare repository in a folder ``.git`` makes the folder around it one."""
     git(main, "submodule", "--quiet", "add", str(main), "module")
-    assert main / "module" == meant(main / "module" / "sub")
+    assert main / "module" == project_finder(main / "module" / "sub")
     for name, project in (("bare.git", base / "of-bare"), ("around/.git", base / "around")):
         git(base, "clone", "--quiet", "--bare", str(main), name)
         tree = base / "of-bare" if name == "bare.git" else base / "around" / "tree"
         git(base / name, "worktree", "add", "--quiet", str(tree))
-        assert project == meant(tree / "sub")
+        assert project == project_finder(tree / "sub")
 
 
-def test_a_worktree_whose_repository_was_moved_is_its_own_until_it_is_repaired(
-    main: Path, linked: Path, meant: Callable[[Path], Path]
+def test_a_worktree_of_a_moved_repository_is_its_own_until_it_is_repaired(
+    main: Path, linked: Path, project_finder: Callable[[Path], Path]
 ) -> None:
-    """Where the pointer leads to nothing nobody can know what it meant; the doctor says so."""
+    """If the pointer leads nowhere the main worktree is unknown; the doctor says so."""
     moved = main.rename(main.with_name("moved"))
-    assert linked == meant(linked / "sub")
+    assert linked == project_finder(linked / "sub")
     says = f"{linked} is a linked worktree that no repository lists, so it shares no ledger"
     assert [("note", says)] == findings_of(Project(linked), "folder")
     git(moved, "worktree", "repair", str(linked))
-    assert moved == meant(linked / "sub")
+    assert moved == project_finder(linked / "sub")
 
 
-def test_outside_of_a_repository_all_is_as_it_was(
-    base: Path, meant: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+def test_outside_of_a_repository_the_old_rules_apply(
+    base: Path, project_finder: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CLAUDE_PROJECT_DIR is that folder; else the nearest parent with ``.claude`` counts, and else the folder."""
     inner = base / "outer" / "inner"
-    assert inner == meant(inner)
+    assert inner == project_finder(inner)
     (base / "outer" / ".claude").mkdir()
-    assert base / "outer" == meant(inner)
+    assert base / "outer" == project_finder(inner)
     assert inner == find_project().start
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(inner))
     assert inner == find_project().root
 
 
 @pytest.mark.skipif(os.name != "posix", reason="nobody stands in a folder that is gone here")
-def test_a_folder_that_is_gone_is_said_to_be(base: Path, meant: Callable[[Path], Path]) -> None:
-    """Where somebody stands in it, and it matters."""
-    meant(base / "gone")
+def test_a_deleted_current_folder_is_reported(base: Path, project_finder: Callable[[Path], Path]) -> None:
+    """The error appears only if the folder matters."""
+    project_finder(base / "gone")
     (base / "gone").rmdir()
     with pytest.raises(BadInputError, match="the current folder: does not exist any more; go to another"):
         find_project()
     assert base == find_project(base).root
 
 
-def test_the_home_folder_is_no_project(base: Path, meant: Callable[[Path], Path]) -> None:
-    """Not even where it is a repository, as for settings that are kept in one, and not for its worktrees."""
+def test_the_home_folder_is_no_project(base: Path, project_finder: Callable[[Path], Path]) -> None:
+    """This holds even if it is a repository, as for dotfiles, and for its worktrees."""
     home = Path.home()
     git(home, "init", "--quiet")
     git(home, "commit", "--quiet", "--allow-empty", "--message", "first")
     (home / ".claude").mkdir()
     (home / ".claude" / "playbook.json").write_text("{}")
     git(home, "worktree", "add", "--quiet", str(base / "linked"))
-    assert home / "code" == meant(home / "code")
-    assert base / "linked" == meant(base / "linked")
+    assert home / "code" == project_finder(home / "code")
+    assert base / "linked" == project_finder(base / "linked")
 
 
 PLANTED: dict[str, Callable[[Path, Path], object]] = {
@@ -337,62 +341,68 @@ PLANTED: dict[str, Callable[[Path, Path], object]] = {
 
 @pytest.mark.skipif(os.name != "posix", reason="this system has other links and pipes")
 @pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
-def test_a_git_file_that_its_repository_does_not_know_leads_nowhere(
-    linked: Path, base: Path, meant: Callable[[Path], Path], plant: Callable[[Path, Path], object]
+def test_a_git_file_unknown_to_its_repository_leads_nowhere(
+    linked: Path, base: Path, project_finder: Callable[[Path], Path], plant: Callable[[Path, Path], object]
 ) -> None:
-    """What an unpacked archive brings is the top of a working tree of its own, and no more."""
+    """An unpacked archive with one is the top of a working tree of its own, and no more."""
     folder = base / "unpacked"
     folder.mkdir()
     plant(folder / ".git", linked)
-    assert folder == meant(folder / "sub")
+    assert folder == project_finder(folder / "sub")
     assert "" == workspace.main_worktree(str(folder))
 
 
 @pytest.mark.parametrize("field", ["gitdir", "commondir"])
 @pytest.mark.parametrize("text", [b"", b"\n", b"\xff\x00", b"/nowhere\n", b"../../..\n", b"x" * 100_000])
 def test_a_repository_that_contradicts_its_worktree_leads_nowhere(
-    main: Path, linked: Path, meant: Callable[[Path], Path], field: str, text: bytes
+    main: Path, linked: Path, project_finder: Callable[[Path], Path], field: str, text: bytes
 ) -> None:
-    """Both must say the same of each other."""
+    """Each must name the other."""
     (main / ".git" / "worktrees" / "linked" / field).write_bytes(text)
-    assert linked == meant(linked)
+    assert linked == project_finder(linked)
 
 
-def test_a_folder_of_worktrees_elsewhere_leads_nowhere(main: Path, base: Path, meant: Callable[[Path], Path]) -> None:
-    """An archive may bring both halves of a pointer, and the repository that it names knows nothing of them."""
+def test_a_folder_of_worktrees_elsewhere_leads_nowhere(
+    main: Path, base: Path, project_finder: Callable[[Path], Path]
+) -> None:
+    """An archive may have both halves of a pointer, but the repository that it names knows neither."""
     folder, half = base / "unpacked", base / "unpacked" / "half"
     half.mkdir(parents=True)
     (folder / ".git").write_text("gitdir: half\n")
     (half / "gitdir").write_text("../.git\n")
     (half / "commondir").write_text(f"{main}/.git\n")
-    assert folder == meant(folder)
+    assert folder == project_finder(folder)
 
 
 # What the doctor says
 
 
-def test_the_doctor_says_whose_ledger_is_used(main: Path, linked: Path, meant: Callable[[Path], Path]) -> None:
-    """Where it is another folder's than the one that somebody stands in, with what gives it another."""
+def test_the_doctor_names_the_folder_of_the_ledger(
+    main: Path, linked: Path, project_finder: Callable[[Path], Path]
+) -> None:
+    """If it is not the current folder, the doctor names it, with the setting that would change that."""
     commands.add(Project(main), "the main one's", HUMAN)
     for folder, whose in (
         (linked, "the main worktree of this repository"),
         (main / "sub", "which contains this folder"),
     ):
-        meant(folder)
+        project_finder(folder)
         assert [("note", f"the ledger of {main}, {whose}, is used")] == findings_of(find_project(), "folder")
-    meant(main)
+    project_finder(main)
     assert [("ok", "its own ledger is used")] == findings_of(find_project(), "folder")
 
 
-def test_the_doctor_asks_to_decide_between_two_ledgers(main: Path, linked: Path, meant: Callable[[Path], Path]) -> None:
-    """Once a setting says that there shall be two it is content, and when one is moved away the other is used."""
+def test_the_doctor_asks_to_decide_between_two_ledgers(
+    main: Path, linked: Path, project_finder: Callable[[Path], Path]
+) -> None:
+    """Once a setting keeps both it is content, and if one is moved away the other is used."""
     commands.add(Project(main), "the main one's", HUMAN)
     commands.add(Project(linked), "its own", HUMAN)
-    meant(linked)
+    project_finder(linked)
     says = f"{linked}, in a linked worktree, has a ledger of its own, and {main} has one as well"
     assert [("note", says)] == findings_of(find_project(), "folder")
     path = set_own(linked)
     assert [("ok", "its own ledger is used")] == findings_of(find_project(), "folder")
     path.unlink()
     (linked / ".claude" / "ledger").rename(linked / ".claude" / "old")
-    assert main == meant(linked)
+    assert main == project_finder(linked)

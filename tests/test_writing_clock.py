@@ -1,4 +1,4 @@
-"""A system clock that no line of the ledger can hold: nothing is recorded, and everything can still be read."""
+"""A system clock that no event can hold: nothing is recorded, and everything can still be read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def here(project: Path) -> Project:
 def test_a_clock_outside_of_the_years_1_to_9999_records_nothing(
     here: Project, run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int, *, locked: bool
 ) -> None:
-    """A verb that writes ends with exit code 4 and names the clock, and the ledger stays what it was."""
+    """A verb that writes exits with 4 and names the clock, and the ledger does not change."""
     before = (here.ledger / "events.jsonl").read_bytes()
     with monkeypatch.context() as patch, held(here) if locked else nullcontext():
         set_clock(patch, seconds)
@@ -58,7 +58,7 @@ def test_a_clock_outside_of_the_years_1_to_9999_records_nothing(
 
 
 @pytest.mark.parametrize("seconds", [YEAR_10000_S - 1, YEAR_1_S], ids=["9999", "1"])
-def test_the_first_and_the_last_second_that_a_line_can_hold_are_recorded(
+def test_the_first_and_the_last_possible_second_are_recorded(
     project: Path, run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
     """A ledger that begins in the year 1 or ends in the year 9999 verifies."""
@@ -70,7 +70,7 @@ def test_the_first_and_the_last_second_that_a_line_can_hold_are_recorded(
 
 @pytest.mark.parametrize("seconds", [YEAR_10000_S, YEAR_1_S - 1], ids=["10000", "0"])
 @pytest.mark.usefixtures("here")
-def test_a_ledger_is_read_whatever_the_clock_says(run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+def test_a_ledger_can_be_read_at_any_time_of_the_clock(run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
     """Verbs that only read answer as always."""
     set_clock(monkeypatch, seconds)
     assert dict.fromkeys(map(" ".join, READING), 0) == {" ".join(words): run(*words).code for words in READING}

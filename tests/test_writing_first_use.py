@@ -41,13 +41,13 @@ def legacy(project: Path, key_points: list[Any]) -> Project:
 
 
 def edits(project: Project) -> list[Any]:
-    """Return the events that say that a hand changed the playbook."""
+    """Return the events of manual edits of the playbook."""
     return [event for batch in reading.batches(project) for event in batch.events if isinstance(event, EDITS)]
 
 
 @pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
 def test_many_may_begin_at_once(project: Path, key_points: list[Any]) -> None:
-    """Eight processes that rate a legacy entry at once adopt the file once, and each rating counts."""
+    """Eight processes that rate a legacy entry at once import the file once, and each rating counts."""
     here = legacy(project, key_points)
     command = [sys.executable, "-c", RATE, str(project)]
     writers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(8)]
@@ -60,8 +60,8 @@ def test_many_may_begin_at_once(project: Path, key_points: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
-def test_a_first_command_killed_before_it_renders_costs_nothing(project: Path, key_points: list[Any]) -> None:
-    """The old file still stands when the next command comes; it is stale, and no change of anybody's."""
+def test_a_first_command_killed_before_it_renders_loses_nothing(project: Path, key_points: list[Any]) -> None:
+    """The old file is still there for the next command; it is stale, and no manual edit."""
     here = legacy(project, key_points)
     killed = subprocess.run([sys.executable, "-c", DIE + RATE, str(project)], check=False, capture_output=True)
     assert 9 == killed.returncode
@@ -72,10 +72,10 @@ def test_a_first_command_killed_before_it_renders_costs_nothing(project: Path, k
 
 
 @pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
-def test_a_rendering_between_two_looks_is_no_hand(
+def test_a_rendering_between_two_reads_is_no_manual_edit(
     project: Path, monkeypatch: pytest.MonkeyPatch, key_points: list[Any]
 ) -> None:
-    """The first command renders while the second looks at the old file, which is no change of anybody's."""
+    """The first command renders while the second reads the old file, which is no manual edit."""
     here = legacy(project, key_points)
     subprocess.run([sys.executable, "-c", DIE + RATE, str(project)], check=False, capture_output=True)
     first, old = commands.playbook(here).state, here.playbook.read_bytes()
@@ -96,7 +96,7 @@ def test_a_rendering_between_two_looks_is_no_hand(
 
 
 def test_an_old_file_put_back_renames_nothing(project: Path) -> None:
-    """Entries without names are those whose texts they have; what carries no counts changes none."""
+    """Entries without names are recognised by their texts; missing counts change none."""
     here = legacy(project, UNNAMED)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     legacy(project, UNNAMED)
@@ -108,7 +108,7 @@ def test_an_old_file_put_back_renames_nothing(project: Path) -> None:
 
 
 def test_a_ledger_put_back_is_rendered_again(project: Path) -> None:
-    """A rendering of a later moment than the ledger has is no reason to keep it."""
+    """A rendering of a later moment than the ledger has is replaced."""
     here = legacy(project, NAMED)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     kept = {name: (here.ledger / name).read_bytes() for name in ("events.jsonl", "head")}
@@ -120,8 +120,8 @@ def test_a_ledger_put_back_is_rendered_again(project: Path) -> None:
     assert 1 == commands.show(here)["key_points"][0]["helpful"]
 
 
-def test_a_file_mended_meanwhile_is_not_set_aside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the bytes that could not be read are set aside, not what stands there by then."""
+def test_a_file_repaired_meanwhile_is_not_set_aside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the unreadable bytes are set aside, not the new content."""
     here = legacy(project, NAMED)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     good = here.playbook.read_bytes()
@@ -141,7 +141,7 @@ def test_a_file_mended_meanwhile_is_not_set_aside(project: Path, monkeypatch: py
     assert 2 == commands.playbook(here).state.points["kpt_001"].helpful
 
 
-def test_what_is_set_aside_never_takes_anothers_place(project: Path) -> None:
+def test_a_file_set_aside_replaces_no_other(project: Path) -> None:
     """Two unreadable files of one second are both kept."""
     here = legacy(project, NAMED)
     commands.rate(here, "kpt_001", "helpful", HUMAN)

@@ -1,4 +1,4 @@
-"""A person's own hand, from the command to the file: what each verb answers, and that every moment stays as it was."""
+"""Curation by a person, from the command to the file: the answer of each verb, and unchanged past moments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def here(project: Path) -> Project:
 
 
 def counts(here: Project) -> dict[str, tuple[int, int]]:
-    """Return the counts of the entries of playbook.json, which must be what the ledger says."""
+    """Return the counts of the entries of playbook.json, which must equal the replay."""
     commands.check(here)
     return {kp["name"]: (kp["helpful"], kp["harmful"]) for kp in read(here)["key_points"]}
 
@@ -57,8 +57,8 @@ VERBS = [
 ]
 
 
-def test_each_verb_says_what_it_recorded(here: Project, run: Run) -> None:
-    """Each prints one line in the log's words, renders the file, and leaves a ledger that verifies."""
+def test_each_verb_prints_its_event(here: Project, run: Run) -> None:
+    """Each prints one line in the words of `log`, renders the file, and leaves a ledger that verifies."""
     for seq, (arguments, did) in enumerate(VERBS, 10):
         assert (0, f"recorded as event {seq}: {did}\n", "") == run(*arguments)
         assert 0 == run("replay", "--check").code
@@ -103,7 +103,7 @@ def test_undo_lists_the_undone_events(here: Project, run: Run) -> None:
 def test_an_impossible_change_is_refused(
     here: Project, run: Run, arguments: tuple[str, ...], code: int, says: str
 ) -> None:
-    """One line says why, and nothing is recorded."""
+    """One line gives the reason, and nothing is recorded."""
     curation.undo(here, *NOBODY)
     before = (here.ledger / "events.jsonl").read_bytes()
     answer = run(*arguments)
@@ -312,7 +312,7 @@ def test_secrets_of_a_curating_model_are_masked(here: Project, run: Run) -> None
 
 
 def test_the_story_describes_a_persons_decisions(here: Project, run: Run) -> None:
-    """It says where the entry went, and for which entry later ratings count."""
+    """The story has the target of a merge, and the entry of later ratings."""
     wish(here, "pin", "kpt_001")
     wish(here, "merge", "kpt_003", merged=("kpt_002",))
     rate(here, ("kpt_002", "harmful"))

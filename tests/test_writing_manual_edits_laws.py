@@ -1,4 +1,4 @@
-"""Whatever people do, one thing after another: the file is the replay, and every moment stays as it was."""
+"""After any sequence of manual edits and commands the file is the replay, and every past moment is unchanged."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ STEPS: Any = st.one_of(
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(STEPS, min_size=3, max_size=12))
-def test_whatever_people_do_every_moment_keeps_what_it_showed(
+def test_any_sequence_leaves_every_moment_unchanged(
     new_project: Callable[[], Path], steps: list[Callable[[Project], Any]]
 ) -> None:
-    """After each step the file is the replay, a dict loaded from it says the same, and the past stays as it was."""
+    """After each step the file is the replay, a dict loaded from it is equal, and the past is unchanged."""
     here = Project(new_project())
     for text in "abc":
         commands.add(here, text, HUMAN)

@@ -1,4 +1,4 @@
-"""What counts for nothing: every answer says so, and says it before what was recorded."""
+"""Events without effect: every answer lists them, before the recorded ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDED = b"""{"evaluations": [{"name": "kpt_001", "rating": "superb"}, {"name"
 
 @pytest.fixture
 def rated(project: Path, run: Run) -> None:
-    """Record an entry (2 to 3) and a session with a rating that is none, and a neutral one (4 to 6)."""
+    """Record an entry (2 to 3) and a session with an unknown rating, and a neutral one (4 to 6)."""
     del project
     run("add", "Quote ids")
     run("record", "-", "--session", "s1", stdin=RECORDED)
@@ -38,7 +38,7 @@ def test_an_unknown_rating_is_marked_in_the_log(run: Run) -> None:
 
 @pytest.mark.usefixtures("rated")
 def test_an_unknown_rating_is_marked_in_sql(run: Run) -> None:
-    """It is a row of `ratings` that is not valid, and `sessions` does not count it."""
+    """It is an invalid row of `ratings`, and `sessions` does not count it."""
     pytest.importorskip("duckdb")
     rows = run("sql", "SELECT rating, valid FROM ratings ORDER BY seq", "--json").out.splitlines()
     assert [{"rating": "superb", "valid": False}, {"rating": "neutral", "valid": True}] == list(map(json.loads, rows))
@@ -46,15 +46,15 @@ def test_an_unknown_rating_is_marked_in_sql(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("rated")
-def test_an_unknown_rating_adds_nothing_to_what_was_rated(run: Run) -> None:
-    """The answer of `record` in JSON names its entry as ignored alone."""
+def test_an_unknown_rating_is_not_among_the_rated(run: Run) -> None:
+    """The JSON answer of `record` lists its entry as ignored alone."""
     payload = b"""{"evaluations": [{"name": "kpt_001", "rating": "superb"}]}"""
     answer = json.loads(run("record", "-", "--json", stdin=payload).out)
     assert (["kpt_001"], []) == ([one["name"] for one in answer["ignored"]], answer["rated"])
 
 
-def test_a_text_that_stands_is_named_before_what_was_recorded(project: Path, run: Run) -> None:
-    """A duplicate `add` says first which entry has the text."""
+def test_a_duplicate_text_is_named_first(project: Path, run: Run) -> None:
+    """A duplicate `add` names the entry that has the text before the recorded events."""
     del project
     run("add", "Quote ids")
     assert (
@@ -77,10 +77,8 @@ def test_a_single_event_is_named_by_its_number(project: Path, run: Run) -> None:
         (("--component", "AC-01", "startup=8000"), "unknown metric startup of ac01 (1)"),
     ],
 )
-def test_metrics_that_no_score_takes_are_named_before_what_was_recorded(
-    project: Path, run: Run, words: tuple[str, ...], why: str
-) -> None:
-    """`metrics` says first what is in no score and why, and still records it; JSON has it as `unscored`."""
+def test_unscored_metrics_are_named_first(project: Path, run: Run, words: tuple[str, ...], why: str) -> None:
+    """`metrics` first names the unscored metrics with the reason, and still records them; JSON has `unscored`."""
     del project
     lines = run("metrics", "--session", "s1", *words).out.splitlines()
     first = f"in no score: {why}; `tallybook score --config` shows what is scored"
@@ -90,16 +88,16 @@ def test_metrics_that_no_score_takes_are_named_before_what_was_recorded(
     ]
 
 
-def test_metrics_that_a_score_takes_are_not_named(project: Path, run: Run) -> None:
-    """Where everything is in a score, `metrics` says only what it recorded."""
+def test_scored_metrics_are_not_named(project: Path, run: Run) -> None:
+    """If everything is in a score, `metrics` prints only what it recorded."""
     del project
     done = run("metrics", "--session", "s1", "--component", "ac01", "startup_ms=8000")
     assert ("", ["recorded 1 measurement as event 2"]) == (done.err, done.out.splitlines())
 
 
 @pytest.mark.usefixtures("rated")
-def test_a_rater_that_nothing_comes_from_is_answered_with_those_that_there_are(run: Run) -> None:
-    """A mistyped --rater is noted with the raters of the ledger; one that there is, is not noted."""
+def test_an_unknown_rater_is_answered_with_the_known_ones(run: Run) -> None:
+    """A mistyped --rater is noted with the raters of the ledger; a known one is not noted."""
     done = run("log", "--rater", "humna")
     note = (
         "note: --rater humna: no event comes from this rater; the raters in this ledger: human, reflector, tallybook\n"

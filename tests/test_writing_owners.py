@@ -1,4 +1,4 @@
-"""Whose files a run as root leaves in another user's project."""
+"""The owner of files that a run as root leaves in another user's project."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def owners(project: Project) -> dict[str, tuple[int, int]]:
     return {name: (one.st_uid, one.st_gid) for name, one in found.items()}
 
 
-def test_what_root_creates_belongs_to_the_owner_of_the_project(users: Project) -> None:
-    """The ledger, the playbook, marks, the spool, settings and score files, and all their folders."""
+def test_files_by_root_belong_to_the_owner_of_the_project(users: Project) -> None:
+    """They are the ledger, the playbook, markers, the spool, settings and score files, and all their folders."""
     assert [0, 0, 0] == [run(users, "add", "Use type hints"), run(users, *RATING), run(users, "init")]
     assert 0 == run(users, "hook", given=json.dumps(TELLING))
     metrics = json.dumps({"component": "ac02", "metrics": {"completed": 1, "total": 1}})
@@ -66,8 +66,8 @@ def test_what_root_creates_belongs_to_the_owner_of_the_project(users: Project) -
     assert dict.fromkeys(found, (USER, GROUP)) == found
 
 
-def test_the_user_goes_on_after_root(users: Project) -> None:
-    """Every file that root wrote anew can be read and written by the user, playbook.json among them."""
+def test_the_user_can_continue_after_root(users: Project) -> None:
+    """Every file that root replaced can be read and written by the user, playbook.json among them."""
     commands.add(users, "Use type hints", HUMAN)
     give(users.root)
     assert 0 == run(users, *RATING)
@@ -79,8 +79,8 @@ def test_the_user_goes_on_after_root(users: Project) -> None:
         assert 0 == subprocess.run(words, check=False, cwd=users.root).returncode, name
 
 
-def test_what_exists_keeps_its_owner(users: Project, tmp_path: Path) -> None:
-    """Files that root owned before, and what a link leads to, stay root's."""
+def test_existing_files_keep_their_owner(users: Project, tmp_path: Path) -> None:
+    """Files that root owned before, and a link's target, stay root's."""
     commands.add(users, "Use type hints", HUMAN)
     give(users.root)
     victim = tmp_path / "victim"
@@ -96,7 +96,7 @@ def test_what_exists_keeps_its_owner(users: Project, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 def test_an_owner_that_cannot_be_changed_is_no_error(users: Project) -> None:
-    """In a container root may lack that right: what is created is root's then, and the rating counts."""
+    """In a container root may lack that right: created files are root's then, and the rating counts."""
     wrapper = ("setpriv", "--bounding-set", "-chown", "--inh-caps", "-chown")
     assert 0 == run(users, "add", "Use type hints", wrapper=wrapper)
     assert 0 == run(users, *RATING, wrapper=wrapper)
@@ -105,7 +105,7 @@ def test_an_owner_that_cannot_be_changed_is_no_error(users: Project) -> None:
 
 
 def test_roots_own_project_stays_roots(tmp_path: Path) -> None:
-    """Nothing is given away where the project is root's."""
+    """No file changes its owner if the project is root's."""
     project = Project(tmp_path / "project")
     project.root.mkdir()
     assert 0 == run(project, "add", "Use type hints")

@@ -1,4 +1,4 @@
-"""Sixteen processes that rate at once, and some of them killed: what was acknowledged stands in the ledger, once."""
+"""Sixteen processes that rate at once, some of them killed: each acknowledged event is in the ledger once."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ for number in range(count):
 
 @pytest.fixture
 def started(project: Path) -> Project:
-    """Return a project whose legacy playbook was taken in."""
+    """Return a project whose legacy playbook was imported."""
     place = Project(project)
     commands.import_file(place, json.dumps(START).encode(), "old.json")
     return place
 
 
 def run_together(project: Project, jobs: Iterable[tuple[int, int]]) -> list[tuple[int, list[str]]]:
-    """Run workers side by side, all let go at the same moment.
+    """Run workers at the same time, all started at the same moment.
 
     Args:
         project: Where they record.
@@ -104,12 +104,12 @@ def rows_of(project: Project, kind: str) -> list[dict[str, Any]]:
 
 
 def rated_sessions(project: Project) -> Counter[str]:
-    """Return how often each session's rating stands in the ledger."""
+    """Return how often each session's rating is in the ledger."""
     return Counter(row["by"]["session"] for row in rows_of(project, "point.rated"))
 
 
 def assert_sound(project: Project) -> None:
-    """Take in what waits; then the ledger must be whole, every name one entry's, and playbook.json a replay."""
+    """Record the spool; then the ledger must be whole, every name one entry's, and playbook.json a replay."""
     commands.replay(project)
     verdict = commands.verify(project)
     assert () == verdict.problems
@@ -130,8 +130,8 @@ def test_sixteen_processes_lose_no_rating(started: Project) -> None:
     assert PROCESSES * RATINGS_EACH // 10 == len(rows_of(started, "point.added"))
 
 
-def test_ratings_in_parallel_count_as_one_after_the_other(started: Project) -> None:
-    """Each entry has as many ratings as were sent for it, whoever sent them."""
+def test_ratings_in_parallel_count_like_a_sequence(started: Project) -> None:
+    """Each entry has as many ratings as were sent for it, by any process."""
     run_together(started, [(10, 0)] * 4)
     commands.replay(started)
     sent = Counter(
@@ -146,8 +146,8 @@ def test_ratings_in_parallel_count_as_one_after_the_other(started: Project) -> N
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no way to kill without a word")
 @pytest.mark.parametrize("seed", range(slice_of(3, 1)))
-def test_killing_a_writer_loses_nothing_that_was_acknowledged(started: Project, seed: int) -> None:
-    """Writers killed at any moment leave every acknowledged rating in the log once, and no ledger to mend by hand."""
+def test_killing_a_writer_loses_no_acknowledged_rating(started: Project, seed: int) -> None:
+    """Writers killed at any moment leave every acknowledged rating in the log once, and a ledger without damage."""
     chance = random.Random(seed)  # noqa: S311 - the moments must be the same in every run
     # A rating takes some two thousand calls into C, so that some die in their first one and some in their last.
     jobs = [(10, chance.randrange(1, 40_000) if number % 4 else 0) for number in range(PROCESSES)]
@@ -163,7 +163,7 @@ def test_killing_a_writer_loses_nothing_that_was_acknowledged(started: Project, 
 
 
 def test_the_command_itself_may_run_many_times_at_once(started: Project) -> None:
-    """Ratings given at once through the installed command are all in the log."""
+    """Ratings made at once with the installed command are all in the log."""
     command = "from tallybook.projections.surfaces.entry import main; main()"
     arguments = [sys.executable, "-c", command, "--project", str(started.root), "rate", "kpt_001", "helpful"]
     running = [
@@ -177,8 +177,8 @@ def test_the_command_itself_may_run_many_times_at_once(started: Project) -> None
     assert {str(number): 1 for number in range(8)} == rated_sessions(started)
 
 
-def test_a_crowd_beside_a_hand_edit_takes_it_in_once(started: Project) -> None:
-    """What a hand changed before many writers begin is taken in by one of them, and no rating is lost over it."""
+def test_many_writers_record_a_manual_edit_once(started: Project) -> None:
+    """A manual edit before many writers begin is recorded by one of them, and no rating is lost."""
     started.playbook.write_bytes(started.playbook.read_bytes().replace(b"guidance kpt_003", b"changed by hand"))
     finished = run_together(started, [(5, 0)] * 8)
     assert [0] * 8 == [code for code, _ in finished]

@@ -1,4 +1,4 @@
-"""``playbook.json`` changed by hand: what a change says is taken in once, and undoes nothing that came in since."""
+"""Manual edits of ``playbook.json``: a change is recorded once, and undoes nothing that was recorded since."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def lived(folder: Path) -> Project:
 
 
 def read(project: Project) -> Doc:
-    """Return playbook.json as it stands on disk."""
+    """Return playbook.json from the disk."""
     doc: Doc = json.loads(project.playbook.read_bytes())
     return doc
 
 
 def write(project: Project, doc: object) -> None:
-    """Write playbook.json by hand."""
+    """Write playbook.json as a manual edit."""
     project.playbook.write_bytes(doc if isinstance(doc, bytes) else json.dumps(doc).encode())
 
 
@@ -80,7 +80,7 @@ def kinds(project: Project, after: int) -> list[str]:
 
 
 def entry(project: Project, name: str) -> Doc:
-    """Return an entry as the ledger has it."""
+    """Return an entry of the ledger."""
     return next(kp for kp in commands.show(project)["key_points"] if kp["name"] == name)
 
 
@@ -89,7 +89,7 @@ def entry(project: Project, name: str) -> Doc:
 
 @st.composite
 def edited(draw: DrawFn, doc: Doc) -> Doc:
-    """Change a rendered document as a person might."""
+    """Edit a rendered document like a person."""
     doc = copy.deepcopy(doc)
     points: list[Any] = doc["key_points"]
     for kp in points:
@@ -106,7 +106,7 @@ def edited(draw: DrawFn, doc: Doc) -> Doc:
 
 
 def specified(doc: Doc) -> Doc:
-    """Return what the specification says for a file; names that were used before HISTORY ended are given to nobody."""
+    """Return the specification's reading of a file; names used before HISTORY ended are not given again."""
     own = [kp["name"] for kp in doc["key_points"] if isinstance(kp, dict)]
     used = [point(name) for name in ("kpt_001", "kpt_002", "kpt_003", "kpt_004") if name not in own]
     named = migrate(doc | {"key_points": doc["key_points"] + used})
@@ -115,10 +115,10 @@ def specified(doc: Doc) -> Doc:
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_change_is_loaded_as_the_specification_says_and_taken_in_once(
+def test_any_change_is_loaded_by_the_specification_and_recorded_once(
     new_project: Callable[[], Path], data: st.DataObject
 ) -> None:
-    """Whatever was changed, load says what the specification says for that file, and the next write records it."""
+    """After any change, load returns the specification's result for that file, and the next write records it."""
     project = lived(new_project())
     before, begin = read(project), count(project)
     doc = data.draw(edited(before))
@@ -140,10 +140,8 @@ def test_any_change_is_loaded_as_the_specification_says_and_taken_in_once(
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_change_undoes_a_rating_that_came_in_after_the_file_was_written(
-    new_project: Callable[[], Path], data: st.DataObject
-) -> None:
-    """A change to an old rendering is made on top of the ratings since: each entry that stays has them all."""
+def test_no_change_undoes_a_later_rating(new_project: Callable[[], Path], data: st.DataObject) -> None:
+    """A change to an old rendering is applied to the ratings since: each remaining entry has them all."""
     project = lived(new_project())
     old = read(project)
     ratings = data.draw(st.lists(st.sampled_from(["helpful", "neutral", "harmful"]), max_size=3))
@@ -166,8 +164,8 @@ def test_no_change_undoes_a_rating_that_came_in_after_the_file_was_written(
 # One by one
 
 
-def test_a_merely_stale_file_makes_no_event(here: Project) -> None:
-    """An old rendering put back, from a backup or a branch, is no change by anybody: it is rendered again."""
+def test_a_stale_file_makes_no_event(here: Project) -> None:
+    """An old rendering, restored from a backup or a branch, is no change: it is rendered again."""
     old = here.playbook.read_bytes()
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     new, begin = here.playbook.read_bytes(), count(here)
@@ -177,8 +175,8 @@ def test_a_merely_stale_file_makes_no_event(here: Project) -> None:
     assert (new, begin) == (here.playbook.read_bytes(), count(here))
 
 
-def test_a_file_that_only_looks_different_makes_no_event(here: Project) -> None:
-    """Other white space, escapes or order of keys within an entry say nothing new."""
+def test_a_reformatted_file_makes_no_event(here: Project) -> None:
+    """Other white space, escapes or order of keys within an entry are no change."""
     doc, begin = read(here), count(here)
     flipped = [dict(reversed(kp.items())) for kp in doc["key_points"]]
     write(here, json.dumps(doc | {"key_points": flipped}, indent=8, sort_keys=False).encode())
@@ -187,7 +185,7 @@ def test_a_file_that_only_looks_different_makes_no_event(here: Project) -> None:
 
 
 def test_a_removed_entry_is_retired_and_its_name_stays_used(here: Project) -> None:
-    """An entry taken out by hand is gone, `why` says so, and nobody gets its name."""
+    """An entry removed by a manual edit is gone, `why` says so, and no entry gets its name."""
     doc = read(here)
     doc["key_points"].pop()
     write(here, doc)
@@ -198,8 +196,8 @@ def test_a_removed_entry_is_retired_and_its_name_stays_used(here: Project) -> No
     assert {"rater": "human"} == story["decided_by"]["by"]
 
 
-def test_a_pruned_name_may_be_revived_by_hand(here: Project) -> None:
-    """A person may put a pruned entry back; it stands again, and counts from what they wrote."""
+def test_a_pruned_entry_may_be_restored_by_a_manual_edit(here: Project) -> None:
+    """It is present again, with the counts in the edit."""
     doc = read(here)
     doc["key_points"].insert(0, point("kpt_004", "four", harmful=1))
     write(here, doc)
@@ -208,8 +206,8 @@ def test_a_pruned_name_may_be_revived_by_hand(here: Project) -> None:
     assert "kept" == commands.why(here, "kpt_004")[0]["status"]
 
 
-def test_counts_beyond_the_rule_wait_for_an_update(here: Project) -> None:
-    """A hand edit prunes nothing by itself; the next update does."""
+def test_counts_beyond_the_rule_are_pruned_by_an_update(here: Project) -> None:
+    """A manual edit prunes nothing by itself; the next update does."""
     doc = read(here)
     doc["key_points"][0] |= {"helpful": 0, "harmful": 9}
     write(here, doc)
@@ -219,8 +217,8 @@ def test_counts_beyond_the_rule_wait_for_an_update(here: Project) -> None:
     assert ["kpt_002", "kpt_003"] == [kp["name"] for kp in read(here)["key_points"]]
 
 
-def test_a_rating_since_stays_where_only_the_text_was_changed(here: Project) -> None:
-    """A text changed in an old rendering is changed, and the ratings that came in meanwhile stay."""
+def test_a_later_rating_stays_if_only_the_text_was_edited(here: Project) -> None:
+    """A text edited in an old rendering is changed, and the later ratings stay."""
     doc = read(here)
     commands.rate(here, "kpt_002", "helpful", HUMAN)
     doc["key_points"][1]["text"] = "two, better"
@@ -229,8 +227,8 @@ def test_a_rating_since_stays_where_only_the_text_was_changed(here: Project) -> 
     assert point("kpt_002", "two, better", 1, 1) == entry(here, "kpt_002")
 
 
-def test_an_entry_added_since_stays_where_an_old_rendering_was_changed(here: Project) -> None:
-    """What came in after the file was written is not taken for removed."""
+def test_a_later_entry_stays_if_an_old_rendering_was_edited(here: Project) -> None:
+    """An entry added after the file was written is not recorded as removed."""
     doc = read(here)
     commands.add(here, "five", HUMAN)
     doc["key_points"].pop(0)
@@ -240,8 +238,8 @@ def test_an_entry_added_since_stays_where_an_old_rendering_was_changed(here: Pro
 
 
 @pytest.mark.parametrize("mine", [["mine"], ["mine", "mine too"], ["mine", "mine too", "mine as well"]])
-def test_a_name_given_twice_costs_no_entry(here: Project, mine: list[str]) -> None:
-    """Where a person and a program gave one name to two texts meanwhile, both texts stand, under names of their own."""
+def test_a_name_given_twice_loses_no_entry(here: Project, mine: list[str]) -> None:
+    """If a person and a program gave one name to two texts, both texts are kept, under names of their own."""
     doc = read(here)
     commands.add(here, "theirs", HUMAN)
     doc["key_points"] += [point(f"kpt_{number:03d}", text) for number, text in enumerate(mine, 5)]
@@ -254,7 +252,7 @@ def test_a_name_given_twice_costs_no_entry(here: Project, mine: list[str]) -> No
 
 
 def test_an_item_that_is_no_entry_is_kept_in_the_ledger(here: Project) -> None:
-    """An item added by hand that holds no text cannot stand, but what the person wrote is not lost."""
+    """An added item without a text is no entry, but its content is not lost."""
     doc = read(here)
     doc["key_points"] += [{"name": "kpt_009", "txt": "a slip of the pen"}, "five"]
     write(here, doc)
@@ -263,8 +261,8 @@ def test_an_item_that_is_no_entry_is_kept_in_the_ledger(here: Project) -> None:
     assert any("a slip of the pen" in json.dumps(row.get("free")) for row in commands.list_events(here))
 
 
-def test_a_key_that_entries_do_not_have_is_kept_in_the_ledger(here: Project) -> None:
-    """A note that a person adds to an entry is no part of the playbook, but it is not lost."""
+def test_an_unknown_key_of_an_entry_is_kept_in_the_ledger(here: Project) -> None:
+    """A person's note on an entry is no part of the playbook, but it is not lost."""
     doc = read(here)
     doc["key_points"][0] |= {"text": "one, better", "note": "from the review of May"}
     write(here, doc)
@@ -272,8 +270,8 @@ def test_a_key_that_entries_do_not_have_is_kept_in_the_ledger(here: Project) -> 
     assert any("from the review of May" in json.dumps(row.get("free")) for row in commands.list_events(here))
 
 
-def test_a_file_put_back_a_second_time_counts_again(here: Project) -> None:
-    """A playbook without a stamp that is restored from one backup twice says the same thing twice."""
+def test_a_file_restored_a_second_time_counts_again(here: Project) -> None:
+    """A playbook without a stamp that is restored from one backup twice is the same change twice."""
     backup = book(point("kpt_001", "one", 1), point("kpt_002", "two"))
     for _ in range(2):
         write(here, backup)
@@ -284,7 +282,7 @@ def test_a_file_put_back_a_second_time_counts_again(here: Project) -> None:
 
 @pytest.mark.parametrize("damaged", [b"", b" ", b"{", b"[1]", b"5", b"\xff\xfe", b'{"key_points": [}', b"[" * 5000])
 def test_an_unreadable_file_is_set_aside_byte_for_byte(here: Project, damaged: bytes) -> None:
-    """What cannot be read is no edit: the playbook stands by the ledger, and the file is kept beside the new one."""
+    """It is no edit: the playbook is that of the ledger, and the file is kept next to the new one."""
     good, begin = unstamped(read(here)), count(here)
     write(here, damaged)
     assert good == compat.load_playbook()
@@ -308,7 +306,7 @@ def test_a_missing_file_is_rendered_again(here: Project) -> None:
 
 
 def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change made between the look at the file and its rendering is looked at again, and taken in."""
+    """A change between the read of the file and its rendering is read again, and recorded."""
     doc = read(here)
     doc["key_points"][0]["text"] = "changed meanwhile"
     examine = playbook_file.examine
@@ -325,8 +323,8 @@ def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, m
     commands.check(here)
 
 
-def test_a_crash_before_the_rendering_takes_an_edit_in_once(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An edit that was recorded by a command that died before it rendered is not recorded again."""
+def test_a_crash_before_the_rendering_records_an_edit_once(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edit that a command recorded before it died is not recorded again."""
     doc = read(here)
     doc["key_points"][0]["helpful"] = 10
     write(here, doc)
@@ -339,8 +337,8 @@ def test_a_crash_before_the_rendering_takes_an_edit_in_once(here: Project, monke
     assert 11 == entry(here, "kpt_001")["helpful"]
 
 
-def test_the_stamp_is_nobodys_top_level_key(here: Project) -> None:
-    """A dict that old code read from the file and saves as it is passes the stamp on, which says nothing new."""
+def test_the_stamp_is_no_top_level_key(here: Project) -> None:
+    """A dict that old code read from the file and saves unchanged has the stamp, which changes nothing."""
     doc = read(here)
     compat.save_playbook(doc | {"owner": "me"})
     assert {"owner"} == commands.show(here).keys() - {"version", "last_updated", "key_points"}
@@ -348,8 +346,8 @@ def test_the_stamp_is_nobodys_top_level_key(here: Project) -> None:
     assert f"{head.seq}:{head.chain}" == read(here)["ledger"]
 
 
-def test_reading_takes_nothing_in(here: Project) -> None:
-    """`show` and load tell a change that waits, and neither writes the ledger nor the file."""
+def test_reading_records_nothing(here: Project) -> None:
+    """`show` and load include a pending manual edit, and write neither the ledger nor the file."""
     doc = read(here)
     doc["key_points"].append("by hand")
     write(here, doc)
@@ -359,8 +357,8 @@ def test_reading_takes_nothing_in(here: Project) -> None:
     assert (on_disk, begin) == (here.playbook.read_bytes(), count(here))
 
 
-def test_an_earlier_moment_shows_no_change_by_hand(here: Project) -> None:
-    """What a hand changed belongs to the moment at which it was taken in, and to none before."""
+def test_an_earlier_moment_shows_no_manual_edit(here: Project) -> None:
+    """A manual edit belongs to the moment at which it was recorded, and to none before."""
     doc, begin = read(here), count(here)
     doc["key_points"][0]["text"] = "changed"
     write(here, doc)
@@ -369,8 +367,8 @@ def test_an_earlier_moment_shows_no_change_by_hand(here: Project) -> None:
     assert "changed" == commands.show(here, str(count(here)))["key_points"][0]["text"]
 
 
-def test_names_of_ten_digits_stay_one_entrys(here: Project) -> None:
-    """Behind the highest number that a name can count on from, names go on and stay unique."""
+def test_names_of_ten_digits_stay_unique(here: Project) -> None:
+    """After the highest number that a name can have, names continue and stay unique."""
     doc = read(here)
     doc["key_points"].append(point("kpt_999999999", "last"))
     write(here, doc)

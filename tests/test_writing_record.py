@@ -1,4 +1,4 @@
-"""Recording: what a write takes in first, what it refuses, and what it leaves behind."""
+"""Recording: what a write imports first, its refusals, and the files that it leaves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write(project: Project, *payloads: dict[str, Any]) -> WriteResult:
 
 
 def read(project: Project) -> Any:
-    """Return playbook.json as it stands on disk."""
+    """Return playbook.json from the disk."""
     return json.loads(project.playbook.read_bytes())
 
 
@@ -47,21 +47,21 @@ def kinds(project: Project) -> list[str]:
 
 
 def outcome(project: Project, what: Update | Import) -> Outcome:
-    """Record one request and return what became of it."""
+    """Record one request and return its outcome."""
     (came,) = record.write(project, [Request(what, HUMAN)]).outcomes
     return came
 
 
-def test_a_first_write_begins_the_ledger(here: Project) -> None:
-    """Writing nothing, where a ledger is asked for, opens it, hides it from git and renders an empty playbook."""
+def test_a_first_write_creates_the_ledger(here: Project) -> None:
+    """A write without requests, if asked to, creates it, hides it from git and renders an empty playbook."""
     report = record.write(here, [], begin=True)
     assert (["ledger.opened"], []) == (kinds(here), read(here)["key_points"])
     assert ((), (), None) == (report.outcomes, report.problems, report.unrendered)
     assert "*\n" == (here.ledger / ".gitignore").read_text()
 
 
-def test_an_existing_playbook_is_taken_in_first(here: Project) -> None:
-    """The first write of a project with an old playbook records it as it was, then what was asked for."""
+def test_an_existing_playbook_is_imported_first(here: Project) -> None:
+    """The first write of a project with an old playbook records it unchanged, then its own requests."""
     here.playbook.write_text(json.dumps(book("bare", point("kpt_005", "full", 1, 2), 7)))
     came = outcome(here, Update(extraction(("kpt_005", "helpful"), new=["new"])))
     seeds = ["playbook.adopted", "point.seeded", "point.seeded", "item.skipped"]
@@ -73,7 +73,7 @@ def test_an_existing_playbook_is_taken_in_first(here: Project) -> None:
 
 
 def test_each_request_is_a_batch_of_its_own(here: Project) -> None:
-    """Requests of one write follow each other, each closed and pruned for itself."""
+    """Requests of one write are in order, each closed and pruned by itself."""
     first, second = write(
         here, extraction(*[("kpt_001", "harmful")] * 3, new=["a"]), extraction(("kpt_001", "helpful"), new=["b"])
     ).outcomes
@@ -85,15 +85,15 @@ def test_each_request_is_a_batch_of_its_own(here: Project) -> None:
 
 @pytest.mark.parametrize("bad", [{}, {"evaluations": 7}, {"points": []}])
 def test_a_write_with_a_bad_request_records_none(here: Project, bad: dict[str, Any]) -> None:
-    """Requests are looked at before anything is opened, so a bad one leaves no trace, not even a ledger."""
+    """Requests are checked before anything is opened, so a bad one leaves no trace, not even a ledger."""
     with pytest.raises(BadInputError):
         write(here, extraction(new=["good"]), bad)
     assert [] == list(here.claude.iterdir())
 
 
 @pytest.mark.parametrize("by", [{}, {"rater": 5}, {"rater": None}, {"rater": "x", "host": "y"}, {"session": "s1"}])
-def test_who_says_so_is_looked_at_before_it_is_written(here: Project, by: dict[str, Any]) -> None:
-    """A rater that no reader could understand is refused, instead of standing in the ledger as damage for ever."""
+def test_the_author_is_checked_before_it_is_written(here: Project, by: dict[str, Any]) -> None:
+    """A rater that no reader could read is refused, instead of damaging the ledger for ever."""
     write(here, extraction(new=["a"]))
     before = (here.ledger / "events.jsonl").read_bytes()
     with pytest.raises(BadInputError):
@@ -102,7 +102,7 @@ def test_who_says_so_is_looked_at_before_it_is_written(here: Project, by: dict[s
 
 
 def test_one_key_counts_once_within_a_write(here: Project) -> None:
-    """Two requests under one key, in one write or in two, are one delivery."""
+    """Two requests with one key, in one write or in two, are one delivery."""
     request = Request(Update(extraction(new=["a"])), HUMAN, "delivery 7")
     first, second = record.write(here, [request, request]).outcomes
     (third,) = record.write(here, [request]).outcomes
@@ -120,8 +120,8 @@ def test_a_key_may_be_any_text(here: Project) -> None:
     assert () == commands.verify(here).problems
 
 
-def test_an_import_brings_what_does_not_stand(here: Project) -> None:
-    """A file imported into a living playbook gets new names where its own were used, and texts stand once."""
+def test_an_import_adds_missing_entries(here: Project) -> None:
+    """A file imported into a later playbook gets new names for used ones, and each text is added once."""
     write(here, extraction(new=["a", "b"]))
     file = json.dumps(book(point("kpt_001", "mine", 3, 1), point("kpt_009", "b"), "c")).encode()
     came = outcome(here, Import(file, "old.json"))
@@ -133,7 +133,7 @@ def test_an_import_brings_what_does_not_stand(here: Project) -> None:
 
 
 def test_importing_the_projects_own_playbook_adds_it_once(here: Project) -> None:
-    """The file that is taken in at the first write anyway is not imported on top."""
+    """The file that the first write imports anyway is not imported twice."""
     here.playbook.write_text(json.dumps(book("a", "b")))
     came = outcome(here, Import(here.playbook.read_bytes(), "playbook.json"))
     assert (("kpt_001", "kpt_002"), 1) == (came.added, kinds(here).count("playbook.adopted"))
@@ -151,8 +151,10 @@ def test_sessions_that_name_the_same_keep_both_texts(here: Project) -> None:
     assert [point("kpt_002", "mine", 1)] == second["key_points"]
 
 
-def test_what_cannot_be_rendered_is_recorded_all_the_same(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A playbook.json that cannot be written costs no event: the report says so, and the next write renders both."""
+def test_an_event_is_recorded_although_the_file_cannot_be_rendered(
+    here: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A playbook.json that cannot be written loses no event: the report says so, and the next write renders both."""
     write(here, extraction(new=["a"]))
     before = here.playbook.read_bytes()
 
@@ -171,7 +173,7 @@ def test_what_cannot_be_rendered_is_recorded_all_the_same(here: Project, monkeyp
 
 
 def test_a_rendering_never_goes_back(here: Project) -> None:
-    """A writer that was slow to render leaves the later playbook of another in place."""
+    """A slow writer leaves the later rendering of another in place."""
     write(here, extraction(new=["a"]))
     log = reading.open_log(here)
     slow = reading.current(log)
@@ -181,8 +183,8 @@ def test_a_rendering_never_goes_back(here: Project) -> None:
     assert late == here.playbook.read_bytes()
 
 
-def test_a_rendering_shows_what_was_appended_meanwhile(here: Project) -> None:
-    """Whoever renders looks at the ledger once more, for those who could not wait to render themselves."""
+def test_a_rendering_shows_later_events(here: Project) -> None:
+    """The renderer reads the ledger once more, for writers that could not render themselves."""
     write(here, extraction(new=["a"]))
     log = reading.open_log(here)
     state = reading.current(log)
@@ -195,8 +197,8 @@ def test_a_rendering_shows_what_was_appended_meanwhile(here: Project) -> None:
     assert ["a", "b"] == [kp["text"] for kp in read(here)["key_points"]]
 
 
-def test_a_state_reads_on_from_where_it_ended(here: Project) -> None:
-    """The position after a state is where reading goes on; at the beginning it is the beginning."""
+def test_a_state_reads_on_from_its_position(here: Project) -> None:
+    """Reading continues at the position after a state; at the start it is the beginning."""
     log = reading.open_log(here)
     assert [] == list(log.read(reading.position_of(reading.current(log))))
     write(here, extraction(new=["a"]))
@@ -206,7 +208,7 @@ def test_a_state_reads_on_from_where_it_ended(here: Project) -> None:
 
 
 def test_a_folder_in_the_place_of_the_file_is_set_aside(here: Project) -> None:
-    """Whatever stands where playbook.json belongs and is none is moved away whole."""
+    """Anything in place of playbook.json that is no file is moved away whole."""
     here.playbook.mkdir()
     (here.playbook / "mine.txt").write_text("mine")
     write(here, extraction(new=["a"]))

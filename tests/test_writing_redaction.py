@@ -1,4 +1,4 @@
-"""Redacting from the command: what is told and shown of it, what is refused, and what midway trouble leaves."""
+"""Redaction by the command: its answers, the remaining text, refusals, and interruptions."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def here(project: Path) -> Project:
 
 
 @pytest.mark.parametrize("target", [RedactionTarget(text=PRIVATE), RedactionTarget(event="4")], ids=["text", "event"])
-def test_a_text_is_nowhere_and_all_else_is_as_it_was(here: Project, target: RedactionTarget) -> None:
-    """The answer names its event; counts, other texts and the chain stand; the head noted before is found again."""
+def test_a_text_is_erased_and_all_else_is_unchanged(here: Project, target: RedactionTarget) -> None:
+    """The answer names its event; counts, other texts and the chain stay; a head noted before is still valid."""
     before, head = counts(here), commands.verify(here).head
     done = redact(here, target, "it was private", HUMAN)
     assert ([4], (), ()) == ([one.seq for one in done.events], done.erased.remaining, done.bodies)
@@ -56,7 +56,7 @@ def test_a_text_is_nowhere_and_all_else_is_as_it_was(here: Project, target: Reda
 
 
 def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither the past nor a story, a list of events, a prompt or a rendering tells it."""
+    """No moment, story, list of events, prompt or rendering shows it."""
     strike(here)
     for seq in range(1, 15):
         assert TOLD not in [entry["text"] for entry in commands.show(here, str(seq))["key_points"]]
@@ -73,8 +73,8 @@ def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFi
     assert "event.redacted" in [row["kind"] for row in commands.why(here, "kpt_002")[0]["trail"]]
 
 
-def test_what_the_chain_needs_is_listed(here: Project) -> None:
-    """A name, a rating, a key or who said it cannot be taken out; each line that holds the text is named."""
+def test_lines_that_the_chain_needs_are_listed(here: Project) -> None:
+    """A name, a rating, a key or an author cannot be erased; each line that holds the text is named."""
     by = {"rater": "human", "session": "hunter2-session"}
     payload = {"evaluations": [{"name": "kpt_001", "rating": "hunter2-rating"}]}
     first = commands.record(here, payload, by, "hunter2-key").seq_from
@@ -88,8 +88,8 @@ def test_what_the_chain_needs_is_listed(here: Project) -> None:
     assert () == commands.verify(here).problems
 
 
-def test_a_second_redaction_is_a_clear_no(here: Project) -> None:
-    """Nothing holds the text any more, the event has none, and no second event says so."""
+def test_a_second_redaction_is_refused(here: Project) -> None:
+    """Nothing holds the text any more, the event has none, and no second event is recorded."""
     strike(here)
     before = content(here)
     strike_nothing(here)
@@ -118,10 +118,10 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "code", "message"), REFUSED)
-def test_what_cannot_be_redacted_changes_nothing(
+def test_an_impossible_redaction_changes_nothing(
     here: Project, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line says why, and every file is as it was."""
+    """One line gives the reason, and no file changes."""
     before = content(here)
     assert code == main.run(["--project", str(here.root), "redact", "--yes", *words])
     out, err = capsys.readouterr()
@@ -130,8 +130,8 @@ def test_what_cannot_be_redacted_changes_nothing(
     assert before == content(here)
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """It names the events and files that hold the text, those waiting or changed by hand too."""
+def test_a_dry_run_gives_the_same_answer_and_writes_nothing(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names the events and files that hold the text, spooled payloads and manual edits too."""
     (here.claude / "settings.json").write_text(TOLD)
     with held(here):
         assert commands.add(here, f"spooled {PRIVATE}", HUMAN).spooled
@@ -143,16 +143,16 @@ def test_a_dry_run_says_the_same_and_writes_nothing(here: Project, capsys: pytes
         assert named in out
 
 
-def test_a_held_ledger_is_left_as_it_is(here: Project) -> None:
-    """Another process has the lock: nothing is noted, spooled or changed."""
+def test_a_locked_ledger_is_not_changed(here: Project) -> None:
+    """While another process has the lock, nothing is noted, spooled or changed."""
     before = content(here)
     with held(here), pytest.raises(LockHeldError):
         strike(here)
     assert before == content(here)
 
 
-def test_a_damaged_ledger_is_left_as_it_is(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Damage is exit code 3 for a redaction and its dry run, and nothing is changed."""
+def test_a_damaged_ledger_is_not_changed(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Damage is exit code 3 for a redaction and its dry run, and nothing changes."""
     log = here.ledger / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"kpt_002","rating"', b'"kpt_003","rating"', 1))
     before = content(here)
@@ -162,8 +162,8 @@ def test_a_damaged_ledger_is_left_as_it_is(here: Project, capsys: pytest.Capture
     assert "events.jsonl:10: " in capsys.readouterr().err
 
 
-def test_what_hinders_it_midway_leaves_it_to_the_next_writer(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once it is noted a redaction counts: the answer says what stands, readers do not show it, a writer finishes."""
+def test_an_interrupted_redaction_is_left_to_the_next_writer(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once noted a redaction counts: the answer lists what is left, readers hide it, a writer finishes."""
     finish = erasure.finish
 
     def busy(*_: object) -> None:
@@ -179,8 +179,8 @@ def test_what_hinders_it_midway_leaves_it_to_the_next_writer(here: Project, monk
     assert ([], ()) == (holding(here), commands.verify(here).notes)
 
 
-def test_one_who_finishes_late_pays_no_other_redaction(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that read a note long ago leaves the one that another put in its place."""
+def test_a_late_finisher_removes_no_other_redaction(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that read a pending file long ago leaves its replacement alone."""
     redaction.write_pending(here.ledger, PendingRedaction((), ("Use type",), "gone", HUMAN))
     more = PendingRedaction((commands_id(here, 4),), (PRIVATE,), "gone", HUMAN)
     search = erasure.search
@@ -204,8 +204,8 @@ def commands_id(here: Project, seq: int) -> str:
     return found
 
 
-def test_a_note_forged_beside_the_ledger_stops_no_writer_for_ever(here: Project) -> None:
-    """A note that names nothing of this ledger is done and taken back by the next writer."""
+def test_a_forged_pending_file_blocks_no_writer(here: Project) -> None:
+    """A pending file without an event of this ledger is finished and removed by the next writer."""
     redaction.write_pending(here.ledger, PendingRedaction(("nobody",), ("nothing at all",), "gone", HUMAN))
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert None is redaction.read_pending(here.ledger)
@@ -216,7 +216,7 @@ def test_a_note_forged_beside_the_ledger_stops_no_writer_for_ever(here: Project)
 
 
 def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> None:
-    """A torn end that holds it is blotted out of log and quarantine; by its event it goes without a text given."""
+    """A torn end that holds it is erased from log and quarantine; by its event it needs no text."""
     log = here.ledger / "events.jsonl"
     for target in (RedactionTarget(text="hunter2"), None):
         with log.open("ab") as file:
@@ -234,8 +234,8 @@ def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> 
     ]
 
 
-def test_what_is_damaged_by_hand_stops_every_command(here: Project) -> None:
-    """A null that no event explains is refused by show, replay, why, log and the writers, named to its line."""
+def test_an_erased_text_without_a_redaction_stops_every_command(here: Project) -> None:
+    """A null without an event for it is refused by show, replay, why, log and the writers, named with its line."""
     log = here.ledger / "events.jsonl"
     data = log.read_bytes()
     value = re.search(rb'\{"salt":"[^"]*","text":"the key[^}]*\}', data)
@@ -264,10 +264,10 @@ SECRETS = LETTERS.filter(lambda text: len(text.strip()) >= erasure.MIN_TEXT_CHAR
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(secret=SECRETS, others=st.lists(LETTERS, min_size=1, max_size=3), beside=LETTERS, long=st.booleans())
-def test_any_text_leaves_the_project(
+def test_any_text_can_be_erased_from_the_project(
     new_project: Callable[[], Path], secret: str, others: list[str], beside: str, *, long: bool
 ) -> None:
-    """Whatever it is, no file holds it afterwards; other texts, all counts and the chain before it stand."""
+    """No file holds it afterwards; other texts, all counts and the chain before it stay."""
     here = Project(new_project())
     said = [f"{beside}{secret}{'x' * 10_000 * long}{secret}", *(f"other {text}" for text in others)]
     names = commands.record(here, {"new_key_points": said}, HUMAN).added

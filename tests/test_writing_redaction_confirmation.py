@@ -1,4 +1,4 @@
-"""Redacting a text wherever it stands asks first on a terminal, and wants `--yes` elsewhere."""
+"""Redacting a text in all events asks first on a terminal, and needs `--yes` elsewhere."""
 
 from __future__ import annotations
 
@@ -39,10 +39,8 @@ def words(here: Project, *more: str) -> list[str]:
     return ["--project", str(here.root), "redact", "--text", "with", "--reason", "a slip", *more]
 
 
-def test_a_text_is_not_redacted_without_yes_where_nobody_can_answer(
-    here: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In a pipe the command names how many events hold the text, changes nothing, and exits 2; `--yes` redacts."""
+def test_without_a_terminal_a_text_is_redacted_only_with_yes(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a pipe the command counts the events that hold the text, changes nothing, and exits 2; `--yes` redacts."""
     before = content(here)
     assert EXIT_BAD_INPUT == main.run(words(here))
     out, err = capsys.readouterr()
@@ -55,7 +53,7 @@ def test_a_text_is_not_redacted_without_yes_where_nobody_can_answer(
 
 @pytest.mark.skipif(os.name != "posix", reason="terminals are made on POSIX")
 @pytest.mark.parametrize(("answer", "code"), [("n", EXIT_NO), ("", EXIT_NO), ("y", 0)])
-def test_a_terminal_shows_what_would_be_redacted_and_asks(here: Project, answer: str, code: int) -> None:
+def test_a_terminal_lists_the_events_and_asks(here: Project, answer: str, code: int) -> None:
     """Each event and its text are listed before the question, and only a yes redacts them."""
     before = content(here)
     ours, theirs = os.openpty()

@@ -1,4 +1,4 @@
-"""A redacted text in files: ours lose it in every spelling, others are named, and nothing brings it back."""
+"""A redacted text in files: Tallybook's own lose it in every spelling, others are named, and nothing restores it."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ PLACES: dict[str, Callable[[str], bytes]] = {
 UPPER = re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda found: found[0].upper(), json.dumps(PRIVATE)[1:-1])
 
 
-def test_every_file_of_ours_loses_the_text(here: Project) -> None:
-    """Scores, diagnostics, quarantine, spool and what was set aside lose it, in whatever form it stands there."""
+def test_every_file_of_tallybook_loses_the_text(here: Project) -> None:
+    """Scores, diagnostics, quarantine, spool and set-aside files lose it, in every spelling."""
     expected = []
     for place, write in PLACES.items():
         path = here.claude / place
@@ -95,8 +95,8 @@ def test_redaction_reaches_the_score_files(here: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["erasing", ".erased"])
-def test_a_planted_note_of_a_redaction_makes_nothing_happen(here: Project, tmp_path: Path, name: str) -> None:
-    """A note that came with an archive hides no text and erases none, and `verify` says that it is ignored."""
+def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path, name: str) -> None:
+    """A pending file from an archive hides no text and erases none, and `verify` reports it as ignored."""
     (event,) = (row for row in commands.list_events(here) if row["seq"] == 4)
     redaction.write_pending(here.ledger, redaction.PendingRedaction((event["id"],), (PRIVATE,), "planted", HUMAN))
     note = json.loads((here.ledger / "erasing").read_bytes())
@@ -115,8 +115,8 @@ def test_a_planted_note_of_a_redaction_makes_nothing_happen(here: Project, tmp_p
 
 
 @pytest.mark.skipif(os.name != "posix", reason="hard links are planted on POSIX")
-def test_a_hard_link_in_place_of_a_note_keeps_its_other_name_intact(here: Project) -> None:
-    """A file of someone else's that was linked to where a finished note stands is not overwritten."""
+def test_a_hard_link_in_place_of_a_pending_file_is_left_intact(here: Project) -> None:
+    """A file of someone else's that was linked in place of a finished one is not overwritten."""
     other = here.root / "notes.md"
     other.write_text(TOLD)
     for place in (".erased", "quarantine/7-99.bin"):
@@ -129,7 +129,7 @@ def test_a_hard_link_in_place_of_a_note_keeps_its_other_name_intact(here: Projec
 
 
 def test_a_needle_across_two_windows_is_found(here: Project) -> None:
-    """A text that lies across the stretches in which a file is read is found and blotted out like any other."""
+    """A text on the boundary of two read windows is found and overwritten like any other."""
     path = here.ledger / "big.txt"
     window = erasure._WINDOW_BYTES
     for begin in (window - 1, window - len(PRIVATE.encode()), window - 3, 0, window):
@@ -138,8 +138,8 @@ def test_a_needle_across_two_windows_is_found(here: Project) -> None:
         assert b"-" * begin + b"*" * len(PRIVATE.encode()) + b"-" == path.read_bytes()
 
 
-def test_a_diagnostic_that_cuts_a_text_off_loses_the_rest(here: Project, diagnostic_mode: None) -> None:
-    """What a pruned entry's diagnostic quotes of a long text goes too, wherever in it the text lies."""
+def test_a_diagnostic_with_the_beginning_of_a_text_loses_it(here: Project, diagnostic_mode: None) -> None:
+    """A pruned entry's diagnostic loses its quote of a long text, wherever in it the redacted part is."""
     del diagnostic_mode
     long = f"{'k' * 66} the token is hunter2 and hunter3, never tell"
     playbook = compat.load_playbook()
@@ -153,8 +153,8 @@ def test_a_diagnostic_that_cuts_a_text_off_loses_the_rest(here: Project, diagnos
     assert f'"{"k" * 66} the {"*" * 9}" (helpful=0, harmful=3)' in path.read_text()
 
 
-def test_a_long_text_goes_from_its_diagnostic_whole(here: Project, diagnostic_mode: None) -> None:
-    """RedactionResult by its event, a text is gone from the diagnostic that quotes no more than its beginning."""
+def test_a_long_text_is_erased_from_its_diagnostic_whole(here: Project, diagnostic_mode: None) -> None:
+    """After a redaction by event, a diagnostic that quotes only the beginning of the text loses it."""
     del diagnostic_mode
     long = "The customer's name is on every page of this: " + "n" * 90
     playbook = compat.load_playbook()
@@ -166,8 +166,8 @@ def test_a_long_text_goes_from_its_diagnostic_whole(here: Project, diagnostic_mo
     assert [] == holding(here, long[:20])
 
 
-def test_a_spelling_that_cannot_be_blotted_out_is_told(here: Project) -> None:
-    """It stays noted, and said with exit code 4, until the file is gone; the next writer then finishes."""
+def test_a_spelling_that_cannot_be_overwritten_is_reported(here: Project) -> None:
+    """The redaction is pending, with exit code 4, until the file is deleted; the next writer then finishes."""
     path = here.ledger / "odd.json"
     path.write_text(f'["{"".join(f"{chr(92)}u{ord(char):04x}" for char in "hunter2")}"]')
     done = strike(here, "hunter2")
@@ -182,8 +182,8 @@ def test_a_spelling_that_cannot_be_blotted_out_is_told(here: Project) -> None:
     assert ((), [], 1) == (commands.verify(here).notes, holding(here, "hunter2"), len(commands.verify(here).redacted))
 
 
-def test_what_is_not_ours_is_listed_and_left(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files of others in the agent's folder are named, whatever their spelling, and stand as they were."""
+def test_foreign_files_are_listed_and_left(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files of others in the agent's folder are named, whatever the spelling, and do not change."""
     others = {"settings.json": json.dumps({"env": TOLD}), "agents/one.md": TOLD, "CLAUDE.md": "hunter2 alone"}
     for place, text in others.items():
         (here.claude / place).parent.mkdir(exist_ok=True)
@@ -198,7 +198,7 @@ def test_what_is_not_ours_is_listed_and_left(here: Project, capsys: pytest.Captu
 
 
 def test_checkouts_in_the_agents_folder_are_left_out(here: Project) -> None:
-    """Whole working trees that the agent keeps there are copies like any other; a file that is called so is none."""
+    """Whole working trees that the agent has there are copies like any other; a file of that name is not."""
     inside, beside = here.claude / "worktrees" / "one" / "a.txt", here.claude / "agents" / "worktrees" / "a.txt"
     for path in (inside, beside):
         path.parent.mkdir(parents=True)
@@ -209,8 +209,8 @@ def test_checkouts_in_the_agents_folder_are_left_out(here: Project) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links and pipes are made on POSIX")
-def test_nothing_is_followed_out_of_the_folder(here: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Links out are named as not searched, those within are searched where they lead, and a pipe holds nothing."""
+def test_no_link_is_followed_out_of_the_folder(here: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Links out are named as not searched, inner ones are searched at their target, and a pipe is skipped."""
     out = tmp_path_factory.mktemp("out")
     (out / "note.txt").write_text(TOLD)
     (here.ledger / "inside.txt").write_text(TOLD)
@@ -230,7 +230,7 @@ def test_nothing_is_followed_out_of_the_folder(here: Project, tmp_path_factory: 
 
 
 def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
-    """A backup made by hard links is blotted out with the file itself; one of the log, too."""
+    """A backup by hard links is overwritten with the file itself; one of the log, too."""
     (here.ledger / "a.txt").write_text(TOLD)
     backup = here.root / "backup"
     shutil.copytree(here.claude, backup, copy_function=os.link)
@@ -240,10 +240,10 @@ def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
     assert ["playbook.json"] == left
 
 
-def test_what_waits_or_was_changed_by_hand_is_found(
+def test_spooled_payloads_and_manual_edits_are_found(
     here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
 ) -> None:
-    """A payload in the spool and an edit of the file become events first, and lose the text like the others."""
+    """They become events first, and lose the text like the others."""
     document = read_playbook()
     document["key_points"].append({"name": "kpt_900", "text": f"by hand {PRIVATE}", "helpful": 1, "harmful": 0})
     document["owner"] = f"top {PRIVATE}"
@@ -257,10 +257,10 @@ def test_what_waits_or_was_changed_by_hand_is_found(
     assert () == commands.verify(here).problems
 
 
-def test_a_legacy_file_that_nobody_took_in_yet_is_found(
+def test_a_legacy_file_that_is_not_imported_yet_is_found(
     project: Path, write_playbook: Callable[[object], Path]
 ) -> None:
-    """Its entries become seed events, original items included, and lose the text; what it counted stands."""
+    """Its entries become seed events, original items included, and lose the text; their counts stay."""
     here = Project(project)
     items = [{"text": TOLD, "score": 3, "note": TOLD}, f"plain {PRIVATE}", "other", 5, {"odd": [TOLD]}]
     write_playbook({"key_points": items, "title": TOLD, "last_updated": "2026-01-01T00:00:00Z"})
@@ -274,13 +274,13 @@ def test_a_legacy_file_that_nobody_took_in_yet_is_found(
 
 
 def update(playbook: dict[str, Any]) -> None:
-    """Rate and add, as a session does."""
+    """Rate and add, like a session."""
     evaluations = [{"name": "kpt_002", "rating": "harmful"}]
     compat.update_playbook_data(playbook, {"new_key_points": ["fresh"], "evaluations": evaluations})
 
 
 def count(playbook: dict[str, Any]) -> None:
-    """Change the counters of the very entry, as old code does."""
+    """Change the counters of the redacted entry, like old code."""
     playbook["key_points"][1]["harmful"] += 1
 
 
@@ -291,10 +291,8 @@ def move(playbook: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [update, count, move, lambda _: None], ids=["update", "count", "move", "nothing"])
-def test_a_session_that_loaded_before_brings_nothing_back(
-    here: Project, change: Callable[[dict[str, Any]], None]
-) -> None:
-    """What was loaded before a redaction and saved after it changes what it changed, and no text returns."""
+def test_a_session_that_loaded_before_restores_nothing(here: Project, change: Callable[[dict[str, Any]], None]) -> None:
+    """A dict that was loaded before a redaction and saved after it saves its changes, and no text returns."""
     loaded = compat.load_playbook()
     strike(here)
     change(loaded)
@@ -305,10 +303,10 @@ def test_a_session_that_loaded_before_brings_nothing_back(
     assert () == commands.verify(here).problems
 
 
-def test_a_file_changed_behind_a_redaction_keeps_what_it_shows(
+def test_a_file_edited_after_a_redaction_keeps_its_entries(
     here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
 ) -> None:
-    """Two entries without a text are two entries; a hand's change of one of them changes that one alone."""
+    """Two entries without a text are two entries; a manual edit of one of them changes that one alone."""
     commands.add(here, f"again {PRIVATE}", HUMAN)
     strike(here)
     document = read_playbook()
@@ -321,10 +319,10 @@ def test_a_file_changed_behind_a_redaction_keeps_what_it_shows(
     assert () == commands.verify(here).problems
 
 
-def test_a_file_that_was_open_in_an_editor_brings_nothing_back(
+def test_a_file_that_was_open_in_an_editor_restores_nothing(
     here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
 ) -> None:
-    """What a hand saves of a file that it opened before a redaction counts, but for the text that is gone."""
+    """A manual edit of a file that was opened before a redaction counts, except for the redacted text."""
     document = read_playbook()
     strike(here)
     document["key_points"][1]["helpful"] = 9
@@ -341,8 +339,8 @@ def test_a_file_that_was_open_in_an_editor_brings_nothing_back(
     assert "said anew" == texts(here)[1]
 
 
-def test_a_rendering_at_work_is_waited_for(here: Project) -> None:
-    """A stopped rendering may yet put the text back, so the note stands until it lets go."""
+def test_a_running_rendering_is_awaited(here: Project) -> None:
+    """A stopped rendering may still write the text, so the redaction is pending until it ends."""
     fd = os.open(here.ledger / "render.lock", os.O_RDWR)
     try:
         assert disk.try_lock(fd)

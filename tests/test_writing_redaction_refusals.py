@@ -1,4 +1,4 @@
-"""A redacted text does not come back: saves, file edits, imports, updates and `add` refuse it, for itself alone."""
+"""Saves, manual edits, imports, updates and `add` refuse a redacted text, and nothing else."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def here(project: Path) -> Project:
     return begun(project)
 
 
-def assert_gone(here: Project, *others: str) -> None:
-    """See that the playbook has these texts beside the first ones, and no file holds the secret."""
+def assert_erased(here: Project, *others: str) -> None:
+    """Check that the playbook has these texts after the first ones, and no file holds the secret."""
     assert [FIRST, REDACTED, LAST, *others] == texts(here)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     verdict = commands.verify(here)
     assert ((), ()) == (verdict.problems, verdict.notes)
 
 
-def test_a_plain_dict_from_before_a_redaction_brings_no_text_back(here: Project) -> None:
-    """What else the dict changed counts, the dict shows what the ledger has, and a warning names the redaction."""
+def test_a_plain_dict_from_before_a_redaction_restores_no_text(here: Project) -> None:
+    """Its other changes count, the dict shows the ledger's entries, and a warning names the redaction."""
     plain = json.loads(json.dumps(compat.load_playbook()))
     strike(here)
     plain["key_points"][0]["helpful"] = 7
@@ -56,13 +56,13 @@ def test_a_plain_dict_from_before_a_redaction_brings_no_text_back(here: Project)
     plain["key_points"][-1]["name"] = "kpt_010"
     with pytest.warns(UserWarning, match="kpt_00[29]: the text was redacted by event 14"):
         compat.save_playbook(plain)
-    assert_gone(here, "fresh")
+    assert_erased(here, "fresh")
     assert 7 == commands.show(here)["key_points"][0]["helpful"]
     assert [FIRST, REDACTED, LAST, "fresh"] == [entry["text"] for entry in plain["key_points"]]
 
 
-def test_an_update_saved_after_a_redaction_is_refused_for_itself_alone(here: Project) -> None:
-    """The other texts and ratings of the update count, and a rating of the refused text counts for no entry."""
+def test_an_update_saved_after_a_redaction_loses_only_the_redacted_text(here: Project) -> None:
+    """Its other texts and ratings count, and a rating of the refused text counts for no entry."""
     loaded = compat.load_playbook()
     strike(here)
     compat.update_playbook_data(loaded, {"new_key_points": [f"so {PRIVATE}"], "evaluations": []})
@@ -72,7 +72,7 @@ def test_an_update_saved_after_a_redaction_is_refused_for_itself_alone(here: Pro
     compat.update_playbook_data(loaded, {"new_key_points": ["fresh"], "evaluations": rated})
     with pytest.warns(UserWarning, match="redacted by event 14"):
         compat.save_playbook(loaded)
-    assert_gone(here, "of another session", "fresh")
+    assert_erased(here, "of another session", "fresh")
     assert [1, 0, 0, 0, 0] == [entry["harmful"] for entry in commands.show(here)["key_points"]]
     assert [FIRST, TOLD, LAST, "fresh"] == [entry["text"] for entry in loaded["key_points"]]
     compat.update_playbook_data(loaded, {"evaluations": [{"name": refused, "rating": "harmful"}]})
@@ -81,14 +81,14 @@ def test_an_update_saved_after_a_redaction_is_refused_for_itself_alone(here: Pro
 
 
 @pytest.mark.parametrize("stamped", [True, False])
-def test_a_file_saved_after_a_redaction_brings_no_text_back(
+def test_a_file_saved_after_a_redaction_restores_no_text(
     here: Project,
     write_playbook: Callable[[object], Path],
     read_playbook: Callable[[], dict[str, Any]],
     *,
     stamped: bool,
 ) -> None:
-    """An old file, with its `ledger` key or without, counts but for the text, and the redaction is named."""
+    """An old file, with its `ledger` key or without, counts except for the text, and the redaction is named."""
     document = read_playbook()
     strike(here)
     if not stamped:
@@ -99,11 +99,11 @@ def test_a_file_saved_after_a_redaction_brings_no_text_back(
     write_playbook(document)
     done = commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert any(NAMED in note for note in done.notes)
-    assert_gone(here, "odd", "fresh")
+    assert_erased(here, "odd", "fresh")
     assert 5 == commands.show(here)["key_points"][2]["helpful"]
 
 
-def test_a_file_that_brings_back_nothing_else_is_rendered_again(
+def test_a_file_that_restores_nothing_else_is_rendered_again(
     here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
 ) -> None:
     """It adds no event."""
@@ -114,20 +114,20 @@ def test_a_file_that_brings_back_nothing_else_is_rendered_again(
     write_playbook(document)
     commands.replay(here)
     assert before == commands.verify(here).head
-    assert_gone(here)
+    assert_erased(here)
 
 
-def test_an_import_brings_no_redacted_text_back(here: Project) -> None:
+def test_an_import_restores_no_redacted_text(here: Project) -> None:
     """The other entries of the file are imported, and the refused ones are among its problems."""
     strike(here)
     document = {"key_points": [TOLD, "fresh", {"text": "odd", "why": PRIVATE}, {"no": PRIVATE}], "title": PRIVATE}
     done = commands.import_file(here, json.dumps(document).encode(), "old.json")
     assert (2, 4) == (done.imported, sum(NAMED in one["message"] for one in done.problems) + 1)
-    assert_gone(here, "fresh", "odd")
+    assert_erased(here, "fresh", "odd")
 
 
-def test_an_update_and_its_quotes_bring_no_redacted_text_back(here: Project) -> None:
-    """A reflection's refused text is ignored with its reason, at once and out of the spool; the rest counts."""
+def test_an_update_and_its_quotes_restore_no_redacted_text(here: Project) -> None:
+    """A reflection's refused text is ignored with its reason, at once and from the spool; the rest counts."""
     strike(here)
     payload = {"new_key_points": [TOLD, "fresh"], "evaluations": [{"name": "kpt_001", "rating": "harmful"}]}
     done = commands.record(here, payload, {"rater": "reflector"})
@@ -136,10 +136,10 @@ def test_an_update_and_its_quotes_bring_no_redacted_text_back(here: Project) -> 
         assert commands.record(here, {"new_key_points": [f"{TOLD}!", "later"]}, {"rater": "reflector"}).spooled
     noted = commands.rate_all(here, Rating(("kpt_001",), "helpful", f"for {PRIVATE}"), HUMAN)
     assert any(NAMED in note for note in noted.notes)
-    assert_gone(here, "fresh", "later")
+    assert_erased(here, "fresh", "later")
 
 
-def test_add_refuses_a_redacted_text_and_again_brings_it_back(here: Project, run: Run) -> None:
+def test_add_refuses_a_redacted_text_and_again_accepts_it(here: Project, run: Run) -> None:
     """`add` exits 1 and names the redaction; `add --again` by a person adds it, and later saves accept it."""
     plain = json.loads(json.dumps(compat.load_playbook()))
     strike(here)
@@ -147,7 +147,7 @@ def test_add_refuses_a_redacted_text_and_again_brings_it_back(here: Project, run
     assert (1, "") == (refused.code, refused.out)
     assert f"TEXT: {NAMED}" in refused.err
     assert 2 == run("add", "--again", TOLD, "--rater", "reflector").code
-    assert_gone(here)
+    assert_erased(here)
     assert 0 == run("add", "--again", TOLD).code
     assert [FIRST, REDACTED, LAST, TOLD] == texts(here)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
@@ -161,7 +161,7 @@ def test_add_refuses_a_redacted_text_and_again_brings_it_back(here: Project, run
 
 
 def test_a_text_redacted_by_its_event_is_refused_whole(here: Project) -> None:
-    """The same text is refused, also with blanks around it; another text that holds a part of it is not."""
+    """The same text is refused, also with blanks around it; another text that holds part of it is not."""
     strike(here, None, "4")
     with pytest.raises(RedactedTextError):
         commands.add(here, f"  {TOLD}\n", HUMAN)
@@ -169,20 +169,20 @@ def test_a_text_redacted_by_its_event_is_refused_whole(here: Project) -> None:
 
 
 def test_reword_refuses_a_redacted_text(here: Project) -> None:
-    """An entry cannot be given the text back."""
+    """An entry cannot be given the redacted text."""
     strike(here)
     with pytest.raises(RedactedTextError):
         curation.curate(here, Curation("reword", "kpt_001", text=TOLD), HUMAN)
-    assert_gone(here)
+    assert_erased(here)
 
 
 @pytest.mark.parametrize("words", [("retire", "kpt_001"), ("undo", "3")])
 def test_a_reason_that_holds_a_redacted_text_is_refused(here: Project, run: Run, words: tuple[str, ...]) -> None:
-    """Why an entry was retired or a change undone is a new text as any other."""
+    """The reason of a retirement or an undo is a new text like any other."""
     strike(here)
     done = run(*words, "--reason", f"for {PRIVATE}")
     assert (EXIT_NO, "", f"tallybook: --reason: {NAMED}; nothing was recorded\n") == done
-    assert_gone(here)
+    assert_erased(here)
 
 
 def test_a_short_redacted_text_is_refused_as_whole_words_alone(here: Project) -> None:
@@ -198,7 +198,7 @@ def test_a_short_redacted_text_is_refused_as_whole_words_alone(here: Project) ->
 
 
 def test_the_digests_are_in_one_private_file_that_git_ignores(here: Project) -> None:
-    """It is 0600, holds no text, has a key of its own, and is ignored where the ledger is tracked."""
+    """It is 0600, holds no text, has a key of its own, and is ignored even if the ledger is tracked."""
     strike(here)
     path = here.ledger / FOLDER / NAME
     assert 0o600 == stat.S_IMODE(path.stat().st_mode)
@@ -218,7 +218,7 @@ def test_the_digests_are_in_one_private_file_that_git_ignores(here: Project) -> 
 
 
 def test_two_ledgers_have_different_digests(here: Project, tmp_path: Path) -> None:
-    """The key is random, so nobody can compare what two ledgers redacted."""
+    """The key is random, so that the redactions of two ledgers cannot be compared."""
     other = begun(tmp_path / "other")
     found = []
     for each in (here, other):
@@ -230,7 +230,7 @@ def test_two_ledgers_have_different_digests(here: Project, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"key": "x"}', b'{"key": "00", "redacted": [1], "accepted": []}'])
 def test_a_damaged_file_of_digests_refuses_new_texts(here: Project, data: bytes) -> None:
-    """Nobody knows which texts must not come back, and the error names the file."""
+    """The texts to refuse are unknown, and the error names the file."""
     strike(here)
     (here.ledger / FOLDER / NAME).write_bytes(data)
     with pytest.raises(CannotWriteError, match=NAME):

@@ -1,4 +1,4 @@
-"""Requests: what is refused before anything is opened, how they wait in the spool, and what may stand there instead."""
+"""Requests: refusals before anything is opened, their JSON in the spool, and invalid spool files."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ FILE: dict[str, Any] = {"id": "a", "at": AT, "requests": [UPDATE, CHANGE]}
 @pytest.fixture
 def here(project: Path) -> Project:
     """Return a project with one entry."""
-    return begun(project)
+    return make_project(project)
 
 
-def begun(folder: Path) -> Project:
-    """Begin a project with one entry."""
+def make_project(folder: Path) -> Project:
+    """Make a project with one entry."""
     place = Project(folder)
     commands.add(place, "use types", HUMAN)
     return place
 
 
-def let_wait(project: Project, content: bytes) -> Path:
-    """Put a file among those that wait."""
+def spool_file(project: Project, content: bytes) -> Path:
+    """Put a file into the spool."""
     path = project.ledger / "spool" / "2026-01-01T000000.000000Z-a.json"
     path.parent.mkdir()
     path.write_bytes(content)
@@ -65,12 +65,12 @@ def let_wait(project: Project, content: bytes) -> Path:
 
 
 def changed(**fields: object) -> bytes:
-    """Return a spool file with one update, of which these fields stand otherwise."""
+    """Return a spool file with one update, with these fields changed."""
     return json.dumps(FILE | {"requests": [UPDATE | fields]}).encode()
 
 
 def saved(**fields: object) -> bytes:
-    """Return a spool file with one change, of which these fields stand otherwise."""
+    """Return a spool file with one change, with these fields changed."""
     return json.dumps(FILE | {"requests": [CHANGE | fields]}).encode()
 
 
@@ -89,21 +89,21 @@ REQUESTS = st.builds(Request, UPDATES | CHANGES, BY, st.none() | TEXTS)
 
 
 @given(request=REQUESTS)
-def test_what_waits_is_what_was_sent(request: Request) -> None:
-    """Through the JSON of the spool a request comes back as it was, with its time, and a key where it had none."""
+def test_a_request_survives_the_spool(request: Request) -> None:
+    """It is the same after the JSON of the spool, with its time, and a key if it had none."""
     waited = json.loads(json.dumps(request_to_json(request)))
     assert attrs.evolve(request, key=request.key or "spool:a:0", when=AT) == request_from_json(waited, "spool:a:0", AT)
 
 
-def test_an_import_does_not_wait() -> None:
-    """A file is still there later, so it is never put into the spool."""
+def test_an_import_is_not_spooled() -> None:
+    """Its file is still there later, so it is never put into the spool."""
     with pytest.raises(BadInputError, match="is not in the spool"):
         request_to_json(Request(Import(b"{}", "old.json"), HUMAN))
 
 
-def test_requests_that_waited_are_recorded_together_and_in_order(here: Project) -> None:
-    """An update and the change after it come in as two batches, at the time they were sent, and their file goes."""
-    waiting = let_wait(here, json.dumps(FILE).encode())
+def test_spooled_requests_are_recorded_together_and_in_order(here: Project) -> None:
+    """An update and the change after it are two batches, at the time they were sent, and their file is removed."""
+    waiting = spool_file(here, json.dumps(FILE).encode())
     state = commands.replay(here)
     assert not waiting.exists()
     assert [Entry("kpt_001", "use types", 3), Entry("kpt_002", "waited")] == list(state.points.values())
@@ -158,9 +158,9 @@ JUNK: list[tuple[str, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("content", "says"), [pytest.param(*row[1:], id=row[0]) for row in JUNK])
-def test_junk_in_the_spool_stays_and_is_named(here: Project, content: bytes, says: str) -> None:
-    """What nobody could have sent is left where it is, noted, and the ratings of all others are recorded."""
-    waiting = let_wait(here, content)
+def test_an_invalid_spool_file_stays_and_is_named(here: Project, content: bytes, says: str) -> None:
+    """It is left in place and noted, and the ratings of all others are recorded."""
+    waiting = spool_file(here, content)
     for helpful in (1, 2):
         outcome = commands.rate(here, "kpt_001", "helpful", HUMAN)
         (note,) = outcome.notes
@@ -200,10 +200,10 @@ def spoiled(draw: DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=spoiled().map(lambda whole: json.dumps(whole).encode()))
-def test_nothing_in_the_spool_stops_a_write(new_project: Callable[[], Path], content: bytes) -> None:
-    """Whatever stands in a spool file, it is taken in or stays with a note, and the ledger is whole afterwards."""
-    project = begun(new_project())
-    waiting = let_wait(project, content)
+def test_no_spool_file_blocks_a_write(new_project: Callable[[], Path], content: bytes) -> None:
+    """Any spool file is recorded or stays with a note, and the ledger is whole afterwards."""
+    project = make_project(new_project())
+    waiting = spool_file(project, content)
     outcome = commands.rate(project, "kpt_001", "neutral", HUMAN)
     assert outcome.seq_to == commands.verify(project).head.seq
     assert waiting.exists() == any(note.startswith(f"spool/{waiting.name}: ") for note in outcome.notes)
@@ -228,10 +228,8 @@ OUTSIDE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("beside", OUTSIDE, ids="-".join)
 @pytest.mark.parametrize("waits", [False, True], ids=["at once", "spooled"])
-def test_what_comes_from_outside_is_an_extraction_result_alone(
-    here: Project, beside: dict[str, Any], *, waits: bool
-) -> None:
-    """Further keys of a payload change nothing, whether it is recorded at once or waited in the spool."""
+def test_a_payload_is_read_as_an_extraction_result_alone(here: Project, beside: dict[str, Any], *, waits: bool) -> None:
+    """Further keys of a payload change nothing, whether it is recorded at once or spooled."""
     payload = extraction(("kpt_001", "harmful"), new=["mine"]) | beside
     if waits:
         spool.put(here.ledger, AT, "a", [request_to_json(Request(Update(payload), HUMAN))])
@@ -246,7 +244,7 @@ def test_what_comes_from_outside_is_an_extraction_result_alone(
 
 
 @pytest.mark.parametrize("payload", [{"names": {}}, {"found": [], "base": [], "top": ""}, {"import": "x"}, {"base": 1}])
-def test_a_payload_of_these_keys_alone_is_refused(here: Project, payload: dict[str, Any]) -> None:
+def test_a_payload_without_its_lists_is_refused(here: Project, payload: dict[str, Any]) -> None:
     """Without one of its two lists a payload is no extraction result, whatever else it holds."""
     before = (here.ledger / "events.jsonl").read_bytes()
     with pytest.raises(BadInputError, match="neither new_key_points nor evaluations"):
@@ -255,8 +253,8 @@ def test_a_payload_of_these_keys_alone_is_refused(here: Project, payload: dict[s
 
 
 @pytest.mark.parametrize("owner", [float("nan"), float("inf"), 2**60, "\ud800", ["\udfff"]], ids=repr)
-def test_a_save_of_what_no_file_could_hold_is_refused(here: Project, owner: object) -> None:
-    """A top-level key that playbook.json could not show for ever after is refused, and nothing is recorded."""
+def test_a_save_that_no_file_could_hold_is_refused(here: Project, owner: object) -> None:
+    """A top-level key that playbook.json could never show is refused, and nothing is recorded."""
     playbook = compat.load_playbook()
     compat.update_playbook_data(playbook, extraction(new=["new"]))
     playbook["owner"] = owner
@@ -266,7 +264,7 @@ def test_a_save_of_what_no_file_could_hold_is_refused(here: Project, owner: obje
     assert before == (here.ledger / "events.jsonl").read_bytes()
 
 
-def test_an_empty_key_names_no_delivery() -> None:
-    """A key that is there and empty is a mistake: nobody knows what it would turn away."""
+def test_an_empty_key_is_refused() -> None:
+    """An empty key is a mistake: which deliveries it would refuse is unknown."""
     with pytest.raises(BadInputError, match="key: is empty"):
         check(Request(Update({"evaluations": []}), HUMAN, ""))

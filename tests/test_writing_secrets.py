@@ -1,4 +1,4 @@
-"""Secrets in what a model supplied: every format is masked, nothing else is, and what people said stays as it is."""
+"""Secrets in a model's texts: every format is masked, nothing else is, and people's texts do not change."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ INNOCENT = [
 
 
 @EACH
-def test_a_secret_is_masked_wherever_it_stands(example: Example) -> None:
-    """Alone, at the beginning, in the middle and at the end, beside signs of several bytes, only it is replaced."""
+def test_a_secret_is_masked_anywhere(example: Example) -> None:
+    """Alone, at the beginning, in the middle and at the end, next to multibyte characters, only it is replaced."""
     for before, after in itertools.product(("", "Never print ", "密钥: 🔑 "), ("", " in a log.", " é密")):
         masked = secrets.mask(f"{before}{example.text}{after}")
         assert f"{before}{example.masked}{after}" == masked.text
@@ -55,7 +55,7 @@ def test_a_secret_is_masked_wherever_it_stands(example: Example) -> None:
 
 
 @EACH
-def test_a_secret_that_stands_twice_is_masked_twice(example: Example) -> None:
+def test_a_repeated_secret_is_masked_each_time(example: Example) -> None:
     """Every occurrence is replaced, and counted."""
     masked = secrets.mask(f"{example.text} | {example.text}\n{example.text} ")
     assert f"{example.masked} | {example.masked}\n{example.masked} " == masked.text
@@ -63,22 +63,22 @@ def test_a_secret_that_stands_twice_is_masked_twice(example: Example) -> None:
 
 
 @EACH
-def test_what_is_found_is_named_without_its_value(example: Example) -> None:
-    """For a text that is not to be changed, the formats are named, and nothing else is said."""
+def test_a_found_format_is_named_without_the_value(example: Example) -> None:
+    """For a text that must not change, only the formats are named."""
     assert (example.name,) == secrets.list_formats(f"see {example.text}")
     assert () == secrets.list_formats(secrets.mask(example.text).text)
 
 
 @pytest.mark.parametrize("lines", [2, 4])
 def test_a_private_key_that_was_cut_off_is_masked_to_its_last_line(lines: int) -> None:
-    """Without an end line, what looks like a key's lines goes; what is said behind them stays."""
+    """Without an end line, lines that look like a key's are masked; the text after them stays."""
     cut = "\n".join(key_block("RSA PRIVATE " + "KEY").splitlines()[: lines + 1])
     expected = "[masked: Private Key]" + "\nProc-Type: 4,ENCRYPTED\n" * (lines == 2)
     assert f"See {expected}\nand so on." == secrets.mask(f"See {cut}\nand so on.").text
 
 
 def test_every_format_has_an_example() -> None:
-    """A format that a later detect-secrets brings is noticed here, and gets one."""
+    """A format of a later detect-secrets is noticed here, and gets an example."""
     names = {one.name for one in secrets._formats()[0]}
     assert {example.name for example in EXAMPLES} == names
     assert not names & {"Base64 High Entropy String", "Hex High Entropy String", "Secret Keyword", "Public IP (ipv4)"}
@@ -92,19 +92,19 @@ def test_a_text_without_secrets_is_the_same_object(text: str) -> None:
     assert ((), ()) == (masked.names, secrets.list_formats(text))
 
 
-def test_what_stands_behind_a_mask_is_judged_by_itself() -> None:
+def test_text_after_a_mask_is_checked_by_itself() -> None:
     """The words of a mask are no keyword: ``Key] name`` masks no name."""
     text = f"[masked: AWS Access Key] {MIXED[:44]} and [masked: GitHub Token]: {MIXED[:44]}"
     assert text is secrets.mask(text).text
 
 
 def test_two_formats_in_one_place_are_one_mask() -> None:
-    """A token that is the password of an address is named as the token it is."""
+    """A token that is the password of an address is reported as the token."""
     assert f"https://me:{GITHUB.masked}@git.local/" == secrets.mask(f"https://me:{GITHUB.secret}@git.local/").text
 
 
 def test_a_text_that_goes_on_uncovering_secrets_is_masked_whole() -> None:
-    """What was made to take a round for each secret ends after a few, with nothing of it left."""
+    """A text made to need a round for each secret is masked whole after a few."""
     masked = secrets.mask("GR" + "1348941" * 200 + ("GR" + "1348941") * 200)
     assert ("[masked: whole text]", "whole text") == (masked.text, masked.names[-1])
 
@@ -122,7 +122,7 @@ PIECES = st.one_of(
 
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_masking_leaves_no_match_and_changes_nothing_the_second_time(text: str) -> None:
-    """Whatever stands beside whatever, what was masked once holds no secret and is its own masking."""
+    """Any masked text holds no secret, and masking it again changes nothing."""
     once = secrets.mask(text)
     assert () == secrets.list_formats(once.text)
     assert secrets.MaskedText(once.text) == secrets.mask(once.text)
@@ -141,13 +141,13 @@ SOUGHT = [
 )
 @settings(max_examples=20)
 @given(data=st.data())
-def test_the_cheap_look_is_wider_than_every_format(pattern: Any, data: st.DataObject) -> None:
-    """No text that a format fits, in the words of detect-secrets where ours are no narrower, is excused."""
+def test_the_cheap_check_is_wider_than_every_format(pattern: Any, data: st.DataObject) -> None:
+    """No text that a format fits, in the words of detect-secrets where ours are no narrower, is skipped."""
     assert secrets._HINT.search(data.draw(st.from_regex(pattern)))
 
 
-def test_no_backslash_stands_in_a_square_secret() -> None:
-    """Square's secrets are URL-safe base64; what detect-secrets takes for one with backslashes in it, is none."""
+def test_a_square_secret_has_no_backslash() -> None:
+    """Square's secrets are URL-safe base64; a match of detect-secrets with backslashes is none."""
     text = "sq0" + "csp-" + "0" * 12 + "\\" + "0" * 19 + "\\" + "0" * 10
     (theirs,) = (pattern for name, pattern in secrets._detectors() if name == SQUARE)
     assert theirs.fullmatch(text)
@@ -157,8 +157,8 @@ def test_no_backslash_stands_in_a_square_secret() -> None:
 
 @pytest.mark.parametrize("name", ["OpenAI Token", "NPM tokens"])
 @given(data=st.data())
-def test_a_format_in_our_words_finds_what_theirs_does(name: str, data: st.DataObject) -> None:
-    """What the replaced expressions of detect-secrets fit, is found; a quote or a blank is no part of a token."""
+def test_our_formats_find_all_that_the_originals_do(name: str, data: st.DataObject) -> None:
+    """Every match of a replaced expression of detect-secrets is found; a quote or a blank is no part of a token."""
     pattern = next(pattern for theirs, pattern in secrets._detectors() if theirs == name)
     text = data.draw(st.from_regex(pattern))
     found = pattern.search(text)
@@ -171,13 +171,13 @@ JSON_OBJECTS = st.dictionaries(st.text("abcdefgh", min_size=1), st.integers() | 
 
 
 @given(JSON_OBJECTS, JSON_OBJECTS, st.sampled_from(["", "surveyJson.", "keyJwt=", "密", "Bearer "]))
-def test_a_json_web_token_is_found_whatever_it_says(head: Any, body: Any, before: str) -> None:
-    """Header and payload of any content are found behind names that look like their beginning, with no signature."""
+def test_a_json_web_token_is_found_whatever_its_content(head: Any, body: Any, before: str) -> None:
+    """Header and payload of any content are found after names that look like their beginning, without a signature."""
     assert f"{before}[masked: JSON Web Token]" == secrets.mask(f"{before}{part(head)}.{part(body)}").text
 
 
-def test_a_token_nested_too_deeply_to_read_is_a_token() -> None:
-    """A payload that ends the reader's patience is masked, not kept, and raises nothing."""
+def test_a_deeply_nested_token_is_masked() -> None:
+    """A payload that the reader refuses is masked, and raises nothing."""
     deep = base64.urlsafe_b64encode(b'{"a":' + b"[" * 60_000).decode().rstrip("=")
     assert "[masked: JSON Web Token]" == secrets.mask(f"{deep}.{deep}").text
 
@@ -198,8 +198,8 @@ def test_a_token_nested_too_deeply_to_read_is_a_token() -> None:
     ],
     ids=lambda text: text[:12],
 )
-def test_a_hostile_text_is_looked_through(text: str) -> None:
-    """A text on which the expressions of detect-secrets would stand still for minutes or for ever is done with."""
+def test_a_hostile_text_is_searched_quickly(text: str) -> None:
+    """A text on which the expressions of detect-secrets take minutes or never end is searched in time."""
     assert text is secrets.mask(text).text
 
 
@@ -213,13 +213,13 @@ print(shown is warnings.showwarning, logging._warnings_showwarning)
 
 
 def test_loading_the_detector_leaves_the_process_its_warnings() -> None:
-    """detect-secrets sends a process's warnings to its log; a program that imports Tallybook keeps them."""
+    """detect-secrets redirects a process's warnings to its log; a program that imports Tallybook keeps its own."""
     done = subprocess.run([sys.executable, "-W", "error", "-c", WARNINGS], capture_output=True, text=True, check=False)
     assert ("True None\n", "") == (done.stdout, done.stderr)
 
 
-def test_a_process_that_logs_its_warnings_goes_on_logging_them() -> None:
-    """Where the program itself sent its warnings to the log before, they still go there."""
+def test_a_process_that_logs_its_warnings_still_does() -> None:
+    """If the program itself redirected its warnings to the log before, they still go there."""
     logging.captureWarnings(capture=True)
     try:
         shown = warnings.showwarning
@@ -241,8 +241,8 @@ def everything_in(project: Project) -> bytes:
 
 
 @pytest.mark.parametrize("rater", ["reflector", "agent", "tallybook", "somebody"])
-def test_what_a_model_supplied_is_masked_before_it_is_written(here: Project, rater: str) -> None:
-    """No file of the project holds the secret, the mask stands in the playbook, and a note says what was done."""
+def test_a_models_text_is_masked_before_it_is_written(here: Project, rater: str) -> None:
+    """No file of the project holds the secret, the playbook has the mask, and a note reports it."""
     payload = {
         "new_key_points": ["plain", f"Export {GITHUB.text} and {STRIPE.text}"],
         "evaluations": [{"name": GITHUB.text, "rating": "helpful"}, {"name": "kpt_001", "rating": STRIPE.text}],
@@ -261,14 +261,14 @@ def test_what_a_model_supplied_is_masked_before_it_is_written(here: Project, rat
 
 
 @pytest.mark.parametrize("rater", sorted(UNSCREENED))
-def test_what_people_typed_stays_as_it_is(here: Project, rater: str) -> None:
-    """A person's text is theirs: it is recorded word for word, without a note."""
+def test_a_persons_text_is_not_changed(here: Project, rater: str) -> None:
+    """It is recorded word for word, without a note."""
     outcome = commands.record(here, extraction(new=[GITHUB.text]), {"rater": rater})
     assert ([GITHUB.text], ()) == ([point["text"] for point in commands.show(here)["key_points"]], outcome.notes)
 
 
-def test_what_a_file_or_a_program_held_is_not_touched() -> None:
-    """An import and a changed dict go through as the very requests that they were."""
+def test_a_text_of_a_file_or_a_program_is_not_changed() -> None:
+    """An import and a changed dict are recorded unchanged."""
     requests = (
         Request(Import(json.dumps(book(GITHUB.text)).encode(), "old.json"), {"rater": "import"}),
         Request(Change((), (), json.dumps({"note": GITHUB.text})), {"rater": "agent"}),
@@ -286,7 +286,7 @@ def test_the_name_that_a_program_gave_follows_the_masked_text() -> None:
 
 
 def test_a_save_by_old_code_is_screened_and_keeps_its_names(here: Project) -> None:
-    """An update through the old functions is masked on its way to the ledger, and rated by its name afterwards."""
+    """An update by the old functions is masked on its way to the ledger, and rated by its name afterwards."""
     playbook = compat.load_playbook()
     compat.update_playbook_data(playbook, extraction(new=[f"Use {GITHUB.text}"]))
     compat.save_playbook(playbook)
@@ -297,8 +297,8 @@ def test_a_save_by_old_code_is_screened_and_keeps_its_names(here: Project) -> No
     assert GITHUB.secret.encode() not in everything_in(here)
 
 
-def test_what_waits_in_the_spool_is_masked_already(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A payload that could not be recorded at once stands in its file without the secret, and is noted."""
+def test_a_spooled_payload_is_masked(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload that could not be recorded at once is in its file without the secret, and is noted."""
 
     def held(*_: object) -> NoReturn:
         raise LockHeldError(here.ledger, 250)
@@ -310,8 +310,8 @@ def test_what_waits_in_the_spool_is_masked_already(here: Project, monkeypatch: p
     assert b"[masked: GitHub Token]" in everything_in(here)
 
 
-def test_a_payload_too_deep_to_look_through_is_refused() -> None:
-    """A program's payload of a depth that no JSON reader takes is bad input, not a crash."""
+def test_a_payload_too_deep_to_search_is_refused() -> None:
+    """A program's payload that no JSON reader accepts is bad input, not a crash."""
     deep: list[Any] = []
     for _ in range(10_000):
         deep = [deep]
@@ -340,7 +340,7 @@ sys.exit(code)
 def test_the_detector_is_loaded_only_for_what_could_hold_a_secret(
     project: Path, payload: dict[str, Any], loaded: bool
 ) -> None:
-    """Ratings and plain sentences are recorded without it; a text with something like a token loads it."""
+    """Ratings and plain sentences are recorded without it; a text with a token-like word loads it."""
     done = subprocess.run(
         [sys.executable, "-c", LOADED],
         input=json.dumps(payload),

@@ -45,7 +45,7 @@ def here(project: Path) -> Project:
 
 
 def read(here: Project) -> dict[str, Any]:
-    """Return playbook.json, which must be the replay to the byte, and what every view and a load say."""
+    """Return playbook.json, which must equal the replay, every view and a load."""
     commands.check(here)
     doc: dict[str, Any] = json.loads(here.playbook.read_bytes())
     del doc["ledger"]
@@ -55,7 +55,7 @@ def read(here: Project) -> dict[str, Any]:
 
 
 def edit(here: Project, change: Any) -> dict[str, Any]:
-    """Change playbook.json as a person does, let the next command take it in, and return the file."""
+    """Change playbook.json like a person, have the next command record it, and return the file."""
     doc = json.loads(here.playbook.read_bytes())
     change(doc)
     here.playbook.write_text(json.dumps(doc), encoding="utf-8")
@@ -63,14 +63,14 @@ def edit(here: Project, change: Any) -> dict[str, Any]:
     return read(here)
 
 
-def test_the_grouping_of_a_later_format_is_kept_beside_the_entries(here: Project) -> None:
+def test_the_grouping_of_a_later_format_is_kept_with_the_entries(here: Project) -> None:
     """`section_names` has each heading with its names, empty ones too; entries keep exactly their four fields."""
     entries = [entry for section in SECTIONS.values() for entry in section]
     assert book(*entries, last_updated="2026-02-24T10:00:00", section_names=NAMES) == read(here)
 
 
 def test_a_flat_playbook_gets_no_section_names(project: Path) -> None:
-    """Where there is no grouping there is no such key."""
+    """Without a grouping there is no such key."""
     here = Project(project)
     here.playbook.write_text(json.dumps(book(point())), encoding="utf-8")
     commands.rate(here, "kpt_001", "helpful", HUMAN)
@@ -78,7 +78,7 @@ def test_a_flat_playbook_gets_no_section_names(project: Path) -> None:
 
 
 def test_the_grouping_survives_every_rewrite(here: Project, run: Run) -> None:
-    """Ratings, a new entry, a saved dict and a deleted file leave it as it is, and `show --json` has it."""
+    """Ratings, a new entry, a saved dict and a deleted file do not change it, and `show --json` has it."""
     commands.rate(here, "pat-002", "helpful", HUMAN)
     commands.add(here, "Learned later.", HUMAN)
     playbook = compat.load_playbook()
@@ -92,7 +92,7 @@ def test_the_grouping_survives_every_rewrite(here: Project, run: Run) -> None:
     assert NAMES == json.loads(run("show", "--json").out)["section_names"]
 
 
-def test_entries_that_leave_are_in_no_section_until_they_are_back(here: Project) -> None:
+def test_removed_entries_are_in_no_section_until_they_return(here: Project) -> None:
     """A pruned entry leaves its section and the heading stays; restored, it is in its section again."""
     commands.rate(here, "mis-001", "harmful", HUMAN)
     assert NAMES | {"MISTAKES TO AVOID": []} == read(here)["section_names"]
@@ -103,7 +103,7 @@ def test_entries_that_leave_are_in_no_section_until_they_are_back(here: Project)
 
 
 def test_a_manual_edit_of_entries_keeps_the_grouping(here: Project) -> None:
-    """A new text and a removed entry are taken in; what is left is grouped as before."""
+    """A new text and a removed entry are recorded; the remaining entries are grouped as before."""
 
     def change(doc: dict[str, Any]) -> None:
         doc["key_points"][0]["text"] = "Use pathlib, always."
@@ -114,16 +114,16 @@ def test_a_manual_edit_of_entries_keeps_the_grouping(here: Project) -> None:
     assert NAMES | {"OTHERS": []} == doc["section_names"]
 
 
-def test_a_manual_edit_of_the_grouping_is_taken_in(here: Project) -> None:
-    """An entry moves to another section; without the key there is no grouping any more, and at the moment before."""
+def test_a_manual_edit_of_the_grouping_is_recorded(here: Project) -> None:
+    """An entry moves to another section; without the key there is no grouping, and the past keeps its own."""
     moved = {"PATTERNS & APPROACHES": ["pat-002"], "OTHERS": ["kpt_001", "pat-001"]}
     assert moved == edit(here, lambda doc: doc.update(section_names=moved))["section_names"]
     assert "section_names" not in edit(here, lambda doc: doc.pop("section_names"))
     assert moved == commands.show(here, "~1")["section_names"]
 
 
-def test_a_file_of_the_later_format_in_its_place_is_taken_in_as_an_edit(here: Project) -> None:
-    """Its sections count, and an entry without a name is the one whose text it has."""
+def test_a_file_of_the_later_format_in_its_place_is_an_edit(here: Project) -> None:
+    """Its sections count, and an entry without a name is recognised by its text."""
     doc = {"version": "1.0", "sections": {"OTHERS": ["Quote ids.", point("pat-001", "Use pathlib.", 4, 1)]}}
     here.playbook.write_text(json.dumps(doc), encoding="utf-8")
     commands.replay(here)
@@ -131,7 +131,7 @@ def test_a_file_of_the_later_format_in_its_place_is_taken_in_as_an_edit(here: Pr
 
 
 def test_an_entry_that_an_edit_renames_stays_in_its_section(here: Project) -> None:
-    """A name that another process gave meanwhile is not put into the section of the edited entry."""
+    """A name that another process gave meanwhile is not added to the section of the edited entry."""
     doc = json.loads(here.playbook.read_bytes())
     commands.add(here, "Added by another process.", HUMAN)
     doc["key_points"].append(point("kpt_002", "Added by a person."))
@@ -141,8 +141,8 @@ def test_an_entry_that_an_edit_renames_stays_in_its_section(here: Project) -> No
     assert NAMES | {"OTHERS": ["kpt_001", "kpt_003"]} == read(here)["section_names"]
 
 
-def test_an_import_adds_its_sections_to_those_there_are(here: Project, run: Run) -> None:
-    """Entries are grouped under their new names, and one whose text stands under the name that it has."""
+def test_an_import_adds_its_sections_to_the_present_ones(here: Project, run: Run) -> None:
+    """Entries are grouped under their new names, and one whose text exists under its existing name."""
     more = {
         "OTHERS": [point("kpt_001", "Another text."), point("kpt_002", "Quote ids.")],
         "PROJECT CONTEXT": [point("ctx-001", "A monorepo.")],
@@ -157,8 +157,8 @@ def test_an_import_adds_its_sections_to_those_there_are(here: Project, run: Run)
     assert NAMES | added == doc["section_names"]
 
 
-def test_a_flat_playbook_gets_the_sections_of_what_is_imported(project: Path, run: Run) -> None:
-    """Entries that stand already are grouped as the file has them."""
+def test_a_flat_playbook_gets_the_sections_of_an_import(project: Path, run: Run) -> None:
+    """Existing entries are grouped like in the file."""
     here = Project(project)
     commands.add(here, "Ask first.", HUMAN)
     file = project / "later.json"
@@ -167,7 +167,7 @@ def test_a_flat_playbook_gets_the_sections_of_what_is_imported(project: Path, ru
     assert NAMES == read(here)["section_names"]
 
 
-def test_sections_too_large_for_an_event_cost_no_entry(project: Path, run: Run) -> None:
+def test_sections_too_large_for_an_event_lose_no_entry(project: Path, run: Run) -> None:
     """Thousands of entries are imported; their grouping is left out, and the answer says so."""
     here = Project(project)
     entries = [point(f"pat-{number:03d}", f"text {number}") for number in range(4_000)]
@@ -180,7 +180,7 @@ def test_sections_too_large_for_an_event_cost_no_entry(project: Path, run: Run) 
 
 @pytest.mark.parametrize("odd", [5, ["kpt_001"], {"A": "kpt_001"}, {"A": [1]}])
 def test_a_key_of_the_same_name_in_another_form_is_passed_through(project: Path, odd: Any) -> None:
-    """What is not a grouping stays as it is, like every other top-level key."""
+    """A value that is no grouping stays unchanged, like every other top-level key."""
     here = Project(project)
     here.playbook.write_text(json.dumps(book(point(), section_names=odd)), encoding="utf-8")
     commands.rate(here, "kpt_001", "helpful", HUMAN)

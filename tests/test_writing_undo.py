@@ -44,13 +44,13 @@ def shown(here: Project) -> dict[str, tuple[int, int]]:
 
 
 def append(here: Project, *events: Event) -> None:
-    """Append a batch as a hook or a reflection does."""
+    """Append a batch like a hook or a reflection."""
     with reading.open_log(here).transaction() as tx:
         tx.append(list(map(encode, events)), {"rater": "agent", "session": "s1"})
 
 
 def log_bytes(here: Project) -> bytes:
-    """Return the log as it stands on disk."""
+    """Return the log's bytes."""
     return (here.ledger / "events.jsonl").read_bytes()
 
 
@@ -65,8 +65,8 @@ def import_file(here: Project, run: Run, count: int) -> None:
 # Which change plain undo takes
 
 
-def test_undo_passes_over_injections_citations_and_reflection_records(here: Project, run: Run) -> None:
-    """What was recorded since the last rating changed neither the playbook nor a score, so the rating is undone."""
+def test_undo_skips_injections_citations_and_reflection_records(here: Project, run: Run) -> None:
+    """Events since the last rating changed neither the playbook nor a score, so the rating is undone."""
     append(here, PlaybookInjected(("kpt_001",), 1), PointCited("kpt_001", "message"))
     append(here, ReflectionRequested(100, "SessionEnd", "t.jsonl"))
     append(here, ReflectionCompleted("claude", 10, 20))
@@ -96,8 +96,8 @@ def test_undo_takes_a_measurement(here: Project, run: Run) -> None:
     assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
 
 
-def test_undo_passes_over_ratings_that_count_for_nothing(here: Project, run: Run) -> None:
-    """A rating of an entry that is not there, or one that is none, is not the last change."""
+def test_undo_skips_ratings_without_effect(here: Project, run: Run) -> None:
+    """A rating of an unknown entry, or an unknown rating, is not the last change."""
     assert 0 == run("retire", "kpt_001").code
     commands.record(here, extraction(("kpt_001", "helpful"), ("kpt_002", "superb")), {"rater": "reflector"})
     done = run("undo")
@@ -108,7 +108,7 @@ def test_undo_passes_over_ratings_that_count_for_nothing(here: Project, run: Run
 
 
 def refusal(here: Project, run: Run) -> str:
-    """Return why a plain undo changes nothing; it must leave the ledger as it is and exit with 1."""
+    """Return the message of a plain undo that changes nothing; the ledger must not change, and the exit code is 1."""
     before = log_bytes(here)
     answer = run("undo")
     assert (EXIT_NO, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
@@ -144,7 +144,7 @@ def test_undo_after_an_undo_names_the_redo_and_the_change_before_it(here: Projec
 
 
 def test_undo_takes_no_import_and_names_the_command_for_it(here: Project, run: Run) -> None:
-    """The import stands, and so does the change before it, until one is chosen by its number."""
+    """The import and the change before it stay, until one is chosen by its number."""
     import_file(here, run, 3)
     said = refusal(here, run)
     assert "the last change is an import, event 8, which needs its number; to undo it, run: tallybook undo 8;" in said
@@ -154,7 +154,7 @@ def test_undo_takes_no_import_and_names_the_command_for_it(here: Project, run: R
 
 
 def test_undo_takes_no_adoption(project: Path, run: Run) -> None:
-    """The playbook with which a ledger begins stays, unless it is undone by its number."""
+    """The playbook that a ledger began with stays, unless it is undone by its number."""
     here = Project(project)
     here.playbook.write_text(json.dumps(book(point(), last_updated="2025-01-01T00:00:00")), encoding="utf-8")
     assert 0 == run("replay").code
@@ -170,8 +170,8 @@ def test_undo_takes_no_adoption(project: Path, run: Run) -> None:
 # What a number stands for
 
 
-def test_the_number_of_an_update_stands_for_all_of_it(here: Project, run: Run) -> None:
-    """That of a rating in it stands for the rating alone."""
+def test_the_number_of_an_update_means_all_of_it(here: Project, run: Run) -> None:
+    """The number of a rating in it means the rating alone."""
     commands.record(here, extraction(("kpt_001", "helpful"), ("kpt_002", "helpful")), {"rater": "human"})
     assert [8] == [one["seq"] for one in json.loads(run("undo", "8", "--json").out)["events"]]
     assert {"kpt_001": (0, 0), "kpt_002": (1, 1)} == shown(here)
@@ -180,8 +180,8 @@ def test_the_number_of_an_update_stands_for_all_of_it(here: Project, run: Run) -
 
 
 @pytest.mark.usefixtures("here")
-def test_what_is_undone_already_names_the_undo_of_that(run: Run) -> None:
-    """The answer for a rating and for its whole update is the command that brings both back."""
+def test_an_undone_event_names_its_undo(run: Run) -> None:
+    """The answer for a rating and for its whole update is the command that restores both."""
     assert 0 == run("undo").code
     for number in ("6", "7"):
         assert (EXIT_NO, "", f"tallybook: event {number}: was undone by event 8; run: tallybook undo 8\n") == run(
@@ -190,8 +190,8 @@ def test_what_is_undone_already_names_the_undo_of_that(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_restore_of_an_entry_whose_adding_was_undone_names_the_undo(run: Run) -> None:
-    """The answer is the command that brings the entry back."""
+def test_restore_of_an_undone_entry_names_the_undo(run: Run) -> None:
+    """The answer is the command that restores the entry."""
     assert 0 == run("undo", "4").code
     refused = "tallybook: kpt_002: was undone by event 8; run: tallybook undo 8\n"
     assert (EXIT_NO, "", refused) == run("restore", "kpt_002")
@@ -202,7 +202,7 @@ def test_restore_of_an_entry_whose_adding_was_undone_names_the_undo(run: Run) ->
 
 @pytest.mark.usefixtures("here")
 def test_restore_of_a_merged_entry_names_the_undo_of_the_merge(run: Run) -> None:
-    """The answer is the command that takes the two entries apart, also after an earlier merge was undone."""
+    """The answer is the command that separates the entries, also after an earlier merge was undone."""
     for words in (("merge", "kpt_001", "kpt_002"), ("undo", "8"), ("merge", "kpt_001", "kpt_002")):
         assert 0 == run(*words).code
     refused = "tallybook: kpt_002: was merged into kpt_001 by event 10; run: tallybook undo 10\n"
@@ -221,7 +221,7 @@ def seqs_of_last_batch(here: Project) -> list[int]:
 
 
 def test_an_import_of_thousands_is_undone_and_redone_with_one_command_each(here: Project, run: Run) -> None:
-    """The undo is one batch of several events; the number that its answer names brings all of it back."""
+    """The undo is one batch of several events; its number, in the answer, restores all of it."""
     import_file(here, run, ENTRIES)
     before = here.playbook.read_bytes()
     answer = run("undo", "8", "--reason", "x" * 1_000)
@@ -241,7 +241,7 @@ def test_an_import_of_thousands_is_undone_and_redone_with_one_command_each(here:
 
 
 def test_an_undo_of_thousands_that_a_crash_cut_short_undoes_nothing(here: Project, run: Run) -> None:
-    """A log that ends within the batch of an undo shows every entry, and so does the next write."""
+    """A log that ends within the batch of an undo has every entry, and so does the next write."""
     import_file(here, run, ENTRIES)
     old = here.ledger.with_name("before")
     shutil.copytree(here.ledger, old)
