@@ -117,7 +117,7 @@ def test_seeds_are_as_old_as_their_event() -> None:
 
 
 def test_under_final_age_returns_an_entry() -> None:
-    """Pruned with three, it returns at the first update that weighs it at two or less, and is pruned again with more."""
+    """Pruned with three, it returns at the first update that weighs it at two or less, and is pruned with more."""
     final = POLICIES["final"]
     pruned: list[Told] = [BORN, (0, [BAD] * 3 + [CLOSE])]
     assert {} == standing(*pruned, (0.5, [CLOSE]), policy=final)

@@ -44,7 +44,7 @@ ALL = {"thoroughness": 80, "accuracy": 80, "actionability": 80}
     ],
 )
 def test_the_share_of_the_weight_that_was_measured(events: list[Any], expected: dict[str, float]) -> None:
-    """For a component it uses its metrics' weights, for a composite its components' average, overall the composites'."""
+    """For a component it uses the metrics' weights, for a composite its components', overall the composites'."""
     scores, shares = covered(session_of(*events), config_of())
     assert list(scores) == list(shares)
     assert pytest.approx(expected) == shares

@@ -149,7 +149,7 @@ def test_a_review_of_0_stays_0() -> None:
 
 
 def test_a_default_value_is_not_measured() -> None:
-    """The breakdown shows the review of 80 with its weight, and as not measured; a metric without data has no points."""
+    """The breakdown shows the review of 80 with its weight, as not measured; a metric without data has no points."""
     found = scored("ac02", completed=5, total=10)
     assert found is not None
     expected = (

@@ -93,7 +93,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "MOST_UNCOUNTED", 2)
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_batches")
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_at_any_time_the_answer_is_that_of_a_plain_fold(tmp_path: Path, steps: list[Any]) -> None:

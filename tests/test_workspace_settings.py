@@ -76,11 +76,11 @@ def test_without_a_file_the_defaults_count_and_nothing_is_written(project: Path)
 
 
 @pytest.mark.parametrize("cached", [False, True], ids=["read", "cached"])
-def test_every_key_is_effective(here: Project, *, kept: bool) -> None:
+def test_every_key_is_effective(here: Project, *, cached: bool) -> None:
     """This holds for every key, whether it is read from the file or from the cache."""
-    if kept:
+    if cached:
         settings.read(here)
-    assert kept == bool(caches(here))
+    assert cached == bool(caches(here))
     assert Settings(100, rater="claude", model="small-1", on_stop=True, tokens_per_day=0) == settings.read(here)
 
 

@@ -26,6 +26,8 @@ from tallybook.projections.surfaces.workspace.project import Project, find_proje
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Finder = Callable[[Path], Path]
+
 MAIN = "from tallybook.projections.surfaces.entry import main; main()"
 OWN = "[ledger]\nown = true\n"
 
@@ -78,7 +80,7 @@ def linked(base: Path, main: Path) -> Path:
 
 
 @pytest.fixture
-def project_finder(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
+def finder(monkeypatch: pytest.MonkeyPatch) -> Finder:
     """Return a function that finds the project of a folder."""
 
     def find(folder: Path) -> Path:
@@ -145,31 +147,29 @@ def test_the_functions_of_the_specification_share_as_well(
     assert ["Use type hints"] == [entry["text"] for entry in compat.load_playbook()["key_points"]]
 
 
-def test_relative_pointers_are_followed(main: Path, linked: Path, project_finder: Callable[[Path], Path]) -> None:
+def test_relative_pointers_are_followed(main: Path, linked: Path, finder: Finder) -> None:
     """Git can write relative paths, so that both folders can be moved together."""
     (linked / ".git").write_text("gitdir: ../main/.git/worktrees/linked\n")
     (main / ".git" / "worktrees" / "linked" / "gitdir").write_text("../../../../linked/.git\n")
-    assert main == project_finder(linked / "sub")
+    assert main == finder(linked / "sub")
 
 
-def test_an_agent_folder_linked_by_hand_is_shared(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path]
-) -> None:
+def test_an_agent_folder_linked_by_hand_is_shared(main: Path, linked: Path, finder: Finder) -> None:
     """A worktree whose ``.claude`` is a link to the main one's has no ledger of its own."""
     commands.add(Project(main), "Use type hints", HUMAN)
     (linked / ".claude").symlink_to(main / ".claude")
-    assert main == project_finder(linked)
+    assert main == finder(linked)
     (linked / ".claude").unlink()
     (linked / ".claude").mkdir()
     (linked / ".claude" / "ledger").symlink_to(main / ".claude" / "ledger")
-    assert main == project_finder(linked)
+    assert main == finder(linked)
 
 
-def test_a_linked_path_is_its_target_folder(main: Path, base: Path, project_finder: Callable[[Path], Path]) -> None:
+def test_a_linked_path_is_its_target_folder(main: Path, base: Path, finder: Finder) -> None:
     """The parents that count are those of the target."""
     (main / "sub").mkdir()
     (base / "link").symlink_to(main / "sub")
-    assert main == project_finder(base / "link")
+    assert main == finder(base / "link")
 
 
 # A project of its own
@@ -183,26 +183,22 @@ def test_a_named_project_is_exactly_that_folder(main: Path, linked: Path) -> Non
         assert (folder / ".claude" / "ledger" / "events.jsonl").exists()
 
 
-def test_a_folder_with_a_ledger_of_its_own_is_a_project(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path]
-) -> None:
+def test_a_folder_with_a_ledger_of_its_own_is_a_project(main: Path, linked: Path, finder: Finder) -> None:
     """This holds in a linked worktree as in a subfolder, even if only the head of the ledger is left."""
     commands.add(Project(main), "the main one's", HUMAN)
     for folder in (linked, main / "sub"):
         commands.add(Project(folder), "its own", HUMAN)
-        assert folder == project_finder(folder / "deeper")
+        assert folder == finder(folder / "deeper")
         (folder / ".claude" / "ledger" / "events.jsonl").unlink()
-        assert folder == project_finder(folder / "deeper")
+        assert folder == finder(folder / "deeper")
 
 
-def test_a_playbook_alone_makes_a_project_except_in_a_linked_worktree(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path]
-) -> None:
+def test_a_playbook_alone_makes_a_project_except_in_a_linked_worktree(main: Path, linked: Path, finder: Finder) -> None:
     """If git tracks the file, each worktree has it, so that it means nothing there."""
     for folder, project in ((main / "sub", main / "sub"), (linked, main), (linked / "sub", main)):
         (folder / ".claude").mkdir(parents=True)
         (folder / ".claude" / "playbook.json").write_text('{"key_points": []}')
-        assert project == project_finder(folder)
+        assert project == finder(folder)
 
 
 OWN_FORMS = [
@@ -230,87 +226,83 @@ NOT_OWN_FORMS = [
 
 @pytest.mark.parametrize("text", OWN_FORMS)
 def test_a_setting_gives_a_folder_a_ledger_of_its_own(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path], text: str | bytes
+    main: Path, linked: Path, finder: Finder, text: str | bytes
 ) -> None:
     """Any form of TOML is accepted, whatever else is wrong in the file; it holds for subfolders, too."""
     commands.add(Project(main), "the main one's", HUMAN)
     set_own(linked, text)
-    assert linked == project_finder(linked / "sub")
-    assert main == project_finder(main / "sub")
+    assert linked == finder(linked / "sub")
+    assert main == finder(main / "sub")
 
 
 @pytest.mark.parametrize("text", NOT_OWN_FORMS)
 def test_nothing_else_gives_a_folder_a_ledger_of_its_own(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path], text: str | bytes
+    main: Path, linked: Path, finder: Finder, text: str | bytes
 ) -> None:
     """No other content of a settings file, or of its place, does."""
     set_own(linked, text)
-    assert main == project_finder(linked)
+    assert main == finder(linked)
 
 
-def test_settings_elsewhere_have_no_effect(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path], base: Path
-) -> None:
+def test_settings_elsewhere_have_no_effect(main: Path, linked: Path, finder: Finder, base: Path) -> None:
     """Neither a link nor a file above the repository's top counts."""
     set_own(base)
     path = set_own(linked)
     path.rename(path.with_name("other.toml"))
     path.symlink_to(path.with_name("other.toml"))
-    assert main == project_finder(linked)
+    assert main == finder(linked)
 
 
 # Other repositories
 
 
-def test_a_submodule_and_worktrees_of_a_bare_repository_are_their_own(
-    main: Path, base: Path, project_finder: Callable[[Path], Path]
-) -> None:
+def test_a_submodule_and_worktrees_of_a_bare_repository_are_their_own(main: Path, base: Path, finder: Finder) -> None:
     """They have no main worktree; a bare repository in a folder ``.git`` makes the folder around it one."""
     git(main, "submodule", "--quiet", "add", str(main), "module")
-    assert main / "module" == project_finder(main / "module" / "sub")
+    assert main / "module" == finder(main / "module" / "sub")
     for name, project in (("bare.git", base / "of-bare"), ("around/.git", base / "around")):
         git(base, "clone", "--quiet", "--bare", str(main), name)
         tree = base / "of-bare" if name == "bare.git" else base / "around" / "tree"
         git(base / name, "worktree", "add", "--quiet", str(tree))
-        assert project == project_finder(tree / "sub")
+        assert project == finder(tree / "sub")
 
 
 def test_a_worktree_of_a_moved_repository_is_its_own_until_it_is_repaired(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path]
+    main: Path, linked: Path, finder: Finder
 ) -> None:
     """If the pointer leads nowhere the main worktree is unknown; the doctor says so."""
     moved = main.rename(main.with_name("moved"))
-    assert linked == project_finder(linked / "sub")
+    assert linked == finder(linked / "sub")
     says = f"{linked} is a linked worktree that no repository lists, so it shares no ledger"
     assert [("note", says)] == findings_of(Project(linked), "folder")
     git(moved, "worktree", "repair", str(linked))
-    assert moved == project_finder(linked / "sub")
+    assert moved == finder(linked / "sub")
 
 
 def test_outside_of_a_repository_the_old_rules_apply(
-    base: Path, project_finder: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+    base: Path, finder: Finder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CLAUDE_PROJECT_DIR is that folder; else the nearest parent with ``.claude`` counts, and else the folder."""
     inner = base / "outer" / "inner"
-    assert inner == project_finder(inner)
+    assert inner == finder(inner)
     (base / "outer" / ".claude").mkdir()
-    assert base / "outer" == project_finder(inner)
+    assert base / "outer" == finder(inner)
     assert inner == find_project().start
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(inner))
     assert inner == find_project().root
 
 
 @pytest.mark.skipif(os.name != "posix", reason="nobody stands in a folder that is gone here")
-def test_a_deleted_current_folder_is_reported(base: Path, project_finder: Callable[[Path], Path]) -> None:
+def test_a_deleted_current_folder_is_reported(base: Path, finder: Finder) -> None:
     """The error appears only if the folder matters."""
-    project_finder(base / "gone")
+    finder(base / "gone")
     (base / "gone").rmdir()
     with pytest.raises(BadInputError, match="the current folder: does not exist any more; go to another"):
         find_project()
     assert base == find_project(base).root
 
 
-def test_the_home_folder_is_no_project(base: Path, project_finder: Callable[[Path], Path]) -> None:
+def test_the_home_folder_is_no_project(base: Path, finder: Finder) -> None:
     """This holds even if it is a repository, as for dotfiles, and for its worktrees."""
     home = Path.home()
     git(home, "init", "--quiet")
@@ -318,8 +310,8 @@ def test_the_home_folder_is_no_project(base: Path, project_finder: Callable[[Pat
     (home / ".claude").mkdir()
     (home / ".claude" / "playbook.json").write_text("{}")
     git(home, "worktree", "add", "--quiet", str(base / "linked"))
-    assert home / "code" == project_finder(home / "code")
-    assert base / "linked" == project_finder(base / "linked")
+    assert home / "code" == finder(home / "code")
+    assert base / "linked" == finder(base / "linked")
 
 
 PLANTED: dict[str, Callable[[Path, Path], object]] = {
@@ -342,67 +334,61 @@ PLANTED: dict[str, Callable[[Path, Path], object]] = {
 @pytest.mark.skipif(os.name != "posix", reason="this system has other links and pipes")
 @pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
 def test_a_git_file_unknown_to_its_repository_leads_nowhere(
-    linked: Path, base: Path, project_finder: Callable[[Path], Path], plant: Callable[[Path, Path], object]
+    linked: Path, base: Path, finder: Finder, plant: Callable[[Path, Path], object]
 ) -> None:
     """An unpacked archive with one is the top of a working tree of its own, and no more."""
     folder = base / "unpacked"
     folder.mkdir()
     plant(folder / ".git", linked)
-    assert folder == project_finder(folder / "sub")
+    assert folder == finder(folder / "sub")
     assert "" == workspace.main_worktree(str(folder))
 
 
 @pytest.mark.parametrize("field", ["gitdir", "commondir"])
 @pytest.mark.parametrize("text", [b"", b"\n", b"\xff\x00", b"/nowhere\n", b"../../..\n", b"x" * 100_000])
 def test_a_repository_that_contradicts_its_worktree_leads_nowhere(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path], field: str, text: bytes
+    main: Path, linked: Path, finder: Finder, field: str, text: bytes
 ) -> None:
     """Each must name the other."""
     (main / ".git" / "worktrees" / "linked" / field).write_bytes(text)
-    assert linked == project_finder(linked)
+    assert linked == finder(linked)
 
 
-def test_a_folder_of_worktrees_elsewhere_leads_nowhere(
-    main: Path, base: Path, project_finder: Callable[[Path], Path]
-) -> None:
+def test_a_folder_of_worktrees_elsewhere_leads_nowhere(main: Path, base: Path, finder: Finder) -> None:
     """An archive may have both halves of a pointer, but the repository that it names knows neither."""
     folder, half = base / "unpacked", base / "unpacked" / "half"
     half.mkdir(parents=True)
     (folder / ".git").write_text("gitdir: half\n")
     (half / "gitdir").write_text("../.git\n")
     (half / "commondir").write_text(f"{main}/.git\n")
-    assert folder == project_finder(folder)
+    assert folder == finder(folder)
 
 
 # What the doctor says
 
 
-def test_the_doctor_names_the_folder_of_the_ledger(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path]
-) -> None:
+def test_the_doctor_names_the_folder_of_the_ledger(main: Path, linked: Path, finder: Finder) -> None:
     """If it is not the current folder, the doctor names it, with the setting that would change that."""
     commands.add(Project(main), "the main one's", HUMAN)
     for folder, whose in (
         (linked, "the main worktree of this repository"),
         (main / "sub", "which contains this folder"),
     ):
-        project_finder(folder)
+        finder(folder)
         assert [("note", f"the ledger of {main}, {whose}, is used")] == findings_of(find_project(), "folder")
-    project_finder(main)
+    finder(main)
     assert [("ok", "its own ledger is used")] == findings_of(find_project(), "folder")
 
 
-def test_the_doctor_asks_to_decide_between_two_ledgers(
-    main: Path, linked: Path, project_finder: Callable[[Path], Path]
-) -> None:
+def test_the_doctor_asks_to_decide_between_two_ledgers(main: Path, linked: Path, finder: Finder) -> None:
     """Once a setting keeps both it is content, and if one is moved away the other is used."""
     commands.add(Project(main), "the main one's", HUMAN)
     commands.add(Project(linked), "its own", HUMAN)
-    project_finder(linked)
+    finder(linked)
     says = f"{linked}, in a linked worktree, has a ledger of its own, and {main} has one as well"
     assert [("note", says)] == findings_of(find_project(), "folder")
     path = set_own(linked)
     assert [("ok", "its own ledger is used")] == findings_of(find_project(), "folder")
     path.unlink()
     (linked / ".claude" / "ledger").rename(linked / ".claude" / "old")
-    assert main == project_finder(linked)
+    assert main == finder(linked)
