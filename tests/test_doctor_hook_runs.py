@@ -10,6 +10,7 @@ import pytest
 
 from helpers.doctor_hooks import LONG_AGO_S, NOW, findings, here, install, messages, on_path, record_run, session
 from helpers.real_command import run
+from tallybook.projections.surfaces.agents import claude
 from tallybook.projections.surfaces.doctor import checks, hook_runs, hooks
 from tallybook.projections.surfaces.doctor.finding import Context
 
@@ -123,7 +124,7 @@ def test_as_many_transcripts_as_there_may_be_are_read(here: Project) -> None:
 )
 def test_a_folder_is_named_as_the_agent_does(path: str, name: str) -> None:
     """Whatever is no ASCII letter and no digit becomes a hyphen, counted in UTF-16."""
-    assert name == hook_runs.folder_name(path)
+    assert name == claude.folder_name(path)
 
 
 # Cancelled and failed

@@ -140,8 +140,7 @@ def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: 
     choose(rater=rater)
     assert 0 == run_here(["reflect"])
     told = [one for one in found(place) if "s1.jsonl" in one[1]]
-    folder = Path.home() / ".claude" / "projects"
-    message = f"1 transcript outside {folder} not read: {project / 's1.jsonl'}"
+    message = f"1 transcript outside the agents' folders not read: {project / 's1.jsonl'}"
     assert [("note", message, f"run `tallybook reflect --from {project}` to read those of that folder")] == told
     assert [] == client.asked
 
@@ -164,7 +163,10 @@ def test_missing_transcripts_are_counted_for_a_month(owed: Project, script: Scri
     client.plans(TEXT)
     assert 0 == run_here(["reflect"])
     assert gone == found(owed)[1][:2]
-    assert '`"cleanupPeriodDays"` in the agent\'s settings keeps them longer' in found(owed)[1][2]
+    assert (
+        '`"cleanupPeriodDays"` of Claude Code and `"sessionRetention"` of Gemini CLI keep them longer'
+        in found(owed)[1][2]
+    )
     assert [("ok", "no session awaits reflection", "")] == found(owed, 31 * 24 * HOUR_US)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps
+import os
+
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 
@@ -50,6 +52,51 @@ class Payload(NamedTuple):
         return {field: value for field, value in by.items() if value}
 
 
+class Entry(NamedTuple):
+    """What one line of a transcript says, in the form of Claude Code's messages.
+
+    Attributes:
+        role: Who wrote its texts: ``user`` or ``assistant``.
+        blocks: Its blocks of the types ``text``, ``tool_use`` and ``tool_result``; none if only the program wrote it.
+        uuid: The line's own id, which no other session has unless it copies the line; empty without one.
+        at: When it was written, as it is there; empty without one.
+        is_subagents: Whether a subagent wrote it.
+        subagent: That subagent's id; empty if the line does not name it.
+    """
+
+    role: str = "user"
+    blocks: Sequence[Mapping[str, Any]] = ()
+    uuid: str = ""
+    at: str = ""
+    is_subagents: bool = False
+    subagent: str = ""
+
+
+class Transcripts(NamedTuple):
+    """How to find and read an agent's transcripts.
+
+    Attributes:
+        pattern: The sessions' own transcripts, below the agent's folder of them.
+        name: How the name of such a file begins; empty if any name can be one.
+        read_line: Returns what a line says, from its JSON object and the set of what earlier lines of the file said, to
+            which it adds: an agent that writes something twice is read as if it wrote it once.
+        lookback: How many bytes before an offset must be read to know what earlier lines said; None for all.
+        session_of: Returns the id of the session that a file is the own transcript of; empty if it is none.
+        folder_of: Returns the folder that the session began in; empty if the files do not say.
+        subagents: Returns the transcripts of the session's subagents by their names in the ledger: SUBAGENT and an id.
+        is_per_project: Whether a folder of transcripts holds those of one project.
+    """
+
+    pattern: str
+    name: str
+    read_line: Callable[[Mapping[str, Any], set[str]], Entry]
+    lookback: int | None
+    session_of: Callable[[str], str]
+    folder_of: Callable[[str], str]
+    subagents: Callable[[str], dict[str, str]]
+    is_per_project: bool
+
+
 class Agent(NamedTuple):
     """One agent.
 
@@ -62,6 +109,7 @@ class Agent(NamedTuple):
         size: Measures a text as the agent does.
         max_size: The longest text that the agent passes on whole, by ``size``.
         awaits_at_stop: Whether a session awaits reflection after each stop, because the agent may end without a hook.
+        transcripts: How to read its transcripts; None if they are not known.
     """
 
     title: str
@@ -71,6 +119,13 @@ class Agent(NamedTuple):
     size: Callable[[str], int]
     max_size: int
     awaits_at_stop: bool
+    transcripts: Transcripts | None = None
+
+
+MAX_FIRST_LINE_BYTES = 4 * 1024 * 1024
+"""A longer first line of a transcript is damage."""
+SUBAGENT = "agent-"
+"""How the name of a subagent's transcript begins in the ledger."""
 
 
 def nested_answer(event: str, text: str) -> str:
@@ -108,3 +163,47 @@ def all_texts(value: object) -> str:
         elif isinstance(one, dict | list):
             stack += reversed(list(one.values() if isinstance(one, dict) else one))
     return "\n".join(texts)
+
+
+def object_of(document: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """Return the object in a field, an empty one without one."""
+    value = document.get(field)
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(document: Mapping[str, Any], field: str) -> list[Any]:
+    """Return the list in a field, an empty one without one."""
+    value = document.get(field)
+    return value if isinstance(value, list) else []
+
+
+def read_first_line(path: str) -> Mapping[str, Any]:
+    """Return the JSON object on the first line of a file; an empty one if there is none yet, or it is damaged."""
+    try:
+        with open(path, "rb") as file:
+            return parse_line(file.readline(MAX_FIRST_LINE_BYTES))
+    except OSError:
+        return {}
+
+
+def parse_line(data: bytes) -> Mapping[str, Any]:
+    """Return the JSON object on a whole line; an empty one for anything else."""
+    try:
+        value = loads(data.decode("utf-8", "replace")) if data.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether a text can be the name of a file, and leads out of no folder."""
+    return bool(name) and not {"/", "\\", "\0"}.intersection(name) and name not in {".", ".."}
+
+
+def jsonl_files(folder: str) -> list[str]:
+    """Return the names of the files of JSON lines in a folder, sorted; none if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.name.endswith(".jsonl") and entry.is_file())
+    except OSError:
+        return []

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 from tallybook.projections.surfaces.agents.agent import (
     Agent,
+    Entry,
     Payload,
+    Transcripts,
     all_texts,
     count_utf16,
+    jsonl_files,
     nested_answer,
+    object_of,
+    parse_line,
     text_of,
 )
 
@@ -35,6 +42,75 @@ def read(document: Mapping[str, Any]) -> Payload:
     )
 
 
+# Transcripts
+
+PROGRAM_MARKS = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+_HEAD_LINES = 100
+
+
+def read_line(line: Mapping[str, Any], _: set[str]) -> Entry:
+    """Return what a line says."""
+    is_subagents = bool(line.get("isSidechain"))
+    return Entry(
+        "assistant" if line.get("type") == "assistant" else "user",
+        _blocks(line),
+        text_of(line, "uuid"),
+        text_of(line, "timestamp"),
+        is_subagents,
+    )
+
+
+def _blocks(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the blocks of the message in a line, none if neither a person nor the agent wrote it."""
+    if line.get("type") not in ("user", "assistant") or any(line.get(mark) for mark in PROGRAM_MARKS):
+        return []
+    content = object_of(line, "message").get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def session_of(path: str) -> str:
+    """Return the session's id, which is the file's name."""
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def folder_name(path: str) -> str:
+    """Return its name for a folder of transcripts: all but ASCII letters and digits become hyphens."""
+    # It counts UTF-16 units, so a character beyond the first plane is two.
+    return "".join(char if char.isascii() and char.isalnum() else "-" * (1 + (char > "\uffff")) for char in path)
+
+
+def folder_of(path: str) -> str:
+    """Return the folder in the first line that names one; the first lines of a session may name none."""
+    try:
+        with open(path, "rb") as file:
+            for _, data in zip(range(_HEAD_LINES), file, strict=False):
+                if folder := text_of(parse_line(data), "cwd"):
+                    return folder
+    except OSError:
+        pass
+    return ""
+
+
+def subagents(path: str) -> dict[str, str]:
+    """Return the transcripts of the session's subagents."""
+    folder = os.path.join(os.path.splitext(path)[0], "subagents")
+    return {os.path.splitext(name)[0]: os.path.join(folder, name) for name in jsonl_files(folder)}
+
+
+TRANSCRIPTS = Transcripts(
+    pattern="*/*.jsonl",
+    name="",
+    read_line=read_line,
+    # Only the uses of tools matter, and their answers follow soon.
+    lookback=256 * 1024,
+    session_of=session_of,
+    folder_of=folder_of,
+    subagents=subagents,
+    is_per_project=True,
+)
+
 AGENT = Agent(
     title="Claude Code",
     read=read,
@@ -44,4 +120,5 @@ AGENT = Agent(
     size=count_utf16,
     max_size=10_000,
     awaits_at_stop=False,
+    transcripts=TRANSCRIPTS,
 )

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+import os
+
 from tallybook.projections.surfaces.agents import claude
-from tallybook.projections.surfaces.agents.agent import Agent, Payload, count_bytes, nested_answer, text_of
+from tallybook.projections.surfaces.agents.agent import (
+    SUBAGENT,
+    Agent,
+    Entry,
+    Payload,
+    Transcripts,
+    count_bytes,
+    jsonl_files,
+    list_of,
+    nested_answer,
+    object_of,
+    parse_line,
+    read_first_line,
+    text_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,9 +29,138 @@ if TYPE_CHECKING:
 
 
 def read(document: Mapping[str, Any]) -> Payload:
-    """Return a payload."""
-    return claude.read(document)._replace(prompt=text_of(document, "turn_id"))
+    """Return a payload; a subagent's names the subagent's transcript, not the session's."""
+    payload = claude.read(document)
+    transcript = "" if payload.subagent else payload.transcript
+    return payload._replace(prompt=text_of(document, "turn_id"), transcript=transcript)
 
+
+# Transcripts: rollout-TIME-ID.jsonl in a folder for the day
+
+PROGRAM_TEXTS = (
+    "# AGENTS.md instructions",
+    "<environment_context>",
+    "<user_instructions>",
+    "<user_shell_command>",
+    "<subagent_notification>",
+    "<turn_aborted>",
+    "<skill>",
+    "<hook_prompt",
+)
+"""How the texts begin that the program writes in a person's name; newer versions say for each who wrote it."""
+USES = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+"""Kind of an item → its field with a tool's input."""
+ANSWERS = ("function_call_output", "custom_tool_call_output")
+_PREFIX = "rollout-"
+_TIME_CHARS = len("2026-11-23T12-24-22-")
+_DAY_S = 86_400
+_MAX_DAYS = 31
+
+
+def read_line(line: Mapping[str, Any], seen: set[str]) -> Entry:
+    """Return what a line says; an item that a fork or a compaction repeats says it once."""
+    item, at = object_of(line, "payload"), text_of(line, "timestamp")
+    if line.get("type") != "response_item":
+        return Entry(at=at)
+    own, turn = text_of(item, "id", "call_id"), text_of(object_of(item, _PASSED_ON), "turn_id")
+    # A model's server may count its ids in every session anew.
+    uuid = f"{turn}:{own}" if turn and own else own
+    key = f"{item.get('type')}:{uuid}"
+    role = "assistant" if item.get("role") == "assistant" else "user"
+    # A summary is the answer to the program's own prompt.
+    if key in seen or object_of(line, "metadata").get("compaction_output"):
+        return Entry(role, (), uuid, at)
+    if uuid:
+        seen.add(key)
+    return Entry(role, _blocks(item), uuid, at)
+
+
+_PASSED_ON = "internal_chat_message_metadata_passthrough"
+
+
+def _blocks(item: Mapping[str, Any]) -> list[dict[str, Any]]:
+    kind, call = text_of(item, "type"), text_of(item, "call_id")
+    if kind in USES:
+        name = item.get("name") or "shell"
+        return [{"type": "tool_use", "id": call, "name": name, "input": _input(item.get(USES[kind]))}]
+    if kind in ANSWERS:
+        return [{"type": "tool_result", "tool_use_id": call, "content": item.get("output")}]
+    if kind != "message" or item.get("role") not in ("user", "assistant"):
+        return []
+    texts = [text_of(part, "text") if isinstance(part, dict) else "" for part in list_of(item, "content")]
+    if item["role"] == "assistant":
+        # The hook of a stop is given the parts as one text.
+        return [{"type": "text", "text": "".join(texts)}]
+    kinds = list_of(object_of(item, _PASSED_ON), "content_item_kinds")
+    is_known = len(kinds) == len(texts)
+    return [
+        {"type": "text", "text": text}
+        for number, text in enumerate(texts)
+        if not text.lstrip().startswith(PROGRAM_TEXTS) and (not is_known or str(kinds[number]).startswith("user."))
+    ]
+
+
+def _input(given: object) -> object:
+    """Return the input of a tool, which a call of a function holds as JSON in a text."""
+    return (parse_line(f"{given}\n".encode("utf-8", "replace")) or given) if isinstance(given, str) else given
+
+
+def session_of(path: str) -> str:
+    """Return the id that ends the file's name: the session's, or the subagent's."""
+    return claude.session_of(path)[len(_PREFIX) + _TIME_CHARS :]
+
+
+def folder_of(path: str) -> str:
+    """Return the folder in the first line."""
+    return text_of(object_of(read_first_line(path), "payload"), "cwd")
+
+
+@lru_cache
+def session_of_subagent(path: str) -> str:
+    """Return the session whose subagent wrote a transcript, empty for a session's own."""
+    own = object_of(read_first_line(path), "payload")
+    session = text_of(own, "parent_thread_id") and text_of(own, "session_id", "parent_thread_id")
+    return session if session != text_of(own, "id") else ""
+
+
+def subagents(path: str) -> dict[str, str]:
+    """Return the transcripts of the session's subagents, which lie among those of other sessions of the same days."""
+    session, earliest = session_of(path), os.path.basename(path)[: len(_PREFIX) + _TIME_CHARS]
+    found = {}
+    for folder in _days(path):
+        for name in jsonl_files(folder):
+            file = os.path.join(folder, name)
+            if name.startswith(_PREFIX) and name >= earliest and session_of_subagent(file) == session:
+                found[SUBAGENT + session_of(file)] = file
+    return found
+
+
+def _days(path: str) -> list[str]:
+    """Return the folders of the days on which a session was written to."""
+    from time import localtime, mktime, strftime
+
+    folder = os.path.dirname(path)
+    top, *day = folder.rsplit(os.sep, 3)
+    try:
+        year, month, first = map(int, day)
+        ended = os.stat(path).st_mtime
+        noons = [mktime((year, month, first + number, 12, 0, 0, 0, 0, -1)) for number in range(_MAX_DAYS)]
+    except (OSError, ValueError, OverflowError):
+        return [folder]
+    days = [strftime("%Y %m %d", localtime(noon)).split() for noon in noons if noon - _DAY_S < ended]
+    return [folder, *(one for day in days if (one := os.path.join(top, *day)) != folder)]
+
+
+TRANSCRIPTS = Transcripts(
+    pattern="*/*/*/rollout-*.jsonl",
+    name=_PREFIX,
+    read_line=read_line,
+    lookback=None,
+    session_of=session_of,
+    folder_of=folder_of,
+    subagents=subagents,
+    is_per_project=False,
+)
 
 AGENT = Agent(
     title="Codex CLI",
@@ -27,4 +173,5 @@ AGENT = Agent(
     max_size=10_000,
     # Its terminal interface leaves the session to a daemon when a person quits.
     awaits_at_stop=True,
+    transcripts=TRANSCRIPTS,
 )

@@ -10,10 +10,16 @@ import os
 from tallybook.projections.surfaces.agents import claude
 from tallybook.projections.surfaces.agents.agent import (
     Agent,
+    Entry,
     Payload,
+    Transcripts,
     all_texts,
     count_utf16,
     flat_answer,
+    is_plain_name,
+    list_of,
+    object_of,
+    read_first_line,
     text_of,
 )
 from tallybook.projections.surfaces.agents.table import transcripts_folder
@@ -64,10 +70,69 @@ def _guess_event(document: Mapping[str, Any]) -> str:
 
 def _transcript_of(session: str) -> str:
     """Return the path of a session's transcript, empty if there is none."""
-    plain = session and not {"/", "\\", "\0"}.intersection(session) and session not in {".", ".."}
-    path = os.path.join(transcripts_folder("copilot"), session, "events.jsonl") if plain else ""
+    path = os.path.join(transcripts_folder("copilot"), session, _NAME) if is_plain_name(session) else ""
     return path if path and os.path.isfile(path) else ""
 
+
+# Transcripts: events.jsonl in a folder with the session's id; subagents write into their session's
+
+_NAME = "events.jsonl"
+_PROGRAM_SOURCES = ("skill-", "system")
+"""How the sources of messages begin that the program writes in a person's name."""
+
+
+def read_line(line: Mapping[str, Any], _: set[str]) -> Entry:
+    """Return what a line says."""
+    kind, data = text_of(line, "type"), object_of(line, "data")
+    subagent = text_of(line, "agentId")
+    role = "assistant" if kind == "assistant.message" else "user"
+    return Entry(role, _blocks(kind, data), text_of(line, "id"), text_of(line, "timestamp"), bool(subagent), subagent)
+
+
+def _blocks(kind: str, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if kind == "tool.execution_complete":
+        answer, failed = object_of(data, "result").get("content"), data.get("success") is False
+        content = answer or text_of(object_of(data, "error"), "message")
+        return [{"type": "tool_result", "tool_use_id": data.get("toolCallId"), "content": content, "is_error": failed}]
+    if kind == "user.message" and text_of(data, "source").startswith(_PROGRAM_SOURCES):
+        return []
+    if kind not in ("user.message", "assistant.message"):
+        return []
+    calls = [call for call in list_of(data, "toolRequests") if isinstance(call, dict)]
+    return [
+        {"type": "text", "text": text_of(data, "content")},
+        *(
+            {"type": "tool_use", "id": call.get("toolCallId"), "name": call.get("name"), "input": call.get("arguments")}
+            for call in calls
+        ),
+    ]
+
+
+def session_of(path: str) -> str:
+    """Return the session's id, the name of the file's folder."""
+    return os.path.basename(os.path.dirname(os.path.abspath(path)))
+
+
+def folder_of(path: str) -> str:
+    """Return the folder in the first line."""
+    return text_of(object_of(object_of(read_first_line(path), "data"), "context"), "cwd")
+
+
+def subagents(_: str) -> dict[str, str]:
+    """Return nothing: a session's subagents have no transcripts of their own."""
+    return {}
+
+
+TRANSCRIPTS = Transcripts(
+    pattern=f"*/{_NAME}",
+    name=_NAME,
+    read_line=read_line,
+    lookback=claude.TRANSCRIPTS.lookback,
+    session_of=session_of,
+    folder_of=folder_of,
+    subagents=subagents,
+    is_per_project=False,
+)
 
 AGENT = Agent(
     title="Copilot CLI",
@@ -79,4 +144,5 @@ AGENT = Agent(
     size=count_utf16,
     max_size=10_000,
     awaits_at_stop=True,
+    transcripts=TRANSCRIPTS,
 )

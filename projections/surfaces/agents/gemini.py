@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import os
+
 from tallybook.projections.surfaces.agents import claude
-from tallybook.projections.surfaces.agents.agent import Agent, Payload, count_utf16, nested_answer, text_of
+from tallybook.projections.surfaces.agents.agent import (
+    SUBAGENT,
+    Agent,
+    Entry,
+    Payload,
+    Transcripts,
+    count_utf16,
+    is_plain_name,
+    jsonl_files,
+    list_of,
+    nested_answer,
+    object_of,
+    read_first_line,
+    text_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +37,118 @@ EVENTS = {
 
 
 def read(document: Mapping[str, Any]) -> Payload:
-    """Return a payload."""
+    """Return a payload.
+
+    The response is that of all messages of a turn as one text, so their citations are counted from the transcript,
+    which has each message by itself.
+    """
     payload = claude.read(document)
-    message = payload.text if document.get("tool_name") else text_of(document, "prompt_response")
-    return payload._replace(event=EVENTS.get(payload.name, ""), text=message)
+    return payload._replace(event=EVENTS.get(payload.name, ""), text=payload.text if document.get("tool_name") else "")
+
+
+# Transcripts: session-TIME-ID8.jsonl in the folder of a project; a line is repeated, by its id, when more is known
+
+PROGRAM_TEXTS = ("<hook_context>", "<session_context>", "<state_snapshot>")
+"""How the texts begin that the program writes in a person's name."""
+
+
+def read_line(line: Mapping[str, Any], seen: set[str]) -> Entry:
+    """Return what a line says that no earlier one with its id said.
+
+    Patches (``$set``) repeat messages that have lines of their own.
+    """
+    uuid, at = text_of(line, "id"), text_of(line, "timestamp", "startTime")
+    if line.get("type") == "user":
+        shown = list_of(line, "displayContent") or line.get("content")
+        texts = [text for text in _texts(shown) if not text.lstrip().startswith(PROGRAM_TEXTS)]
+        blocks = [*_new_texts(uuid, texts, seen), *_answers(list_of(line, "content"), seen)]
+        return Entry("user", blocks, uuid, at)
+    if line.get("type") == "gemini":
+        blocks = _new_texts(uuid, ["".join(_texts(line.get("content")))], seen)
+        for call in list_of(line, "toolCalls"):
+            blocks += _call(call, seen) if isinstance(call, dict) else []
+        return Entry("assistant", blocks, uuid, at)
+    return Entry(uuid=uuid, at=at)
+
+
+def _texts(content: object) -> list[str]:
+    """Return the texts of a message, which is a text or parts, without thoughts."""
+    if isinstance(content, str):
+        return [content]
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return [text_of(part, "text") for part in parts if not part.get("thought")]
+
+
+def _new_texts(uuid: str, texts: list[str], seen: set[str]) -> list[dict[str, Any]]:
+    blocks = [{"type": "text", "text": text} for text in texts if text]
+    return blocks if blocks and _is_new(f"text:{uuid}", seen) else []
+
+
+def _call(call: Mapping[str, Any], seen: set[str]) -> list[dict[str, Any]]:
+    """Return what is new of a call of a tool: its input, its answer, or both."""
+    name, blocks = text_of(call, "id"), []
+    if _is_new(f"use:{name}", seen):
+        blocks.append({"type": "tool_use", "id": name, "name": call.get("name"), "input": call.get("args")})
+    return blocks + _answers(list_of(call, "result"), seen, is_error=call.get("status") == "error")
+
+
+def _answers(parts: list[Any], seen: set[str], *, is_error: bool = False) -> list[dict[str, Any]]:
+    """Return the answers of tools that are new."""
+    answers = [object_of(part, "functionResponse") for part in parts if isinstance(part, dict)]
+    return [
+        {
+            "type": "tool_result",
+            "tool_use_id": text_of(answer, "id"),
+            "content": object_of(answer, "response"),
+            "is_error": is_error or "error" in object_of(answer, "response"),
+        }
+        for answer in answers
+        if answer and _is_new(f"answer:{text_of(answer, 'id')}", seen)
+    ]
+
+
+def _is_new(key: str, seen: set[str]) -> bool:
+    """Return whether nothing has said this yet; what has no id is always new."""
+    is_new = key not in seen or key.endswith(":")
+    seen.add(key)
+    return is_new
+
+
+def session_of(path: str) -> str:
+    """Return the id in the first line, of which the name has only the beginning; empty for a subagent's."""
+    header = read_first_line(path)
+    return text_of(header, "sessionId") if header.get("kind") != "subagent" else ""
+
+
+def folder_of(path: str) -> str:
+    """Return the folder that the folder of a project's files belongs to."""
+    chats = os.path.dirname(os.path.abspath(path))
+    try:
+        with open(os.path.join(os.path.dirname(chats), ".project_root"), encoding="utf-8", errors="replace") as file:
+            return file.read(_MAX_PATH_CHARS).strip()
+    except OSError:
+        return ""
+
+
+def subagents(path: str) -> dict[str, str]:
+    """Return the transcripts of the session's subagents, in a folder with the session's id."""
+    session = session_of(path)
+    folder = os.path.join(os.path.dirname(path), session)
+    names = jsonl_files(folder) if is_plain_name(session) else []
+    return {SUBAGENT + claude.session_of(name): os.path.join(folder, name) for name in names}
+
+
+_MAX_PATH_CHARS = 4096
+TRANSCRIPTS = Transcripts(
+    pattern="*/chats/session-*.jsonl",
+    name="session-",
+    read_line=read_line,
+    lookback=None,
+    session_of=session_of,
+    folder_of=folder_of,
+    subagents=subagents,
+    is_per_project=True,
+)
 
 
 AGENT = Agent(
@@ -38,4 +162,5 @@ AGENT = Agent(
     max_size=60_000,
     # It does not wait for the hook of its end.
     awaits_at_stop=True,
+    transcripts=TRANSCRIPTS,
 )

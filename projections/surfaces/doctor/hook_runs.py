@@ -14,6 +14,7 @@ import attrs
 
 from tallybook.ledger.clock import MICROSECONDS
 from tallybook.ledger.errors import CannotWriteError
+from tallybook.projections.surfaces.agents import claude
 from tallybook.projections.surfaces.doctor.finding import read_part
 from tallybook.projections.surfaces.install.hook_entries import calls_us
 
@@ -105,16 +106,10 @@ def read_runs(agents_folder: Path, folders: Iterable[str]) -> TranscriptRuns:
     return TranscriptRuns(tuple(runs), tuple(changed_us for changed_us, _ in transcripts))
 
 
-def folder_name(path: str) -> str:
-    """Return the agent's name for a folder of transcripts: all but ASCII letters and digits become hyphens."""
-    # The agent counts UTF-16 units, so a character beyond the first plane is two.
-    return "".join(char if char.isascii() and char.isalnum() else "-" * (1 + (char > "\uffff")) for char in path)
-
-
 def _transcripts(projects: Path, folders: Iterable[str]) -> list[tuple[int, str]]:
     """Return the newest transcripts, with the time of their last change in microseconds since 1970."""
     transcripts: list[tuple[int, str]] = []
-    for name in dict.fromkeys(map(folder_name, folders)):
+    for name in dict.fromkeys(map(claude.folder_name, folders)):
         with suppress(OSError), os.scandir(projects / name) as entries:
             logs = [entry for entry in entries if entry.name.endswith(".jsonl")]
             files = [entry for entry in logs if entry.is_file(follow_symlinks=False)]

@@ -13,7 +13,6 @@ from tallybook.ledger import clock
 from tallybook.projections.reflections import GONE, INTERRUPTED, NO_RATER, last_failure
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_duration, format_names
-from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.reflection import raters, schedule, worker
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.installation import install_command
@@ -136,7 +135,7 @@ def _is_running(context: Context, session: Session) -> bool:
 
 
 def _transcripts_outside(state: Reflections, options: Settings) -> Iterator[Finding]:
-    """Report transcripts outside the agent's folder, which are not read unasked."""
+    """Report transcripts outside the agents' folders, which are not read unasked."""
     paths = [
         Path(session.transcript)
         for session in state.sessions.values()
@@ -144,10 +143,11 @@ def _transcripts_outside(state: Reflections, options: Settings) -> Iterator[Find
         if session.transcript and session.awaits_reflection(options.rater)
     ]
     if paths:
-        folder = places.users_folder() / "projects"
         fix = f"run `tallybook reflect --from {quote(str(paths[0].parent))}` to read those of that folder"
         names = format_names(list(map(str, paths)))
-        yield Finding(NOTE, f"{format_count(len(paths), 'transcript')} outside {folder} not read: {names}", fix)
+        yield Finding(
+            NOTE, f"{format_count(len(paths), 'transcript')} outside the agents' folders not read: {names}", fix
+        )
 
 
 def _failures(context: Context, failures: Mapping[str, Failure]) -> Iterator[Finding]:
@@ -182,7 +182,8 @@ def _missing_transcripts(context: Context, state: Reflections) -> Iterator[Findi
     )
     if number:
         message = f"{format_count(number, 'transcript')} deleted before reflection"
-        fix = '`"cleanupPeriodDays"` in the agent\'s settings keeps them longer; run `tallybook reflect` for the rest'
+        keep = '`"cleanupPeriodDays"` of Claude Code and `"sessionRetention"` of Gemini CLI keep them longer'
+        fix = f"{keep}; run `tallybook reflect` for the rest"
         yield Finding(NOTE, message, fix)
 
 

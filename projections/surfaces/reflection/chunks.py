@@ -130,7 +130,7 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
     searched_to = unread.searched_to.end.get(file, 0)
     # A shorter file is another one under the same name.
     searched_to = searched_to if searched_to <= size else 0
-    for line in transcript.lines(path, begin):
+    for line in transcript.lines(path, begin, transcript.reader_of(unread.path)):
         texts = [] if unread.rater == NO_RATER else _format_line(line, file)
         length = sum(map(len, texts)) + len(texts)
         is_full = length > piece.room and bool(piece.lines)
@@ -159,7 +159,8 @@ def _begin(unread: Unread, file: str, path: Path, size: int) -> int:
         return begin
     # A shorter file is another one under the same name.
     known = {*unread.known_uuids, *(() if file else _uuids_read_elsewhere(unread, path))}
-    return max((line.end for line in transcript.lines(path) if line.uuid in known), default=0) if known else 0
+    lines = transcript.lines(path, 0, transcript.reader_of(unread.path)) if known else iter(())
+    return max((line.end for line in lines if line.uuid in known), default=0)
 
 
 def _uuids_read_elsewhere(unread: Unread, path: Path) -> Iterator[str]:
@@ -193,9 +194,9 @@ def _add_citations(piece: Piece, line: Line, file: str, unread: Unread) -> None:
             if sum(note.name == name for note in piece.quotes) < QUOTES_PER_ENTRY:
                 where = "" if turn.where == transcript.MESSAGE else f" ({turn.where})"
                 piece.quotes.append(PointNoted(name, f"cited: {quote}{where}"))
-        # A line of a subagent in the session's own transcript does not say which subagent it is.
-        if cited and turn.occasion and (file or not line.sidechain):
-            subagent = file.removeprefix(transcript.SUBAGENT)
+        subagent = file.removeprefix(transcript.SUBAGENT) or line.subagent
+        # A line of a subagent in the session's own transcript may not say which subagent it is.
+        if cited and turn.occasion and (subagent or not line.sidechain):
             by = {"rater": "tallybook", "session": unread.session} | ({"agent": subagent} if subagent else {})
             action = PlainEvents(tuple(PointCited(name, transcript.MESSAGE) for name in cited))
             key = handler.citation_key(unread.session, subagent, turn.occasion)

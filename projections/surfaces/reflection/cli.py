@@ -22,6 +22,7 @@ from tallybook.projections.surfaces.console.output import METER, answer, format_
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
+from tallybook.projections.surfaces.reflection.schedule import is_of_project
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
@@ -64,7 +65,7 @@ class Prompt:
 
 @click.command(epilog="Example: tallybook reflect --dry-run; tallybook reflect --from ~/.claude/projects/-home-me-shop")
 @click.option("--dry-run", is_flag=True, help="Show the prompts and estimated costs; record nothing.")
-@click.option("--from", "source", metavar="DIR", help="Reflect on all transcripts in a folder, oldest first.")
+@click.option("--from", "source", metavar="DIR", help="Reflect on an agent's folder of transcripts, oldest first.")
 @click.option("--yes", is_flag=True, help="Begin --from without asking.")
 @click.option("--rater", help=f"Rate by {', '.join(RATERS)}; else by the settings.")
 @click.option("--model", help="Use this model; else that of the settings.")
@@ -198,7 +199,7 @@ def _estimate(prompts: list[Prompt], plan: Plan, spent: int = 0) -> str:
 
 def _pending_prompts(project: Project, plan: Plan) -> list[Prompt]:
     """Return the prompts for the sessions that await reflection."""
-    known = schedule.with_killed(schedule.load_reflections(project))
+    known = schedule.with_killed(project, schedule.load_reflections(project))
     sessions = {name: one for name, one in known.sessions.items() if name and schedule.has_more(one, plan.rater)}
     return list(_prompts(project, sessions, known, plan))
 
@@ -227,7 +228,7 @@ def _reflect_on_folder(project: Project, plan: Plan, options: dict[str, Any]) ->
     """Reflect on the transcripts of a folder, after a confirmation."""
     folder = Path(options["source"])
     known = schedule.load_reflections(project)
-    sessions = _sessions_in(folder, known, plan.rater)
+    sessions = _sessions_in(project, folder, known, plan.rater)
     prompts = list(_prompts(project, sessions, known, plan))
     if options["dry_run"]:
         return _print_prompts(prompts, plan, as_json=options["as_json"])
@@ -244,24 +245,30 @@ def _reflect_on_folder(project: Project, plan: Plan, options: dict[str, Any]) ->
     return _run(project, attrs.evolve(plan, folders=(folder,)), as_json=options["as_json"], pieces=len(prompts))
 
 
-def _sessions_in(folder: Path, known: Reflections, rater: str) -> dict[str, Session]:
+def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str) -> dict[str, Session]:
     """Return the sessions of a folder's transcripts that are not read to their end, the oldest first.
 
     Raises:
         BadInputError: The folder cannot be read, or has no transcript.
     """
     try:
-        paths = [path for path in folder.iterdir() if path.suffix == ".jsonl" and path.is_file()]
+        paths = transcript.find_below(folder)
         sizes = {path: path.stat().st_size for path in sorted(paths, key=_begin_time)}
     except OSError as error:
         raise BadInputError(f"--from {folder}", f"cannot be read: {reason(error)}") from error
     if not sizes:
         raise BadInputError(f"--from {folder}", "has no transcript", "give a folder with files SESSION.jsonl")
+    own = {path: size for path, size in sizes.items() if paths[path].is_per_project or is_of_project(path, project)}
+    if not own:
+        hint = "those of Codex CLI and Copilot CLI count for the project that they began in; give --project DIR"
+        raise BadInputError(f"--from {folder}", "has no transcript of this project", hint)
+    names = {path: paths[path].session_of(str(path.absolute())) for path in own}
     sessions = {
-        path.stem: attrs.evolve(
-            known.sessions.get(path.stem, Session(None)), transcript=str(path.absolute()), request_end=size
+        name: attrs.evolve(
+            known.sessions.get(name, Session(None)), transcript=str(path.absolute()), request_end=own[path]
         )
-        for path, size in sizes.items()
+        for path, name in names.items()
+        if name
     }
     return {name: session for name, session in sessions.items() if schedule.has_more(session, rater)}
 

@@ -16,13 +16,14 @@ from tallybook.ledger.events import ReflectionRequested
 from tallybook.ledger.line import START
 from tallybook.projections.fold import fold
 from tallybook.projections.reflections import NO_RATER, REFLECTIONS, Session, last_failure
+from tallybook.projections.surfaces.agents.claude import folder_name
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.reflection import transcript
+from tallybook.projections.surfaces.workspace.project import contains, project_around
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from tallybook.projections.reflections import Failure, Reflections
     from tallybook.projections.surfaces.workspace.project import Project
@@ -41,7 +42,11 @@ ENDS: Final = frozenset({"SessionEnd"})
 
 KILLED_TRIGGER: Final = "transcript"
 KEPT_DAYS: Final = 30
-"""After so many days an agent deletes a transcript, and its session cannot continue."""
+"""After so many days Claude Code and Gemini CLI delete a transcript; the other agents keep theirs.
+
+A session that was given the playbook longer ago is not looked for, and it may continue: the ledger knows that it has
+the playbook.
+"""
 _STILL_US: Final = 600 * clock.MICROSECONDS
 """A session whose transcript was written to more recently than this may not be killed."""
 _BEGINNING_US: Final = 3600 * clock.MICROSECONDS
@@ -57,7 +62,7 @@ class Plan:
         model: Which model, empty for the rater's usual one.
         tokens: Budget of a day's reflections in tokens, input and output.
         patient: Whether a failure waits before it is retried; not where a person asks.
-        folders: Folders besides the agent's own whose transcripts may be read.
+        folders: Folders besides the agents' own whose transcripts may be read.
     """
 
     rater: str = NO_RATER
@@ -130,12 +135,13 @@ def _has_grown(session: Session, path: Path, rater: str) -> bool:
 
 
 def may_be_read(path: Path, plan: Plan) -> bool:
-    """Say whether a transcript is in the agent's folder, or in one that a person named.
+    """Say whether a file is a transcript in the folder of an agent, or is in a folder that a person named.
 
     A ledger can come with a clone, and must not be able to name other files of the user, to be read and sent.
     """
     real = path.resolve()
-    return any(real.is_relative_to(folder.resolve()) for folder in (places.users_folder() / "projects", *plan.folders))
+    own = [folder for folder, reader in transcript.folders().items() if real.name.startswith(reader.name)]
+    return any(real.is_relative_to(folder.resolve()) for folder in (*own, *plan.folders))
 
 
 def wait_for_writers(project: Project, plan: Plan) -> None:
@@ -156,7 +162,8 @@ def _written_us(session: Session) -> int:
 
 
 # Sessions that ended without a hook because their clients were killed. The ledger knows them by the playbook that they
-# were given; no other session of the agent's folder is read.
+# were given; no other session of the agents' folders is read, and none of another project: a ledger can come with a
+# clone, and the ids of sessions with it.
 
 
 @attrs.frozen
@@ -174,7 +181,7 @@ class OpenSession:
     is_killed: bool = False
 
 
-def open_sessions(known: Reflections) -> dict[str, OpenSession]:
+def open_sessions(project: Project, known: Reflections) -> dict[str, OpenSession]:
     """Return the sessions without a reported end whose transcripts are longer than was requested, or not there yet."""
     now_us = clock.utc_now().unix_us
     oldest = clock.moment(now_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS).at
@@ -185,7 +192,7 @@ def open_sessions(known: Reflections) -> dict[str, OpenSession]:
     unended = {name: session for name, session in sessions.items() if session.trigger not in ENDS}
     if not unended:
         return {}
-    paths = {path.stem: path for path in (places.users_folder() / "projects").glob("*/*.jsonl")}
+    paths = _find_transcripts(project, unended)
     result: dict[str, OpenSession] = {}
     for name, session in unended.items():
         one = _examine(paths[name], now_us) if name in paths else None
@@ -194,6 +201,36 @@ def open_sessions(known: Reflections) -> dict[str, OpenSession]:
         elif one is None and known.injected_at[name] >= beginning:
             result[name] = OpenSession(None)
     return result
+
+
+def _find_transcripts(project: Project, sessions: Mapping[str, Session]) -> dict[str, Path]:
+    """Return the transcripts of sessions that began in a project."""
+    found: dict[str, list[Path]] = {}
+    for folder, reader in transcript.folders().items():
+        for path in folder.glob(reader.pattern):
+            name = reader.session_of(os.fspath(path))
+            if name in sessions and is_of_project(path, project):
+                found.setdefault(name, []).append(path)
+    return {name: _choose(paths, sessions[name].transcript) for name, paths in found.items()}
+
+
+def _choose(paths: Collection[Path], known: str | None) -> Path:
+    """Return the one of a session's transcripts that was reflected on, else the largest.
+
+    Gemini CLI begins another one when it resumes a session, and goes on to write into the first.
+    """
+    return max(paths, key=lambda path: (os.fspath(path) == known, path.stat().st_size))
+
+
+def is_of_project(path: Path, project: Project) -> bool:
+    """Say whether a session began in a folder of a project, or in a worktree of its repository."""
+    roots = {os.path.realpath(project.root), os.path.realpath(project.start or project.root)}
+    if path.parent.name in map(folder_name, {*roots, os.fspath(project.root)}):
+        return True
+    folder = Path(transcript.reader_of(path).folder_of(os.fspath(path)))
+    real = os.path.realpath(folder)
+    is_inside = any(contains(root, real) for root in roots) or os.path.realpath(project_around(real) or real) in roots
+    return folder.is_absolute() and is_inside
 
 
 def _examine(path: Path, now_us: int) -> OpenSession | None:
@@ -206,10 +243,10 @@ def _examine(path: Path, now_us: int) -> OpenSession | None:
     return OpenSession(path, stats[-1].st_size, written_us <= now_us - _STILL_US)
 
 
-def with_killed(known: Reflections) -> Reflections:
+def with_killed(project: Project, known: Reflections) -> Reflections:
     """Return the state in which reflection on the killed sessions is requested, as ``killed_requests`` records it."""
     sessions = dict(known.sessions)
-    for name, one in open_sessions(known).items():
+    for name, one in open_sessions(project, known).items():
         if one.is_killed:
             sessions[name] = attrs.evolve(
                 sessions.get(name, Session(None)),
@@ -220,9 +257,9 @@ def with_killed(known: Reflections) -> Reflections:
     return attrs.evolve(known, sessions=sessions)
 
 
-def killed_requests(known: Reflections) -> Iterator[Request]:
+def killed_requests(project: Project, known: Reflections) -> Iterator[Request]:
     """Yield the requests to reflect on the killed sessions, each once for a length of its transcript."""
-    for name, one in open_sessions(known).items():
+    for name, one in open_sessions(project, known).items():
         if one.is_killed:
             yield reflection_request(name, one.size, KILLED_TRIGGER, str(one.transcript), "tallybook")
 

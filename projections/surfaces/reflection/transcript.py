@@ -1,22 +1,27 @@
 """The transcript of a session as turns: without what the agent's program wrote, and without the playbook itself.
 
-The format is Claude Code's: JSON lines, any of which may be damaged, and the last one unfinished.
+It consists of JSON lines, any of which may be damaged, and the last one unfinished. What a line says is read by the
+module of the agent that wrote it.
 """
 
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.projections.surfaces.agents import agent, table
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
+
+    from tallybook.projections.surfaces.agents.agent import Entry, Transcripts
 
 MESSAGE_CHARS: Final = 4_000
 """Most characters of a message in a turn: its beginning and its end."""
@@ -26,9 +31,7 @@ MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 CUT: Final = " […] "
 
 MESSAGE: Final = "message"
-SUBAGENT: Final = "agent-"
-"""How the name of a subagent's transcript begins; its id follows."""
-_PROGRAM_MARKS: Final = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+SUBAGENT: Final = agent.SUBAGENT
 _ECHOES: Final = ("<command-name>", "<command-message>", "<local-command-stdout>", "<local-command-stderr>")
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 _PLAYBOOK_LINE: Final = re.compile(r"^\s*\[[^\]\n]{1,200}\] helpful=\d+ harmful=\d+ ::.*$", re.MULTILINE)
@@ -37,7 +40,6 @@ _ASKS_FOR_PLAYBOOK: Final = re.compile(r"playbook\.json|\btallybook\b|\.claude[\
 _SHOWS_PLAYBOOK: Final = re.compile(r"playbook\.json|\.claude[\\/]+ledger|\"helpful\"\s*:\s*\d+\s*,\s*\"harmful\"\s*:")
 # How many times the room of a text is searched for secrets: one that begins further from the cut leaves no part in it.
 _SCREENED: Final = 8
-_LOOKBACK_BYTES: Final = 256 * 1024
 _LEFT_OUT: Final = "(the playbook, left out)"
 
 
@@ -71,6 +73,7 @@ class Line:
         uuid: Its own id, empty without one.
         at: When it was written, as it is there; empty without one.
         sidechain: Whether a subagent wrote it, in the session's own transcript.
+        subagent: That subagent's id; empty if the line does not name it.
     """
 
     begin: int
@@ -79,6 +82,37 @@ class Line:
     uuid: str = ""
     at: str = ""
     sidechain: bool = False
+    subagent: str = ""
+
+
+def folders() -> dict[Path, Transcripts]:
+    """Return the agents' own folders of transcripts, and how to read those."""
+    readers = {Path(table.transcripts_folder(name)): table.load(name).transcripts for name in table.AGENTS}
+    return {folder: reader for folder, reader in readers.items() if reader is not None}
+
+
+def reader_of(path: Path) -> Transcripts:
+    """Return how to read a transcript: by the agent's folder that it lies in, or elsewhere by its name."""
+    known, real = folders(), path.resolve()
+    inside = [reader for folder, reader in known.items() if real.is_relative_to(folder.resolve())]
+    named = [reader for reader in known.values() if reader.name and path.name.startswith(reader.name)]
+    return next(iter((*inside, *named, *known.values())))
+
+
+def find_below(folder: Path) -> dict[Path, Transcripts]:
+    """Return the sessions' own transcripts in a folder of any agent, at any of the depths where that agent has them.
+
+    Where an agent has a folder for each project, it is the folder of one.
+    """
+    paths = {path: None for path in folder.iterdir() if path.suffix == ".jsonl"}
+    for reader in folders().values():
+        parts = reader.pattern.split("/")
+        for begin in range(int(reader.is_per_project), len(parts)):
+            paths |= dict.fromkeys(folder.glob("/".join(parts[begin:])))
+    readers = {path: reader_of(path) for path in paths if path.is_file()}
+    files = {os.fspath(path): reader.subagents(os.fspath(path)) for path, reader in readers.items()}
+    subagents = {Path(file) for found in files.values() for file in found.values()}
+    return {path: reader for path, reader in readers.items() if path not in subagents}
 
 
 def files_of(transcript: Path) -> dict[str, Path]:
@@ -86,26 +120,40 @@ def files_of(transcript: Path) -> dict[str, Path]:
 
     So once its own is read to the end, nothing of the session is left.
     """
-    folder = transcript.with_suffix("") / "subagents"
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".jsonl" and path.is_file())
-    except OSError:
-        paths = []
-    return {path.stem: path for path in paths} | {"": transcript}
+    subagents = reader_of(transcript).subagents(os.fspath(transcript))
+    return {name: Path(path) for name, path in subagents.items()} | {"": transcript}
 
 
-def lines(path: Path, begin: int = 0) -> Iterator[Line]:
+@attrs.define
+class _Memory:
+    """What earlier lines of a transcript said.
+
+    Attributes:
+        asked_ids: Ids of the uses of tools that asked for the playbook.
+        seen: For the agent's module, which knows what it writes twice.
+    """
+
+    asked_ids: set[str] = attrs.field(factory=set)
+    seen: set[str] = attrs.field(factory=set)
+
+
+def lines(path: Path, begin: int = 0, reader: Transcripts | None = None) -> Iterator[Line]:
     """Yield the whole lines of a transcript from an offset on; an unfinished last one is left for later.
+
+    Args:
+        path: The transcript.
+        begin: The offset, where a line begins.
+        reader: How to read it; None for what its folder or its name says.
 
     Raises:
         OSError: It cannot be read.
     """
+    reader = reader or reader_of(path)
     with path.open("rb") as file:
-        asked_ids: set[str] = set()
-        # A tool's answer can follow its use across the offset.
-        file.seek(max(begin - _LOOKBACK_BYTES, 0))
-        for data in file.read(begin - file.tell()).splitlines(keepends=True):
-            _line(data, 0, 0, asked_ids)
+        memory = _Memory()
+        file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
+        while (room := begin - file.tell()) > 0 and (data := file.readline(min(room, MAX_LINE_BYTES))):
+            _line(data, 0, 0, reader, memory)
         while data := file.readline(MAX_LINE_BYTES):
             is_whole = data.endswith(b"\n")
             if not is_whole and len(data) < MAX_LINE_BYTES:
@@ -114,7 +162,7 @@ def lines(path: Path, begin: int = 0) -> Iterator[Line]:
             while not is_whole and (rest := file.readline(MAX_LINE_BYTES)):
                 data, is_whole = b"", rest.endswith(b"\n")
             end = file.tell()
-            yield _line(data, begin, end, asked_ids)
+            yield _line(data, begin, end, reader, memory)
             begin = end
 
 
@@ -127,13 +175,13 @@ def load_object(data: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _line(data: bytes, begin: int, end: int, asked_ids: set[str]) -> Line:
+def _line(data: bytes, begin: int, end: int, reader: Transcripts, memory: _Memory) -> Line:
     """Return a line, without turns if it is damaged or has no message."""
-    fields = load_object(data)
-    uuid, at = (_valid(value) if isinstance(value := fields.get(field), str) else "" for field in ("uuid", "timestamp"))
-    turns = [_turn(block, str(fields["type"]), asked_ids) for block in _blocks(fields)]
+    entry = reader.read_line(load_object(data), memory.seen)
+    turns = [_turn(block, entry.role, memory.asked_ids) for block in entry.blocks]
     shown = tuple(turn for turn in turns if turn is not None and turn.text)
-    return Line(begin, end, shown, uuid, at, bool(fields.get("isSidechain")))
+    uuid, at, subagent = map(_valid, (entry.uuid, entry.at, entry.subagent))
+    return Line(begin, end, shown, uuid, at, entry.is_subagents, subagent)
 
 
 def messages(path: Path) -> Iterator[dict[str, str]]:
@@ -142,23 +190,18 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
     Raises:
         OSError: It cannot be read.
     """
+    reader, seen = reader_of(path), set[str]()
     with path.open("rb") as file:
-        for fields in map(load_object, file):
-            texts = [block.get("text") for block in _blocks(fields) if block.get("type") == "text"]
-            content = "\n".join(text for text in texts if isinstance(text, str))
+        for entry in (reader.read_line(load_object(data), seen) for data in file):
+            content = "\n".join(_texts_of(entry))
             if content and not content.lstrip().startswith(_ECHOES):
-                yield {"role": str(fields["type"]), "content": _valid(content)}
+                yield {"role": entry.role, "content": _valid(content)}
 
 
-def _blocks(line: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the blocks of the message in a line, none if neither a person nor the agent wrote it."""
-    if line.get("type") not in ("user", "assistant") or any(line.get(mark) for mark in _PROGRAM_MARKS):
-        return []
-    message = line.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+def _texts_of(entry: Entry) -> list[str]:
+    return [
+        text for block in entry.blocks if block.get("type") == "text" and isinstance(text := block.get("text"), str)
+    ]
 
 
 def _turn(block: Mapping[str, Any], role: str, asked_ids: set[str]) -> Turn | None:

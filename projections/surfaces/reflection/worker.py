@@ -21,7 +21,6 @@ from tallybook.projections.playbook.render import entry
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
 from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks.handler import SETTLED
-from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.raters import RaterError
@@ -49,7 +48,7 @@ SPENT: Final = "the day's tokens are spent"
 TOO_FEW: Final = "a day's tokens are too few for a single piece"
 HELD: Final = "another process holds the ledger"
 OUTSIDE: Final = "outside"
-"""Cause of a failure: the transcript is neither in the agent's folder nor in one that a person named."""
+"""Cause of a failure: the file is no transcript in an agent's folder, nor in a folder that a person named."""
 _REPEATED: Final = "this part was recorded before"
 _UUID_CHARS: Final = 100
 
@@ -159,7 +158,7 @@ def _record(project: Project, requests: Sequence[Request]) -> list[record.Outcom
 
 def _request_killed(state: _State) -> _State:
     """Record that sessions whose clients were killed await reflection."""
-    requests = list(schedule.killed_requests(state.known))
+    requests = list(schedule.killed_requests(state.project, state.known))
     if not requests:
         return state
     _record(state.project, requests)
@@ -171,7 +170,7 @@ def _settle(state: _State) -> None:
     rater, sessions = state.plan.rater, state.known.sessions.values()
     pending = any(one.awaits_reflection(rater) and not schedule.is_given_up(one, rater) for one in sessions)
     # A session that continues may be killed.
-    if not pending and not schedule.open_sessions(state.known):
+    if not pending and not schedule.open_sessions(state.project, state.known):
         with suppress(OSError, CannotWriteError):
             marks = state.project.ledger / MARKS
             disk.make_folder(marks, durable=False)
@@ -180,7 +179,7 @@ def _settle(state: _State) -> None:
 
 
 def _remove_old(marks: Path) -> None:
-    """Remove the markers of sessions that cannot continue: the ledger also knows that they have the playbook."""
+    """Remove the markers of old sessions: the ledger also knows that they have the playbook."""
     oldest_ns = (clock.utc_now().unix_us - schedule.KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
     for path in marks.glob("told-*"):
         if path.stat().st_mtime_ns < oldest_ns:
@@ -279,9 +278,8 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
         if path.is_file():
             if schedule.may_be_read(path, state.plan):
                 return chunks.next_piece(unread(state.known, name, state.plan, session, state.playbook))
-            folder = places.users_folder() / "projects"
             hint = "`tallybook reflect --from` takes it from elsewhere"
-            cause, reason = OUTSIDE, f"the transcript, {path}, lies outside {folder}; {hint}"
+            cause, reason = OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}"
     except FileNotFoundError:
         # Deleted meanwhile: the reason is right.
         pass

@@ -116,7 +116,7 @@ def claude_folder(root: StrPath) -> str:
     if not os.path.islink(path):
         return path
     target = os.path.realpath(path)
-    if not (_contains(os.path.realpath(root), target) and os.path.isdir(target)):
+    if not (contains(os.path.realpath(root), target) and os.path.isdir(target)):
         raise CannotWriteError(path, f"leads to {target}, not a folder of this project", f"{_OUT}; give --project DIR")
     return target
 
@@ -144,14 +144,14 @@ def playbook_file(root: StrPath, claude: StrPath) -> str:
     if not os.path.islink(path):
         return path
     target = os.path.realpath(path)
-    own = _contains(os.path.realpath(root), target) and not _contains(os.path.realpath(ledger_folder(claude)), target)
+    own = contains(os.path.realpath(root), target) and not contains(os.path.realpath(ledger_folder(claude)), target)
     if not own or os.path.islink(target):
         hint = f"{_OUT}; remove the link"
         raise CannotWriteError(path, f"leads to {target}, not a playbook of this project", hint)
     return target
 
 
-def _contains(folder: str, path: str) -> bool:
+def contains(folder: str, path: str) -> bool:
     """Return whether a real path is a folder, or lies in it."""
     return f"{path}{os.sep}".startswith(folder.rstrip(os.sep) + os.sep)
 

@@ -1,0 +1,297 @@
+"""Reflection on sessions of Codex, Gemini and Copilot, from the hook to the ledger, and which sessions are read."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESSIONS
+from helpers.authors import HUMAN
+from helpers.hook_calls import call, events, here
+from helpers.transcripts import answer
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import (
+    PlaybookInjected,
+    PointCited,
+    PointRated,
+    ReflectionCompleted,
+    ReflectionFailed,
+    ReflectionRequested,
+    TranscriptRead,
+)
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from helpers.agent_sessions import RecordedSession
+    from helpers.transcripts import Client
+
+__all__ = ["here"]
+
+EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
+CLAUDE = schedule.Plan("claude", tokens=10**9)
+HELPFUL = answer(kpt_001="helpful")
+HOUR_S = 3_600
+
+
+@pytest.fixture
+def place(project: Path, client: Client) -> Project:
+    """Return a project with two entries, and a rater that finds one helpful."""
+    made = Project(project)
+    for text in ("Use type hints", "Run the tests first"):
+        commands.add(made, text, HUMAN)
+    client.plans(HELPFUL)
+    return made
+
+
+def stop(recorded: RecordedSession, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the payload of the agent's stop, as it was seen, and the variables that it sets."""
+    common = {"session_id": recorded.session, "transcript_path": str(path), "stop_hook_active": False}
+    if recorded.agent == "codex":
+        return {**common, "hook_event_name": "Stop", "turn_id": "t1", "last_assistant_message": LAST}, {}
+    stamped = {**common, "timestamp": "2026-11-23T12:46:30.000Z"}
+    if recorded.agent == "gemini":
+        whole = f"I look first, as [kpt_001] says.\n{LAST}"
+        payload = {**stamped, "hook_event_name": "AfterAgent", "prompt": "Now the second", "prompt_response": whole}
+        return payload, {"GEMINI_SESSION_ID": recorded.session}
+    return {**stamped, "hook_event_name": "Stop", "stop_reason": "end_turn"}, {"COPILOT_CLI": "1"}
+
+
+def hook(payload: Mapping[str, Any], environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an agent call the hook."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert "" == call(payload)
+    for name in environment:
+        monkeypatch.delenv(name)
+
+
+def inject(place: Project, session: str) -> None:
+    """Record that a session was given the playbook, as a hook does, or as a ledger that came with a clone says."""
+    by = {"rater": "tallybook", "session": session}
+    record.write(place, [Request(PlainEvents((PlaybookInjected(("kpt_001",), 0),)), by)])
+
+
+def sent(asked: Mapping[str, str]) -> str:
+    """Return the transcript in a prompt."""
+    return asked["prompt"].partition("<transcript>\n")[2].partition("\n</transcript>")[0]
+
+
+def kill(*paths: Path) -> None:
+    """Leave transcripts as those of a session whose client was killed an hour ago."""
+    for path in paths:
+        os.utime(path, (time() - HOUR_S, time() - HOUR_S))
+
+
+def requested(place: Project) -> dict[str | None, str | None]:
+    """Return the transcripts that await reflection, by session."""
+    rows = [row for batch in decode(open_log(place).read()) for row in batch.records]
+    return {row.by.session: row.event.transcript for row in rows if isinstance(row.event, ReflectionRequested)}
+
+
+@EACH
+def test_a_session_is_reflected_on_once(
+    place: Project, recorded: RecordedSession, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop cites and requests, the rater reads all of it but the program's texts, and nothing counts twice."""
+    path = recorded.put(place.root)
+    for _ in range(2):
+        hook(*stop(recorded, path), monkeypatch)
+        assert worker.DONE == worker.work(place, CLAUDE)
+    assert recorded.cited == len(events(place, PointCited)) - (recorded is COMPACTED)
+    assert (1, 1) == (len(events(place, ReflectionCompleted)), len(events(place, PointRated)))
+    (asked,) = client.asked
+    assert "\n".join(turn for turns in recorded.turns.values() for turn in turns) == sent(asked)
+    assert "AKIAIOSFODNN7EXAMPLE" not in asked["prompt"]
+    assert path.stat().st_size == events(place, TranscriptRead)[-1].seen
+
+
+@EACH
+def test_what_is_written_later_is_read_alone(place: Project, recorded: RecordedSession, client: Client) -> None:
+    """Also if the worker stopped in between; the turns of both prompts are those of the session."""
+    path = recorded.put(place.root)
+    whole = path.read_bytes()
+    found = whole.splitlines(keepends=True)
+    for part in (b"".join(found[: len(found) // 2]) + found[-1][:30], whole):
+        path.write_bytes(part)
+        request = schedule.reflection_request(recorded.session, len(part), "Stop", str(path), "tallybook")
+        record.write(place, [request])
+        assert worker.DONE == worker.work(place, CLAUDE)
+    first, second = map(sent, client.asked)
+    *subagents, own = recorded.turns.values()
+    assert "\n".join(turn for turns in (*subagents, own) for turn in turns) == f"{first}\n{second}"
+
+
+@EACH
+def test_a_shortened_transcript_is_read_anew(place: Project, recorded: RecordedSession, client: Client) -> None:
+    """Its lines that were read before are known by the id of the last one, so nothing is sent again."""
+    path = recorded.put(place.root)
+    whole = path.read_bytes()
+    found = whole.splitlines(keepends=True)
+    for part in (whole, b"".join(found[len(found) // 3 :])):
+        path.write_bytes(part)
+        request = schedule.reflection_request(recorded.session, len(whole) + len(part), "Stop", str(path), "tallybook")
+        record.write(place, [request])
+        assert worker.DONE == worker.work(place, CLAUDE)
+    assert 1 == len(client.asked)
+
+
+def test_the_hook_and_the_transcript_count_a_message_once(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codex gives the hook the last message of the session, and that of a subagent, just as it writes them."""
+    path = CODEX.put(place.root)
+    subagent = "01a20862-9f37-7c22-9330-b6917a9a98e7"
+    payload, environment = stop(CODEX, path)
+    hook(payload, environment, monkeypatch)
+    hook({**payload, "hook_event_name": "SubagentStop", "agent_id": subagent}, environment, monkeypatch)
+    before = [PointCited("kpt_001", "message")] * 2
+    assert before == events(place, PointCited)
+    worker.work(place, schedule.Plan())
+    assert CODEX.cited == len(events(place, PointCited))
+
+
+def test_a_subagent_of_codex_requests_no_reflection(here: Project) -> None:
+    """Its events name its own transcript, which would take the place of its session's."""
+    path = CODEX.put(here.root)
+    payload = {"hook_event_name": "PreCompact", "turn_id": "t1", "transcript_path": str(path)}
+    call({**payload, "agent_id": "a1"}, CODEX.session)
+    assert [] == events(here, ReflectionRequested)
+    call(payload, CODEX.session)
+    assert 1 == len(events(here, ReflectionRequested))
+
+
+@EACH
+def test_a_killed_session_is_found(place: Project, recorded: RecordedSession) -> None:
+    """By its id, in the folder of its agent, once nothing was written to it for a while."""
+    path = recorded.put(place.root)
+    inject(place, recorded.session)
+    assert 0 == run_here(["reflect"])
+    assert {} == requested(place)
+    kill(path, *map(Path, Path(table.transcripts_folder(recorded.agent)).rglob("*.jsonl")))
+    assert 0 == run_here(["reflect"])
+    assert {recorded.session: str(path)} == requested(place)
+    assert recorded.cited == len(events(place, PointCited))
+
+
+@EACH
+def test_a_killed_session_of_another_project_is_not_read(
+    place: Project, recorded: RecordedSession, client: Client
+) -> None:
+    """A ledger that came with a clone may hold the ids of any sessions."""
+    recorded.put(place.root.parent / "another shop")
+    kill(*Path(table.transcripts_folder(recorded.agent)).rglob("*.jsonl"))
+    inject(place, recorded.session)
+    assert worker.DONE == worker.work(place, CLAUDE)
+    assert ({}, []) == (requested(place), client.asked)
+
+
+def test_a_killed_session_of_a_worktree_or_a_folder_below_is_the_projects(place: Project) -> None:
+    """They share the ledger of the project."""
+    (place.root / ".git" / "worktrees" / "wt").mkdir(parents=True)
+    tree = place.root.parent / f"{place.root.name}-wt"
+    tree.mkdir()
+    own = place.root / ".git" / "worktrees" / "wt"
+    (tree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8")
+    (own / "commondir").write_text("../..\n", encoding="utf-8")
+    (own / "gitdir").write_text(f"{tree / '.git'}\n", encoding="utf-8")
+    for folder, expected in ((tree, True), (place.root / "src", True), (place.root.parent / "b", False)):
+        path = CODEX.put(folder)
+        assert expected == schedule.is_of_project(path, place)
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ("codex", "2026/11/23/notes.jsonl"),
+        ("codex", "../auth.json"),
+        ("gemini", "shop/logs.json"),
+        ("gemini", "shop/shell_history"),
+        ("copilot", "s1/plan.md"),
+        ("copilot", "../config.json"),
+    ],
+)
+def test_a_ledger_names_no_other_file_of_an_agent(place: Project, agent: str, name: str, client: Client) -> None:
+    """In an agent's folder only its transcripts are read, because a ledger may have come with a clone."""
+    path = Path(table.transcripts_folder(agent)) / name
+    path.parent.resolve().mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"type": "user", "message": {"content": "my secret"}}\n', encoding="utf-8")
+    record.write(place, [schedule.reflection_request("s1", 10, "SessionEnd", str(path), "tallybook")])
+    assert worker.DONE == worker.work(place, CLAUDE)
+    (failed,) = events(place, ReflectionFailed)
+    assert ([], "outside") == (client.asked, failed.cause)
+    assert "lies outside the agents' folders; `tallybook reflect --from`" in failed.reason
+
+
+@pytest.mark.parametrize(
+    ("recorded", "folders"),
+    [
+        (CODEX, ("sessions", "sessions/2026", "sessions/2026/11/23")),
+        (GEMINI, ("tmp/shop", "tmp/shop/chats")),
+        (COPILOT, ("session-state", f"session-state/{COPILOT.session}")),
+    ],
+    ids=["Codex", "Gemini", "Copilot"],
+)
+def test_old_transcripts_of_each_agent_are_taken_from_a_folder(
+    place: Project, recorded: RecordedSession, folders: tuple[str, ...], client: Client
+) -> None:
+    """Of every depth of the agent's folders, subagents with their session, and only once."""
+    recorded.put(place.root)
+    home = Path(table.transcripts_folder(recorded.agent)).parent
+    for folder in folders:
+        assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(home / folder), "--yes"])
+    assert {recorded.session} == set(requested(place))
+    assert (1, 1) == (len(client.asked), len(events(place, ReflectionCompleted)))
+
+
+@pytest.mark.parametrize("recorded", [CODEX, COPILOT], ids=["Codex", "Copilot"])
+def test_a_folder_of_all_projects_gives_those_of_this_one(
+    place: Project, recorded: RecordedSession, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Codex and Copilot keep the sessions of all projects together."""
+    recorded.put(place.root.parent / "another shop")
+    folder = Path(table.transcripts_folder(recorded.agent))
+    assert 2 == run_here(["reflect", "--rater", "claude", "--from", str(folder), "--yes"])
+    expected = (
+        f"tallybook: --from {folder}: has no transcript of this project; "
+        "those of Codex CLI and Copilot CLI count for the project that they began in; give --project DIR\n"
+    )
+    assert expected == capsys.readouterr().err
+    assert ([], {}) == (client.asked, requested(place))
+
+
+@EACH
+def test_the_doctor_is_content(place: Project, recorded: RecordedSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """No agent's transcript is reported as outside, and a reflection that was done leaves nothing pending."""
+    path = recorded.put(place.root)
+    request = schedule.reflection_request(recorded.session, path.stat().st_size, "Stop", str(path), "tallybook")
+    record.write(place, [request])
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    capsys.readouterr()
+    run_here(["doctor", "--json"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [] == [one for one in findings if "outside" in one["message"]]
+
+
+def test_two_files_of_one_session_of_gemini_are_one_session(place: Project) -> None:
+    """When it resumes a session, it begins a file with a header alone, and goes on to write into the first."""
+    path = GEMINI.put(place.root)
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    second = path.with_name("session-2026-11-23T12-59-f21fa47d.jsonl")
+    second.write_text(first + "\n", encoding="utf-8")
+    inject(place, GEMINI.session)
+    kill(*path.parent.rglob("*.jsonl"))
+    assert 0 == run_here(["reflect"])
+    assert {GEMINI.session: str(path)} == requested(place)
