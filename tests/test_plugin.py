@@ -1,32 +1,40 @@
-"""The plugin of Claude Code in ``prompts/plugin``: it calls the installed command, and never installs one."""
+"""The plugin of Claude Code and Codex, and Gemini's extension: both call the installed command, and install none."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+import re
 import subprocess
 import tomllib
 from typing import Any
 
 import pytest
 
+from tallybook.projections.surfaces.agents import gemini
 from tallybook.projections.surfaces.install.hook_entries import INSTALLED_EVENTS
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "prompts" / "plugin"
+EXTENSION = ROOT / "prompts" / "extension"
+COMMANDS = ROOT / "prompts" / "commands"
 PAYLOAD = b'{"hook_event_name": "SessionStart", "session_id": "s1"}'
+EVENTS = [(PLUGIN, event) for event in INSTALLED_EVENTS] + [(EXTENSION, event) for event in gemini.EVENTS]
 
 
-def load(*parts: str) -> Any:
+def load(*parts: str | Path) -> Any:
     """Return a JSON file of the repository."""
     return json.loads(ROOT.joinpath(*parts).read_text(encoding="utf-8"))
 
 
-def lines() -> dict[str, str]:
-    """Return the command line of each event's hook."""
-    hooks = load("prompts", "plugin", "hooks", "hooks.json")["hooks"]
-    return {event: entry["command"] for event, (group,) in hooks.items() for entry in group["hooks"]}
+def hooks(folder: Path) -> dict[str, Any]:
+    """Return the hook of each event."""
+    return {
+        event: hook
+        for event, (group,) in load(folder, "hooks", "hooks.json")["hooks"].items()
+        for hook in group["hooks"]
+    }
 
 
 def run(line: str, folder: Path) -> tuple[int, str, str]:
@@ -36,33 +44,67 @@ def run(line: str, folder: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def test_versions_and_commands_are_those_of_the_package() -> None:
-    """The plugin has the package's version, the commands that `init` installs, and the marketplace names its folder."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == load("prompts", "plugin", ".claude-plugin", "plugin.json")["version"]
-    assert {path.name: path.read_bytes() for path in (ROOT / "prompts" / "commands").iterdir()} == {
-        path.name: path.read_bytes() for path in (PLUGIN / "commands").iterdir()
+def test_all_have_the_version_of_the_package() -> None:
+    """The plugin, its row in the marketplace, and the extension; the marketplace names the plugin's folder."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    plugin, extension = load(PLUGIN, ".claude-plugin", "plugin.json"), load(EXTENSION, "gemini-extension.json")
+    (row,) = load(".claude-plugin", "marketplace.json")["plugins"]
+    assert [version] * 3 == [plugin["version"], row["version"], extension["version"]]
+    assert 1 == len({plugin["description"], row["description"], extension["description"]})
+    assert PLUGIN == ROOT / row["source"]
+
+
+def test_the_commands_are_those_of_init() -> None:
+    """The plugin has the same files; the extension has the same words, in Gemini's form."""
+    files = {path.stem: path.read_text(encoding="utf-8") for path in COMMANDS.iterdir()}
+    assert files == {path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").iterdir()}
+    expected = {}
+    for name, text in files.items():
+        _, front, body = text.split("---\n", 2)
+        description = re.findall(r"^description: (.*)$", front, re.MULTILINE)[0]
+        prompt = re.sub(r"!`(.*?)`", r"!{\1}", body.lstrip("\n")).replace("$ARGUMENTS", "{{args}}")
+        expected[name] = {"description": description, "prompt": prompt}
+    assert expected == {
+        path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in (EXTENSION / "commands").iterdir()
     }
-    (plugin,) = load(".claude-plugin", "marketplace.json")["plugins"]
-    assert PLUGIN == ROOT / plugin["source"]
 
 
-def test_every_event_that_init_installs_calls_the_command_on_the_path(tmp_path: Path) -> None:
-    """Each hook passes its payload to `tallybook hook`, and answers with what that answers."""
+def test_the_skill_is_one_text() -> None:
+    """Plugin and extension have the same skill, named after its folder."""
+    one, other = ((folder / "skills" / "tallybook" / "SKILL.md").read_bytes() for folder in (PLUGIN, EXTENSION))
+    assert one == other
+    assert one.startswith(b"---\nname: tallybook\ndescription: ")
+
+
+def test_hooks_call_every_event_that_tallybook_handles() -> None:
+    """The plugin has the events of `init`, the extension those that mean something of Gemini."""
+    assert [[*INSTALLED_EVENTS], [*gemini.EVENTS]] == [[*hooks(PLUGIN)], [*hooks(EXTENSION)]]
+
+
+def test_no_hook_waits_longer_than_its_agent_allows() -> None:
+    """Claude Code and Codex count seconds, and Codex allows 3 at a session's end; Gemini counts milliseconds."""
+    times = {event: hook["timeout"] for event, hook in hooks(PLUGIN).items()}
+    assert dict.fromkeys(INSTALLED_EVENTS, 10) | {"SessionEnd": 3} == times
+    assert {10_000} == {hook["timeout"] for hook in hooks(EXTENSION).values()}
+
+
+@pytest.mark.parametrize(("folder", "event"), EVENTS)
+def test_every_hook_calls_the_command_on_the_path(tmp_path: Path, folder: Path, event: str) -> None:
+    """Each passes its payload to `tallybook hook`, and answers with what that answers."""
     command = tmp_path / "tallybook"
     command.write_text('#!/bin/sh\necho "$@"; cat\n', encoding="utf-8")
     command.chmod(0o755)
-    assert [*INSTALLED_EVENTS] == [*lines()]
-    for line in lines().values():
-        assert (0, "hook\n" + PAYLOAD.decode(), "") == run(line, tmp_path)
+    assert (0, "hook\n" + PAYLOAD.decode(), "") == run(hooks(folder)[event]["command"], tmp_path)
 
 
-@pytest.mark.parametrize("event", INSTALLED_EVENTS)
-def test_without_the_command_one_line_says_so_and_nothing_fails(tmp_path: Path, event: str) -> None:
-    """A session's start says that Tallybook is missing, as the client shows it; later hooks are silent."""
-    code, out, errors = run(lines()[event], tmp_path)
+@pytest.mark.parametrize(("folder", "event"), EVENTS)
+def test_without_the_command_one_line_says_so_and_nothing_fails(tmp_path: Path, folder: Path, event: str) -> None:
+    """A session's start answers one field, which all three agents show to the user; later hooks are silent."""
+    code, out, errors = run(hooks(folder)[event]["command"], tmp_path)
     assert (0, "") == (code, errors)
     if event == "SessionStart":
-        assert "Tallybook is not on PATH" in json.loads(out)["systemMessage"]
+        (message,) = json.loads(out).values()
+        assert {"systemMessage": message} == json.loads(out)
+        assert message.startswith("Tallybook is not on PATH, ")
     else:
         assert "" == out
