@@ -8,9 +8,12 @@ from functools import lru_cache
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from tallybook.ledger import events
 from tallybook.ledger.encoding.codec import texts_of
 from tallybook.ledger.encoding.event_json import FREE_FIELDS
+from tallybook.ledger.line import CONTINUED
 from tallybook.projections.fold import undos_in
 from tallybook.projections.surfaces.page import track
 from tallybook.projections.surfaces.page.columns import Column
@@ -21,10 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tallybook.ledger.records import Batch
+
+    Special = Callable[["Film", int, Any], None]
     from tallybook.projections.playbook.prune import Policy
 
-CONTINUED: Final = "text.continued"
-"""Kind, on the page, of a line on which the text of the event before it goes on."""
+CONTINUED_WORDS: Final = f"{CONTINUED}\ttext continued"
+"""Kind and words of a line on which the text of the event before it goes on."""
 
 QUOTED: Final = ("reason", "note")
 """Free texts that are no texts of entries."""
@@ -32,6 +37,10 @@ QUOTED: Final = ("reason", "note")
 _MEMO: Final = 65_536
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _DAY_MS: Final = 86_400_000
+
+
+Memo = tuple[Any, int, int, "Special | None"]
+"""An event, the number of its kind, its entry plus 1, and what else it adds to a film."""
 
 
 class Film:
@@ -73,7 +82,7 @@ class Film:
         self.last, self.chain, self.last_at, self.ledger = 0, "", "", ""
         self.redacted: list[int] = []
         self._injected: dict[str, None] = {}
-        self._known: dict[Any, tuple[int, int]] = {}
+        self._known: dict[int, Memo] = {}
         self._author_numbers: dict[bytes, int] = {}
 
     def add(self, batch: Batch) -> None:
@@ -87,47 +96,52 @@ class Film:
         self.times.append(to_ms(self.last_at))
         self.moment_authors.append(self._author(batch))
         self._add_events(batch, seqs, size)
-        for stream, one in self.tracks.items():
-            track.advance(one, batch, seqs, self.changes[stream])
+        changing = track.changing_events(batch, seqs)
+        for stream, one in self.tracks.items() if changing else ():
+            track.advance(one, batch, changing, self.changes[stream])
         self.last, self.chain = batch.last, batch.chain
 
     def _add_events(self, batch: Batch, seqs: Sequence[int], size: int) -> None:
         """Add the kind and the entry of each event."""
-        known = self._known
-        described = [known.get(event) or self._describe(event) for event in batch.events]
-        if len(described) < size:
-            continued = (self.kind_names.number(f"{CONTINUED}\ttext continued"), 0)
-            by_seq = dict(zip(seqs, described, strict=True))
-            described = [by_seq.get(seq, continued) for seq in range(self.last + 1, batch.last + 1)]
-        self.kinds.extend([kind for kind, _ in described])
-        self.entries.extend([entry for _, entry in described])
+        known, kinds, entries = self._known, self.kinds, self.entries
+        if len(batch.events) < size:
+            # The lines on which a text goes on have numbers, and no event.
+            kinds.extend([self.kind_names.number(CONTINUED_WORDS)] * size)
+            entries.extend([0] * size)
         for seq, event in zip(seqs, batch.events, strict=True):
-            special = _SPECIAL.get(type(event))
+            memo = known.get(id(event))
+            if memo is None or memo[0] is not event:
+                memo = self._describe(event)
+            _, kind, entry, special = memo
+            if len(batch.events) < size:
+                kinds[seq - 1], entries[seq - 1] = kind, entry
+            else:
+                kinds.append(kind)
+                entries.append(entry)
             if special is not None:
                 special(self, seq, event)
 
-    def _describe(self, event: Any) -> tuple[int, int]:
-        """Return the numbers of an event's kind, and of its entry plus 1."""
+    def _describe(self, event: Any) -> Memo:
+        """Return an event with the numbers of its kind, and of its entry plus 1, and with what else it adds."""
         name = getattr(event, "name", None)
         entry = 0 if not isinstance(name, str) else self.names.number(name) + 1
-        described = (self.kind_names.number("\t".join(kind_words(event))), entry)
-        if isinstance(event, events.PointRated):
+        kind = self.kind_names.number("\t".join(kind_words(event)))
+        memo = (event, kind, entry, _SPECIAL.get(type(event)))
+        if isinstance(event, events.PointRated | events.PlaybookUpdated):
             # The decoder gives the same object for equal lines, and most lines are ratings.
             if len(self._known) >= _MEMO:
                 self._known.clear()
-            self._known[event] = described
-        return described
+            self._known[id(event)] = memo
+        return memo
 
     def _author(self, batch: Batch) -> int:
         """Return the number of the author of a batch; where another program wrote several, of its first event."""
         _, authors = batch.unverified_authors
-        key = next(iter(authors), b"") if len(authors) == 1 else b""
-        number = self._author_numbers.get(key) if key else None
-        if number is None:
-            by = batch.records[0].by
-            number = self.authors.number(json.dumps([by.rater, by.session, by.agent, by.model]))
-            if key:
-                self._author_numbers[key] = number
+        key = next(iter(authors)) if len(authors) == 1 else b""
+        number = self._author_numbers.get(key)
+        if number is None or not key:
+            number = self.authors.number(_read_author(key) or _encode_author(attrs.asdict(batch.records[0].by)))
+            self._author_numbers[key] = number
         return number
 
     def note_injection(self, seq: int, names: Iterable[str]) -> None:
@@ -170,6 +184,19 @@ class Film:
             Column("i_size", self.injections[1]),
             Column("i_entry", self.injections[2]),
         ]
+
+
+def _read_author(by: bytes) -> str:
+    """Return the author in a line's head, empty where Tallybook did not write it so."""
+    try:
+        fields = json.loads(by)
+    except ValueError:
+        return ""
+    return _encode_author(fields) if isinstance(fields, dict) and isinstance(fields.get("rater"), str) else ""
+
+
+def _encode_author(fields: dict[str, Any]) -> str:
+    return json.dumps([fields.get(name) for name in ("rater", "session", "agent", "model")])
 
 
 def kind_words(event: Any) -> tuple[str, str]:
@@ -215,7 +242,7 @@ def _inject(film: Film, seq: int, event: events.PlaybookInjected) -> None:
     film.note_injection(seq, event.names)
 
 
-_SPECIAL: Final[dict[type[Any], Callable[[Film, int, Any], None]]] = {
+_SPECIAL: Final[dict[type[Any], Special]] = {
     **{cls: _quote for cls, fields in FREE_FIELDS.items() if not {*QUOTED}.isdisjoint(fields)},
     events.LedgerOpened: _open,
     events.PlaybookInjected: _inject,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.records import Batch
 
+    Numbered = tuple[int, Any, Callable[..., None]]
+
 STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", "removed", UNDONE)
 """Status of a name in a row, by its number. A manual edit removes what a decision retires."""
 
@@ -217,33 +219,33 @@ class Track:
         return tuple(dict.fromkeys([name, book.merged.get(name, name), *merged, *chained]))
 
 
-def advance(track: Track, batch: Batch, seqs: Sequence[int], changes: Changes) -> None:
-    """Apply a batch, and record what each of its events changes."""
+def changing_events(batch: Batch, seqs: Sequence[int]) -> list[Numbered]:
+    """Return the events of a batch that can change a playbook, each with its number and what it does."""
+    numbered = zip(seqs, batch.events, strict=True)
+    return [(seq, event, change) for seq, event in numbered if (change := CHANGES.get(type(event))) is not None]
+
+
+def advance(track: Track, batch: Batch, changing: Sequence[Numbered], changes: Changes) -> None:
+    """Apply the events of a batch, and record what each changes."""
     book, effect, add_pair = track.book, changes.effect, changes.pairs.add
-    mutable, change_of = book.mutable, CHANGES.get
-    has_change = False
-    event: Any
-    for seq, event in zip(seqs, batch.events, strict=True):
+    mutable, rated, updated = book.mutable, events.PointRated, events.PlaybookUpdated
+    for seq, event, change in changing:
         kind = type(event)
-        change = change_of(kind)
-        if change is None:
-            continue
-        has_change = True
-        if kind is events.PointRated and (entry := mutable.get(event.name)) is not None:
+        if kind is rated and (entry := mutable.get(event.name)) is not None:
             # The most frequent event takes a short way: it changes one count of an entry at most.
             helpful, harmful = entry.helpful, entry.harmful
             change(book, event, batch)
             if entry.helpful != helpful:
                 effect[seq - 1] = HELPFUL
+                add_pair(entry.helpful << 32 | harmful)
             elif entry.harmful != harmful:
                 effect[seq - 1] = HARMFUL
-            add_pair(entry.helpful << 32 | entry.harmful)
-        elif kind is not events.PlaybookUpdated or book.due or (book.pruned and not book.policy.is_permanent):
+                add_pair(helpful << 32 | entry.harmful)
+        elif kind is not updated or book.due or (book.pruned and not book.policy.is_permanent):
             # Most updates prune nothing.
             track.seq = seq
             _record(track.apply(event, batch, change), seq, changes)
-    if has_change:
-        settle(book, batch)
+    settle(book, batch)
 
 
 def _record(rows: Sequence[tuple[str, Row]], seq: int, changes: Changes) -> None:
@@ -258,15 +260,11 @@ def replay(tracks: Sequence[Track], batches: Iterable[Batch]) -> None:
     """Apply batches without recording what they change."""
     before = 0
     for batch in batches:
-        changing = [
-            (seq, event)
-            for seq, event in zip(numbers_of(batch, before), batch.events, strict=True)
-            if type(event) in CHANGES
-        ]
+        changing = changing_events(batch, numbers_of(batch, before))
         for track in tracks if changing else ():
-            for seq, event in changing:
+            for seq, event, change in changing:
                 track.seq = seq
-                track.apply(event, batch, CHANGES[type(event)])
+                track.apply(event, batch, change)
             settle(track.book, batch)
         before = batch.last
 
