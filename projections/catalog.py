@@ -14,6 +14,7 @@ from tallybook.projections.comparison.bisection import search_view
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.comparison.whatif import Exclusion, alternative_view
 from tallybook.projections.entry_history.status import status_view
+from tallybook.projections.entry_history.stories import stories_view
 from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
@@ -48,6 +49,7 @@ class CatalogRow:
 
 _WITHOUT = Exclusion(sessions=frozenset({"s1"}), raters=frozenset({"reflector"}))
 _TIMES = ("1970-01-01T00:00:01", "2100-01-01")
+_NAMES = ("kpt_001", "kpt_002", "pat-001")
 _EXAMPLE = parse("count > 1 and not pruned(kpt_001)")
 
 VIEWS: dict[str, CatalogRow] = {
@@ -64,6 +66,7 @@ VIEWS: dict[str, CatalogRow] = {
     ),
     "search": CatalogRow("since which event a condition on the playbook holds", partial(search_view, _EXAMPLE)),
     "audit": CatalogRow("the whole story of one entry", audit_view, of_entry=True),
+    "stories": CatalogRow("the whole stories of several entries", partial(stories_view, _NAMES)),
     "standing": CatalogRow("the status of every name ever used, and the event that last changed it", status_view),
     "scores": CatalogRow("the measurements and scores of every session", scores_view, by_config=True),
     "leads": CatalogRow("what changed in the playbook between two times", partial(leads_view, *_TIMES)),

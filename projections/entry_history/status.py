@@ -176,15 +176,23 @@ def _count_use(uses: dict[str, Uses], name: str, place: EventPlace) -> None:
     uses[name] = Uses(uses[name].count + 1 if name in uses else 1, place)
 
 
+def count_uses(state: EntryStatuses, batch: Batch, index: int) -> bool:
+    """Count the uses in an event, and return whether it is an injection or a citation."""
+    event = batch.events[index]
+    if isinstance(event, events.PlaybookInjected):
+        for name in dict.fromkeys(event.names):
+            _count_use(state.injections, name, EventPlace(batch, index))
+    elif isinstance(event, events.PointCited):
+        _count_use(state.citations, event.name, EventPlace(batch, index))
+    else:
+        return False
+    return True
+
+
 def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
     changes = False
     for index, event in enumerate(batch.events):
-        if isinstance(event, events.PlaybookInjected):
-            for name in dict.fromkeys(event.names):
-                _count_use(state.injections, name, EventPlace(batch, index))
-        elif isinstance(event, events.PointCited):
-            _count_use(state.citations, event.name, EventPlace(batch, index))
-        else:
+        if not count_uses(state, batch, index):
             changes = changes or type(event) in CHANGES
             apply_event(state, batch, index)
     if changes:

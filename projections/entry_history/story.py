@@ -112,14 +112,14 @@ def pruned_candidate(book: Playbook, name: str) -> Entry | None:
     return book.gone[name] if not book.policy.is_permanent and name in book.pruned else None
 
 
-def _names(story: Story, event: Any) -> bool:
+def is_about(story: Story, event: Any) -> bool:
     """Say whether an event is about the entry: by its name, or by the name of an entry merged into it."""
     name = getattr(event, "name", None)
     if name is not None:
         merged = story.book.merged
         return name == story.name or merged.get(name) == story.name or story.name in getattr(event, "merged", ())
     if isinstance(event, UndoneEvent):
-        return _names(story, event.event)
+        return is_about(story, event.event)
     if not isinstance(event, events.EventRedacted):
         return False
     rows: list[Step | IgnoredEvent] = [*story.trail, *story.ignored]
@@ -130,7 +130,7 @@ def _apply_batch(story: Story, batch: Batch) -> None:
     """Apply a whole batch, event by event; line heads are decoded only for events in the story."""
     was_present = story.point is not None
     may_turn = story.name in story.book.due or story.candidate is not None
-    is_concerned = may_turn or any(_names(story, event) for event in batch.events)
+    is_concerned = may_turn or any(is_about(story, event) for event in batch.events)
     has_changes = False
     for index, event in enumerate(batch.events):
         kind = type(event)
@@ -143,14 +143,14 @@ def _apply_batch(story: Story, batch: Batch) -> None:
         if kind is events.EventsVoided:
             story.last_undo_batch = batch
         if is_concerned and (change is not None or kind is events.PointNoted):
-            _add_event(story, batch.records[index], before, was_present=was_present_before)
+            add_event(story, batch.records[index], before, was_present=was_present_before)
     if was_present or story.point is not None:
         story.last_exit = story.decision
     if has_changes:
         settle(story.book, batch)
 
 
-def _add_event(story: Story, record: EventRecord, before: Entry | None, *, was_present: bool) -> None:
+def add_event(story: Story, record: EventRecord, before: Entry | None, *, was_present: bool) -> None:
     """Add an event to the story by its effect on the entry."""
     event, after = record.event, story.point
     if after is None and before is not None and (was_present or story.candidate is None):
@@ -158,7 +158,7 @@ def _add_event(story: Story, record: EventRecord, before: Entry | None, *, was_p
         story.rule = story.book.policy.rule if isinstance(event, events.PlaybookUpdated) else None
         story.trail.append(Step(record, before.helpful, before.harmful))
     elif after is not None and (
-        after is not before or not was_present or (isinstance(event, _PIN_KINDS) and _names(story, event))
+        after is not before or not was_present or (isinstance(event, _PIN_KINDS) and is_about(story, event))
     ):
         story.decision = story.rule = None
         _step(story, record, after)
@@ -166,7 +166,7 @@ def _add_event(story: Story, record: EventRecord, before: Entry | None, *, was_p
             story.origin, story.original = event.origin, event.original
     elif after is None and story.candidate is not None and story.candidate is not before:
         _step(story, record, story.candidate)
-    elif _names(story, event):
+    elif is_about(story, event):
         _add_unchanged(story, record)
 
 

@@ -171,7 +171,13 @@ def told(state: State) -> list[Any]:
     """Return what a state shows, wherever in which file it was read."""
     beside = {*attrs.fields_dict(State), "stamp", "adoption", "last_redaction", "last_undo"}
     values = [(name, getattr(state, name)) for name in attrs.fields_dict(type(state)) if name not in beside]
-    return [[name, told(value) if isinstance(value, State) else plain(_placeless(value))] for name, value in values]
+    return [[name, _told_value(value)] for name, value in values]
+
+
+def _told_value(value: Any) -> Any:
+    if isinstance(value, dict) and any(isinstance(child, State) for child in value.values()):
+        return [[key, told(child)] for key, child in value.items()]
+    return told(value) if isinstance(value, State) else plain(_placeless(value))
 
 
 def _placeless(value: Any) -> Any:

@@ -82,7 +82,7 @@ def print_story(
     if story["text"] is not None:
         print_indented(console, make_text(console, story["text"]))
         console.print()
-    for sentence in _sentences(story, extras, as_of=as_of):
+    for sentence in tell_story(story, extras, as_of=as_of):
         print_text(console, sentence)
     _print_deciding(console, extras.get("deciding", ()))
     _print_other_names(console, extras.get("lineage", ()))
@@ -99,7 +99,8 @@ def print_matches(console: Console, matches: Sequence[Mapping[str, Any]]) -> Non
 # Sentences
 
 
-def _sentences(story: Story, extras: Mapping[str, Any], *, as_of: bool) -> Iterator[str]:
+def tell_story(story: Story, extras: Mapping[str, Any], *, as_of: bool = False) -> Iterator[str]:
+    """Yield the sentences of a story; the arguments are as for `print_story`."""
     if story["trail"]:
         yield from _origin(story["trail"][0], story, extras)
     yield from _ratings([row for row in story["trail"] if row["kind"] == "point.rated"])

@@ -15,9 +15,13 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import document, streams
 from tallybook.projections.surfaces.page.film import fold_film
+from tallybook.projections.surfaces.page.stories import Privacy, stories_stream
 from tallybook.projections.surfaces.page.track import STATUSES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.page.film import Film
     from tallybook.projections.surfaces.workspace.project import Project
@@ -121,16 +125,17 @@ def make(project: Project, choices: Choices) -> Page:
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, now)
-    return Page(document.assemble(meta, _streams(film, choices)), meta)
+    return Page(document.assemble(meta, _streams(film, read, choices)), meta)
 
 
-def _streams(film: Film, choices: Choices) -> dict[str, bytes]:
+def _streams(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, bytes]:
     """Return the streams of a page by name."""
     return {
         "film": streams.film_stream(film, with_texts=choices.with_texts),
         "trust": streams.trust_stream(film),
         **{stream: streams.policy_stream(film, stream) for stream in ALTERNATIVES},
         "sessions": streams.sessions_stream(film, with_texts=choices.with_texts),
+        "stories": stories_stream(film, read, Privacy(choices.with_quotes, choices.with_texts)),
         **({"quotes": streams.quotes_stream(film)} if choices.with_quotes else {}),
     }
 
