@@ -1,0 +1,257 @@
+"""`tallybook page`: the file that it writes, what is in it, and what never is."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import sha256
+import json
+from random import Random
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.film_reader import play, read_page, unpack
+from helpers.reference_model import extraction
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console.story_text import tell_story
+from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
+from tallybook.projections.surfaces.page.quoting import quote_all, quote_argument, quote_value
+from tallybook.projections.surfaces.page.track import STATUSES
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
+
+HOSTILE = "</script><script>alert(1)</script>\u202e<!--style-->&lt;" + "x" * 9000
+SESSION = "$(touch owned)"
+TOKEN = "ghp_" + "a1B2" * 9
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with two sessions, a pruned entry, a merge, an undo and a reason."""
+    made = Project(project)
+    for text in ("use types", "delete the cache", "read the log"):
+        commands.add(made, text, HUMAN)
+    for session in ("s-one", SESSION):
+        by = {"rater": "reflector", "session": session, "agent": "agent-x", "model": "model-y"}
+        commands.record(made, extraction(*[("kpt_002", "harmful")] * 2, ("kpt_001", "helpful")), by)
+    return made
+
+
+def page(project: Project, run: Run, *options: str) -> tuple[dict[str, Any], dict[str, bytes], str]:
+    """Write a page, and return its meta, its streams and its text."""
+    assert 0 == run("page", "-o", str(project.root / "page.html"), "--force", *options).code
+    text = (project.root / "page.html").read_text(encoding="utf-8")
+    return *read_page(text), text
+
+
+def test_it_says_what_the_file_has(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer names the file, its events, moments, entries and sessions, what it leaves out, and the head."""
+    monkeypatch.chdir(here.root)
+    done = run("page")
+    head = run("verify").out.rpartition(" ")[2].strip()
+    data = (here.root / "tallybook-page.html").read_bytes()
+    assert (0, "") == (done.code, done.err)
+    assert (
+        "tallybook-page.html written: 15 events, 6 moments, 2 entries, 2 sessions; with the texts of entries, "
+        f"without quotes and reasons; ledger head {head}; {len(data):,} bytes\n"
+    ) == done.out
+    told = json.loads(run("page", "--json").out)
+    assert ["path", "bytes", "counts", "texts", "quotes", "head", "warnings"] == list(told)
+
+
+def test_it_records_nothing(here: Project, run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No file of the project changes."""
+    before = {path: path.read_bytes() for path in here.root.rglob("*") if path.is_file()}
+    assert 0 == run("page", "-o", str(tmp_path_factory.mktemp("other") / "page.html")).code
+    assert before == {path: path.read_bytes() for path in here.root.rglob("*") if path.is_file()}
+
+
+def test_it_overwrites_a_page_and_nothing_else(here: Project, run: Run) -> None:
+    """A page is replaced; any other file only with --force; the playbook and the ledger never."""
+    path, other = here.root / "a.html", here.root / "b.html"
+    other.write_text("mine")
+    assert (0, 0) == (run("page", "-o", str(path)).code, run("page", "-o", str(path)).code)
+    done = run("page", "-o", str(other))
+    why = "is not a page of Tallybook; give another file, or --force"
+    assert (2, f"tallybook: {other}: {why}\n") == (done.code, done.err)
+    assert "mine" == other.read_text()
+    assert 0 == run("page", "-o", str(other), "--force").code
+    assert (True, True) == (is_page(path), is_page(other))
+    for refused in (here.playbook, here.ledger / "x.html", here.root):
+        assert 2 == run("page", "-o", str(refused), "--force").code, refused
+
+
+def test_it_opens_at_a_moment_and_an_entry(here: Project, run: Run) -> None:
+    """WHEN and NAME are in the page; without them it opens at the end with no entry selected."""
+    meta, streams, _ = page(here, run, "--at", "~3", "KPT_2")
+    names = unpack(streams["film"])[0]["names"]
+    assert (12, "kpt_002") == (meta["opens"]["event"], names[meta["opens"]["entry"]])
+    assert {"event": 15, "entry": None} == page(here, run)[0]["opens"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (("nothing",), 1, "nothing: no entry ever had this name"),
+        (("--at", "99"), 2, "--at 99: the ledger ends at seq 15"),
+        (("--with-quotes", "--without-texts"), 2, "--with-quotes and --without-texts: exclude each other"),
+    ],
+)
+def test_bad_input_writes_no_file(here: Project, run: Run, words: tuple[str, ...], code: int, why: str) -> None:
+    """An unknown entry or moment, and options that contradict each other, get one line and no file."""
+    done = run("page", "-o", str(here.root / "a.html"), *words)
+    assert (code, True) == (done.code, done.err.startswith(f"tallybook: {why}"))
+    assert not (here.root / "a.html").exists()
+
+
+def test_a_ledger_without_events_has_no_page(project: Path, run: Run) -> None:
+    """Where there is nothing to show, no file is written."""
+    done = run("page", "-o", str(project / "a.html"))
+    assert (1, "tallybook: page: the ledger has no event yet; record one first\n") == (done.code, done.err)
+
+
+def test_the_security_policy_allows_the_own_style_and_script_alone(here: Project, run: Run) -> None:
+    """The hashes are those of the only style and the only script that runs; nothing is named by an address."""
+    _, _, text = page(here, run)
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    hashes = [b64encode(sha256(part.encode()).digest()).decode() for part in (script, style)]
+    assert (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
+        "base-uri 'none'; form-action 'none'"
+    ) == policy
+    assert policy.replace("; base-uri", "; connect-src 'self'; base-uri") == security_policy(served=True)
+    assert [] == re.findall(r"\s(?:src|href|style|on\w+)=[\"'][^#]", text.replace(script, ""))
+
+
+def test_texts_cannot_leave_their_element(project: Path, run: Run) -> None:
+    """Markup, marks of the template and marks of direction in a text arrive as text."""
+    here = Project(project)
+    commands.add(here, HOSTILE, HUMAN)
+    meta, streams, text = page(here, run, "kpt_001")
+    assert (False, False) == ("alert(1)" in text, "\u202e" in text)
+    assert [HOSTILE] == unpack(streams["film"])[0]["texts"]
+    hostile = assemble({"served": False, "project": "</script><!--script-->"}, {}).decode()
+    assert ("</script><!--script-->", 2) == (read_page(hostile)[0]["project"], hostile.count("</script>"))
+    assert "project" in meta
+
+
+def test_without_texts_leaves_out_texts_and_people(here: Project, run: Run) -> None:
+    """No text, session, agent, model or project name is anywhere in the file; counts and names are."""
+    commands.rate_all(here, commands.requests.Rating(("kpt_001",), "helpful", "it was right"), HUMAN)
+    meta, streams, text = page(here, run, "--without-texts")
+    everything = text.encode() + b"".join(streams.values())
+    for private in ("use types", "delete the cache", "s-one", "touch owned", "agent-x", "model-y", "it was right"):
+        assert private.encode() not in everything, private
+    assert (False, "", 2) == (meta["texts"], meta["project"], meta["counts"]["sessions"])
+    assert "texts" not in unpack(streams["film"])[0]
+    full = b"".join(page(here, run, "--with-quotes")[1].values())
+    for shown in ("use types", "s-one", "touch owned", "agent-x", "model-y", "it was right"):
+        assert shown.encode() in full, shown
+
+
+def test_quotes_and_reasons_are_left_out_unless_asked_for(here: Project, run: Run) -> None:
+    """A reason of a rating, a retirement or an undo is in the file with --with-quotes alone."""
+    commands.rate_all(here, commands.requests.Rating(("kpt_001",), "helpful", "said in the review"), HUMAN)
+    assert 0 == run("retire", "kpt_003", "--reason", "never needed").code
+    reasons = (b"said in the review", b"never needed")
+    meta, streams, _ = page(here, run)
+    assert [] == [reason for reason in reasons if reason in b"".join(streams.values())]
+    assert (False, False) == (meta["quotes"], "quotes" in streams)
+    meta, streams, _ = page(here, run, "--with-quotes")
+    tables, columns = unpack(streams["quotes"])
+    quotes = dict(zip(columns["event"], map(tuple, tables["quotes"]), strict=True))
+    assert {("note", "said in the review"), ("reason", "never needed")} == set(quotes.values())
+
+
+def test_secrets_are_masked_and_redacted_texts_gone(here: Project, run: Run) -> None:
+    """A token that a person recorded is masked on the page, and a redacted text is nowhere in it."""
+    commands.add(here, f"log in with {TOKEN}", HUMAN)
+    commands.add(here, "ask Miller about it", HUMAN)
+    assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes").code
+    meta, streams, _ = page(here, run, "--with-quotes")
+    everything = b"".join(streams.values())
+    assert (False, False) == (TOKEN.encode() in everything, b"Miller" in everything)
+    assert {"log in with [masked: GitHub Token]", "[redacted]"} <= {*unpack(streams["film"])[0]["texts"]}
+    assert ["the texts of 1 event are redacted"] == meta["warnings"]
+
+
+def test_a_value_in_a_command_is_quoted_or_refused() -> None:
+    """A shell takes a quoted value as one word; one with control characters or marks of direction has no command."""
+    values = ["kpt_001", SESSION, "a b", "-x", "line\nbreak", "\x1b[2J", "\u202eabc", "it's"]
+    quoted = quote_all(values)
+    assert {1: "'$(touch owned)'", 2: "'a b'", 3: "-x", 4: None, 5: None, 6: None, 7: "'it'\"'\"'s'"} == quoted
+    assert [value for number, value in enumerate(values) if quoted.get(number)] == [
+        shlex.split(text)[0] for text in quoted.values() if text
+    ]
+    assert ("-- -x", None, "'a b'") == (quote_argument("-x"), quote_argument("\0"), quote_argument("a b"))
+    assert "'a;b'" == quote_value("a;b")
+
+
+def test_sessions_have_who_acted_in_them(here: Project, run: Run) -> None:
+    """Each session has its id, agent and model, and its moments name it; an id is quoted for commands."""
+    _, streams, _ = page(here, run)
+    film, columns = unpack(streams["film"])
+    tables, numbers = unpack(streams["sessions"])
+    assert (["s-one", SESSION], {"1": f"'{SESSION}'"}) == (tables["ids"], tables["quoted"])
+    assert ([1, 1], [1, 1]) == (numbers["session_agent"], numbers["session_model"])
+    assert (["agent-x"], ["model-y"]) == (tables["agents"], tables["models"])
+    authors = [film["authors"][number] for number in columns["m_author"]]
+    assert [0, 0, 0, 0, 1, 2] == [session for _, session in authors]
+    assert ["human", "human", "human", "reflector", "reflector"] == [film["raters"][rater] for rater, _ in authors[1:]]
+
+
+def test_a_story_says_what_why_says(here: Project, run: Run) -> None:
+    """The sentences, the deciding events and the other names are those of `why`, also after an undo."""
+    commands.add(here, "use TYPES", HUMAN)
+    for words in (("undo", "14"), ("merge", "kpt_001", "kpt_004"), ("retire", "kpt_003"), ("undo",), ("undo",)):
+        run(*words)
+    _, streams, _ = page(here, run, "--with-quotes")
+    names = unpack(streams["film"])[0]["names"]
+    tables, _ = unpack(streams["stories"])
+    assert (len(names), 0) == (len(tables["stories"]), tables["omitted"])
+    for told in tables["stories"]:
+        story, extras = commands.why(here, names[told["entry"]])
+        assert list(tell_story(story, extras)) == told["sentences"]
+        assert [event["seq"] for event in extras["deciding"]] == told["deciding"]
+        others = [[names[name], status, relation, names[of]] for name, status, relation, of in told["others"]]
+        assert [[row[key] for key in ("name", "status", "relation", "of")] for row in extras["lineage"]] == others
+
+
+def long_history(project: Project) -> None:
+    """Record 2,000 events of many kinds, with undos."""
+    chance = Random(7)  # noqa: S311 - the same history in every run
+    for number in range(60):
+        commands.add(project, f"guidance {number}", HUMAN)
+    while commands.playbook(project).state.seq < 2000:
+        names = [f"kpt_{chance.randrange(1, 61):03d}" for _ in range(12)]
+        rated = [(name, chance.choice(["helpful", "harmful", "harmful", "neutral"])) for name in names]
+        commands.record(project, extraction(*rated), {"rater": "reflector", "session": f"s{chance.randrange(9)}"})
+
+
+def test_every_moment_of_a_long_history_is_what_show_at_says(project: Path, run: Run) -> None:
+    """Over 2,000 events a random sample of moments has the very playbook of `show --at`, and every one its counts."""
+    here = Project(project)
+    long_history(here)
+    for words in (("undo",), ("undo", "--of", "s3"), ("merge", "kpt_001", "kpt_002"), ("undo", "100")):
+        run(*words)
+    _, streams, _ = page(here, run)
+    tables, columns = unpack(streams["film"])
+    moments = {}
+    for last, rows in play(tables, columns):
+        kept = sorted((row["place"], name) for name, row in rows.items() if STATUSES[row["status"]] == "kept")
+        fields = ("text", "helpful", "harmful")
+        moments[last] = [{"name": name, **{key: rows[name][key] for key in fields}} for _, name in kept]
+    drawn = Random(8).sample(list(moments), 25)  # noqa: S311 - as above
+    sample = [*drawn, *list(moments)[-5:]]
+    for last in sample:
+        assert commands.show(here, str(last))["key_points"] == moments[last], last
+    assert list(moments) == sorted(moments)
