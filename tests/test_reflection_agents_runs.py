@@ -172,6 +172,18 @@ def test_a_subagent_of_codex_requests_no_reflection(here: Project) -> None:
     assert 1 == len(events(here, ReflectionRequested))
 
 
+def test_a_subagent_of_copilot_belongs_to_its_session(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gives its own id for a session's, so its stop requests nothing, and what it cites is its session's."""
+    payload, environment = stop(COPILOT, COPILOT.put(here.root))
+    own = {**payload, "session_id": "a1", "agent_id": "a1", "parent_agent_id": COPILOT.session}
+    tool = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "echo [kpt_002]"}}
+    hook(own, environment, monkeypatch)
+    hook({**own, **tool}, environment, monkeypatch)
+    rows = [row for batch in decode(open_log(here).read()) for row in batch.records]
+    cited = [(row.by.session, row.by.agent) for row in rows if isinstance(row.event, PointCited)]
+    assert ([(COPILOT.session, "a1")], []) == (cited, events(here, ReflectionRequested))
+
+
 @EACH
 def test_a_killed_session_is_found(place: Project, recorded: RecordedSession) -> None:
     """By its id, in the folder of its agent, once nothing was written to it for a while."""
@@ -270,6 +282,20 @@ def test_a_folder_of_all_projects_gives_those_of_this_one(
     )
     assert expected == capsys.readouterr().err
     assert ([], {}) == (client.asked, requested(place))
+
+
+@EACH
+def test_a_session_that_an_earlier_version_refused_is_reflected_on(
+    place: Project, recorded: RecordedSession, client: Client
+) -> None:
+    """It is tried again without waiting, though it failed six times because only Claude Code's folder was known."""
+    path = recorded.put(place.root)
+    request = schedule.reflection_request(recorded.session, path.stat().st_size, "Stop", str(path), "tallybook")
+    failed = PlainEvents((ReflectionFailed("claude", schedule.OUTSIDE, 0, 0, "lies outside"),))
+    by = {"rater": "reflector", "session": recorded.session}
+    record.write(place, [request, *[Request(failed, by)] * schedule.MAX_TRIES])
+    assert worker.DONE == worker.work(place, schedule.Plan("claude", tokens=10**9, patient=True))
+    assert (1, 1) == (len(client.asked), len(events(place, ReflectionCompleted)))
 
 
 @EACH

@@ -33,8 +33,13 @@ if TYPE_CHECKING:
 def read(document: Mapping[str, Any]) -> Payload:
     """Return a payload; it names no transcript at a session's start and end, and one in camelCase names no event."""
     payload = claude.read(document) if "hook_event_name" in document else _read_camel_case(document)
+    text = payload.text if payload.where != "message" else ""
+    if session := text_of(document, "parent_agent_id", "parentAgentId"):
+        # A subagent gives its own id for a session's, and its session's transcript, which is read at the session's end.
+        subagent = text_of(document, "agent_id", "agentId")
+        return payload._replace(session=session, subagent=subagent, transcript="", text=text)
     transcript = payload.transcript or _transcript_of(payload.session)
-    return payload._replace(transcript=transcript, subagent="", text=payload.text if payload.where != "message" else "")
+    return payload._replace(transcript=transcript, subagent="", text=text)
 
 
 def _read_camel_case(document: Mapping[str, Any]) -> Payload:

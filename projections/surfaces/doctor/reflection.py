@@ -92,6 +92,7 @@ def _pending_sessions(context: Context, state: Reflections, options: Settings) -
         is_running = _is_running(context, session)
         # An attempt that may still be running is no failure yet.
         failure = session.failure if is_running else last_failure(session)
+        failure = None if schedule.is_inside_now(session, schedule.Plan()) else failure
         # A failure of another rater says nothing about the chosen one.
         if failure is not None and failure.rater == options.rater:
             failures[name] = failure
@@ -139,7 +140,8 @@ def _transcripts_outside(state: Reflections, options: Settings) -> Iterator[Find
     paths = [
         Path(session.transcript)
         for session in state.sessions.values()
-        if session.failure is not None and session.failure.cause == worker.OUTSIDE
+        if session.failure is not None and session.failure.cause == schedule.OUTSIDE
+        if not schedule.is_inside_now(session, schedule.Plan())
         if session.transcript and session.awaits_reflection(options.rater)
     ]
     if paths:
@@ -152,7 +154,7 @@ def _transcripts_outside(state: Reflections, options: Settings) -> Iterator[Find
 
 def _failures(context: Context, failures: Mapping[str, Failure]) -> Iterator[Finding]:
     for name, failure in failures.items():
-        if failure.cause == worker.OUTSIDE:
+        if failure.cause == schedule.OUTSIDE:
             continue  # _transcripts_outside reports it.
         reason = "its reason was redacted" if failure.reason is None else failure.reason
         cause = f"{failure.cause}: {reason}" if reason else failure.cause

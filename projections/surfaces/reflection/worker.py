@@ -47,8 +47,6 @@ BUSY: Final = "another process reflects already"
 SPENT: Final = "the day's tokens are spent"
 TOO_FEW: Final = "a day's tokens are too few for a single piece"
 HELD: Final = "another process holds the ledger"
-OUTSIDE: Final = "outside"
-"""Cause of a failure: the file is no transcript in an agent's folder, nor in a folder that a person named."""
 _REPEATED: Final = "this part was recorded before"
 _UUID_CHARS: Final = 100
 
@@ -279,7 +277,7 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
             if schedule.may_be_read(path, state.plan):
                 return chunks.next_piece(unread(state.known, name, state.plan, session, state.playbook))
             hint = "`tallybook reflect --from` takes it from elsewhere"
-            cause, reason = OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}"
+            cause, reason = schedule.OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}"
     except FileNotFoundError:
         # Deleted meanwhile: the reason is right.
         pass
