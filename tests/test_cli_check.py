@@ -10,6 +10,9 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.score_examples import events, noon, plain, say
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.check import page
+from tallybook.projections.surfaces.doctor.finding import Finding
+from tallybook.projections.surfaces.scores.render.markdown import markdown
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -132,8 +135,15 @@ def test_wrong_options_are_refused_before_anything_is_checked(
     assert options[0] in done.err
 
 
-def test_markdown_has_a_row_for_each_finding_and_no_markup_from_texts(here: Project, run: Run) -> None:
-    """The heading has the result; names of paths and scores are text."""
+def test_markdown_takes_no_markup_from_texts() -> None:
+    """A ledger that came with a pull request adds no row, link, picture or heading to the summary of a job."""
+    finding = Finding("bad", "a|b <img src=x> [x](y) `c`\n# d", check="gate")
+    *_, row = markdown(page([finding], "failed")).splitlines()
+    assert r"| gate | bad | a\|b \<img src=x\> \[x\](y) \`c\`\\n\# d |  |" == row
+
+
+def test_markdown_has_a_row_for_each_finding(here: Project, run: Run) -> None:
+    """The heading has the result."""
     assert run("check", "--markdown").out.startswith("# Tallybook: ok\n\n| Check | Result | Finding | Fix |\n")
     here.playbook.unlink()
     done = run("check", "--markdown")
