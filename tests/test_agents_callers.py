@@ -30,6 +30,7 @@ COPILOT = {
     "source": "new",
     "initial_prompt": "x",
 }
+COPILOT_PROMPT = {"hook_event_name": "UserPromptSubmit", "timestamp": "2026-11-23T10:00:00Z", "prompt": "x"}
 COPILOT_STOP = {"hook_event_name": "Stop", "timestamp": "2026-11-23T10:00:00Z", "stop_reason": "end_turn"}
 CURSOR = {"hook_event_name": "sessionStart", "conversation_id": "s1", "workspace_roots": ["/p"]}
 
@@ -90,7 +91,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], dict[str, str], tuple[str, ...]]] = {
     "claude": (CLAUDE, {}, ("hookSpecificOutput", "additionalContext")),
     "codex": (CODEX, {}, ("hookSpecificOutput", "additionalContext")),
     "gemini": (GEMINI, {"GEMINI_SESSION_ID": "s1"}, ("hookSpecificOutput", "additionalContext")),
-    "copilot": (COPILOT, {}, ("additionalContext",)),
+    "copilot": (COPILOT_PROMPT, {"COPILOT_CLI": "1"}, ("additionalContext",)),
 }
 
 
@@ -121,9 +122,10 @@ def test_each_agent_is_answered_once_in_the_shape_that_it_takes(
         (CLAUDE, {"COPILOT_CLI": "1"}),
         (GEMINI, {}),
         ({**GEMINI, "hook_event_name": "SessionStart", "source": "startup"}, {"GEMINI_SESSION_ID": "s1"}),
+        (COPILOT, {}),
         ({"sessionId": "s1", "hookEventName": "SessionStart", "timestamp": "x"}, {}),
     ],
-    ids=["Cursor", "contradicting marks", "unknown", "Gemini's start", "Visual Studio Code"],
+    ids=["Cursor", "contradicting marks", "unknown", "Gemini's start", "Copilot's start", "Visual Studio Code"],
 )
 def test_nothing_is_recorded_as_injected_where_no_answer_is_taken(
     here: Project, document: dict[str, Any], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -154,6 +156,32 @@ def test_a_subagent_is_given_the_playbook_if_a_setting_says_so(here: Project) ->
     assert "[kpt_001]" in call({**start, "agent_id": "a2"})
     assert "[kpt_001]" in call(CLAUDE)
     assert 3 == len(events(here, PlaybookInjected))
+
+
+def test_copilot_is_given_the_playbook_again_at_the_first_prompt_after_a_compaction(
+    here: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reports a compaction's beginning alone, and the compaction takes what an earlier prompt was given."""
+    monkeypatch.setenv("COPILOT_CLI", "1")
+    compaction = {**COPILOT_STOP, "hook_event_name": "PreCompact", "trigger": "auto"}
+    answers = [call(document) for document in (compaction, *[COPILOT_PROMPT] * 2, compaction, *[COPILOT_PROMPT] * 2)]
+    assert [False, True, False, False, True, False] == ["[kpt_001]" in answer for answer in answers]
+    assert 2 == len(events(here, PlaybookInjected))
+
+
+def test_a_subagent_of_copilot_belongs_to_its_session(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its prompt and stop carry its own id as the session's; neither is taken for a session's."""
+    monkeypatch.setenv("COPILOT_CLI", "1")
+    transcript = Path.home() / ".copilot" / "session-state" / "s1" / "events.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("{}\n")
+    inside = {"agent_id": "a1", "parent_agent_id": "s1", "transcript_path": str(transcript)}
+    assert "" == call({**COPILOT_PROMPT, **inside}, "a1")
+    call({**COPILOT_STOP, **inside}, "a1")
+    assert [] == events(here, PlaybookInjected, ReflectionRequested)
+    set_to(here, "[playbook]\nsubagents = true\n")
+    begun = {name: value for name, value in inside.items() if name != "transcript_path"}
+    assert "[kpt_001]" in call({"timestamp": 1, "agentName": "general-purpose", **begun})
 
 
 def test_an_agent_that_may_end_without_a_hook_awaits_reflection_at_each_stop(here: Project) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import json
 import os
 from pathlib import Path
@@ -49,16 +50,23 @@ def events(project: Project, *kinds: type[Any]) -> list[Any]:
     return [event for batch in decode(open_log(project).read()) for event in batch.events if isinstance(event, kinds)]
 
 
-@pytest.fixture
-def here(project: Path) -> Iterator[Project]:
-    """Return a project with two entries, in which the processes that hooks leave behind find another one at work."""
-    made = Project(project)
+@contextmanager
+def without_workers(folder: Path) -> Iterator[Project]:
+    """Make a project with two entries, in which the processes that hooks leave behind find another one at work."""
+    made = Project(folder)
     for text in ("Use type hints", "Write tests"):
         commands.add(made, text, HUMAN)
     fd = disk.open_file(made.ledger / worker.LOCK, write=True, create=True)
     assert disk.try_lock(fd)
     yield made
     os.close(fd)
+
+
+@pytest.fixture
+def here(project: Path) -> Iterator[Project]:
+    """Return such a project."""
+    with without_workers(project) as made:
+        yield made
 
 
 def set_to(project: Project, text: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 import json
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,9 @@ from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+_NUMBERS = count(1)
 
 
 class Request(NamedTuple):
@@ -159,6 +163,11 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(one)
 
 
+def _new_id(kind: str) -> str:
+    """Return an id that no other answer has: a client that meets one twice takes two answers for one."""
+    return f"{kind}_stub{next(_NUMBERS)}"
+
+
 def _json(document: object) -> tuple[bytes, str]:
     return json.dumps(document).encode(), "application/json"
 
@@ -173,10 +182,10 @@ def _stream(events: list[dict[str, Any]], *, end: str = "") -> tuple[bytes, str]
 def _anthropic(reply: Reply, streams: bool) -> tuple[bytes, str]:
     blocks: list[dict[str, Any]] = [{"type": "text", "text": reply.text}]
     if reply.tool:
-        blocks.append({"type": "tool_use", "id": "toolu_stub", "name": reply.tool[0], "input": reply.tool[1]})
+        blocks.append({"type": "tool_use", "id": _new_id("toolu"), "name": reply.tool[0], "input": reply.tool[1]})
     stop = {"stop_reason": "tool_use" if reply.tool else "end_turn", "stop_sequence": None}
     usage = {"input_tokens": reply.tokens, "output_tokens": 10}
-    message = {"id": "msg_stub", "type": "message", "role": "assistant", "model": "stub", "usage": usage}
+    message = {"id": _new_id("msg"), "type": "message", "role": "assistant", "model": "stub", "usage": usage}
     if not streams:
         return _json({**message, **stop, "content": blocks})
     events: list[dict[str, Any]] = [{"type": "message_start", "message": {**message, "content": []}}]
@@ -198,16 +207,21 @@ def _anthropic(reply: Reply, streams: bool) -> tuple[bytes, str]:
 def _responses(reply: Reply, streams: bool) -> tuple[bytes, str]:
     content = [{"type": "output_text", "text": reply.text, "annotations": []}]
     items: list[dict[str, Any]] = [
-        {"type": "message", "id": "msg_stub", "role": "assistant", "status": "completed", "content": content}
+        {"type": "message", "id": _new_id("msg"), "role": "assistant", "status": "completed", "content": content}
     ]
     if reply.tool:
         name, arguments = reply.tool
         items.append(
-            {"type": "function_call", "call_id": "call_stub", "name": name, "arguments": json.dumps(arguments)}
+            {
+                "type": "function_call",
+                "call_id": _new_id("call"),
+                "name": name,
+                "arguments": json.dumps(arguments),
+            }
         )
     total = reply.tokens + 10
     usage = {"input_tokens": reply.tokens, "output_tokens": 10, "total_tokens": total}
-    response = {"id": "resp_stub", "object": "response", "model": "stub", "usage": usage}
+    response = {"id": _new_id("resp"), "object": "response", "model": "stub", "usage": usage}
     done = {**response, "status": "completed", "output": items}
     if not streams:
         return _json(done)
@@ -220,10 +234,10 @@ def _chat(reply: Reply, streams: bool) -> tuple[bytes, str]:
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.tool:
         function = {"name": reply.tool[0], "arguments": json.dumps(reply.tool[1])}
-        message["tool_calls"] = [{"index": 0, "id": "call_stub", "type": "function", "function": function}]
+        message["tool_calls"] = [{"index": 0, "id": _new_id("call"), "type": "function", "function": function}]
     usage = {"prompt_tokens": reply.tokens, "completion_tokens": 10, "total_tokens": reply.tokens + 10}
     choice = {"index": 0, "finish_reason": "tool_calls" if reply.tool else "stop"}
-    answer = {"id": "chat_stub", "object": "chat.completion", "model": "stub", "usage": usage}
+    answer = {"id": _new_id("chat"), "object": "chat.completion", "model": "stub", "usage": usage}
     if not streams:
         return _json({**answer, "choices": [{**choice, "message": message}]})
     return _stream(

@@ -110,6 +110,8 @@ class Agent(NamedTuple):
         max_size: The longest text that the agent passes on whole, by ``size``.
         awaits_at_stop: Whether a session awaits reflection after each stop, because the agent may end without a hook.
         transcripts: How to read its transcripts; None if they are not known.
+        reports_compacted: Whether it reports that a session goes on after a compaction. Otherwise the first prompt
+            after PreCompact counts as that report.
     """
 
     title: str
@@ -120,6 +122,7 @@ class Agent(NamedTuple):
     max_size: int
     awaits_at_stop: bool
     transcripts: Transcripts | None = None
+    reports_compacted: bool = True
 
 
 MAX_FIRST_LINE_BYTES = 4 * 1024 * 1024

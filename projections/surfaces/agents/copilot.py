@@ -46,7 +46,7 @@ def _read_camel_case(document: Mapping[str, Any]) -> Payload:
     tool = text_of(document, "toolName")
     return Payload(
         _guess_event(document),
-        text_of(document, "sessionId"),
+        text_of(document, "sessionId", "session_id"),
         text_of(document, "cwd"),
         text_of(document, "transcriptPath"),
         text_of(document, "source"),
@@ -60,6 +60,8 @@ def _guess_event(document: Mapping[str, Any]) -> str:
     """Return the event whose payload has these fields, by its name in Claude Code."""
     if "toolName" in document:
         return "PostToolUse" if "toolResult" in document else "PreToolUse"
+    if "agentName" in document:
+        return "SubagentStop" if "stopReason" in document else "SubagentStart"
     for field, event in (
         ("source", "SessionStart"),
         ("initialPrompt", "SessionStart"),
@@ -142,12 +144,13 @@ TRANSCRIPTS = Transcripts(
 AGENT = Agent(
     title="Copilot CLI",
     read=read,
-    # It reads no context from its other answers, and announces no end of a compaction.
-    injects_at=("SessionStart",),
+    # What a session's start adds is lost when the session is resumed; what a prompt adds stays until a compaction.
+    injects_at=("UserPromptSubmit", "SubagentStart"),
     answer=flat_answer,
     # No limit is documented; this much was seen to pass.
     size=count_utf16,
     max_size=10_000,
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
+    reports_compacted=False,
 )

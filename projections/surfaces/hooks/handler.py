@@ -299,7 +299,7 @@ ACTIONS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
     "PostToolUse": (record_citations,),
     "Stop": (record_citations, request_reflection_at_stop),
     "SubagentStop": (record_citations,),
-    "PreCompact": (request_reflection,),
+    "PreCompact": (injection.expect_compaction, request_reflection),
     "SessionEnd": (request_reflection,),
 }
 """Name of an event in Claude Code → the actions that it runs."""

@@ -41,6 +41,8 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
             _save_unanswered(project, payload)
         return ""
     marker = _marker(project, _conversation(payload))
+    if not agent.reports_compacted and _remove(_compacted_marker(marker)):
+        payload = payload._replace(source="compact")
     if _has_playbook(payload, marker):
         return ""
     # Most hooks end above: they load no more than they need.
@@ -62,6 +64,15 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     # Later hooks of the session need not ask the ledger, or could not.
     mark_injected(project, payload)
     return agent.answer(payload.name, text) if is_new else ""
+
+
+def expect_compaction(project: ProjectPaths, payload: Payload) -> str:
+    """Note that a compaction begins, for an agent that does not report its end; there is no answer."""
+    if payload.session and payload.agent and not table.load(payload.agent).reports_compacted:
+        marker = _marker(project, _conversation(payload))
+        with suppress(OSError):
+            os.replace(marker, _compacted_marker(marker))
+    return ""
 
 
 def injection_key(payload: Payload) -> str:
@@ -159,6 +170,19 @@ def mark_injected(project: ProjectPaths, payload: Payload) -> None:
 
 def _marker(project: ProjectPaths, session: str) -> str:
     return os.path.join(project.ledger, MARKS, f"told-{_digest(session)}")
+
+
+def _compacted_marker(marker: str) -> str:
+    """Return the name that a session's marker has from the beginning of a compaction to the next prompt."""
+    return f"{marker}-compacted"
+
+
+def _remove(marker: str) -> bool:
+    """Remove a marker; return False if there is none."""
+    with suppress(OSError):
+        os.unlink(marker)
+        return True
+    return False
 
 
 def _create(marker: str) -> None:

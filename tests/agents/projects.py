@@ -1,0 +1,180 @@
+"""A project for one run: a home folder, a git project with two entries, and a command that keeps every payload."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+import attrs
+
+from helpers.transcripts import Client as StandIn
+from helpers.transcripts import answer, client_in
+from tallybook.ledger.encoding.codec import decode
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from agents.clients import Installed
+    from tallybook.ledger.records import EventRecord
+
+COMMAND = (sys.executable, "-P", "-m", "tallybook")
+ENTRIES = ("Use type hints", "Write tests first")
+LINE = f":: {ENTRIES[0]}"
+"""What the model's request holds as often as the playbook."""
+CITED = "As [kpt_001] says, done."
+RUN_S = 180
+"""Seconds after which a client is ended."""
+VARIABLES = ("CLAUDE", "CODEX", "COPILOT", "CURSOR", "GEMINI")
+"""Beginnings of the variables that can tell who calls."""
+
+_WRAPPER = """\
+#!{python}
+import json, os, subprocess, sys, time
+if sys.argv[1:2] != ["hook"]:
+    os.execv({python!r}, [*{command!r}, *sys.argv[1:]])
+at = time.time_ns()
+payload = sys.stdin.buffer.read()
+done = subprocess.run([*{command!r}, *sys.argv[1:]], input=payload, capture_output=True)
+environment = {{name: value for name, value in os.environ.items() if name.startswith({variables!r})}}
+call = {{"payload": payload.decode(), "environment": environment, "answer": done.stdout.decode(),
+         "errors": done.stderr.decode(), "code": done.returncode}}
+with open(os.path.join({folder!r}, "%d-%d.json" % (at, os.getpid())), "w") as file:
+    json.dump(call, file)
+sys.stdout.buffer.write(done.stdout)
+sys.stderr.buffer.write(done.stderr)
+sys.exit(done.returncode)
+"""
+"""The command of that name on the client's PATH: it keeps what each hook was given and answered."""
+
+
+@attrs.frozen
+class Call:
+    """One call of the hook.
+
+    Attributes:
+        payload: Its standard input.
+        environment: The variables that can tell who calls.
+        answer: Its standard output.
+        errors: Its standard error.
+        code: Its exit code.
+    """
+
+    payload: str
+    environment: dict[str, str]
+    answer: str
+    errors: str
+    code: int
+
+
+@attrs.frozen
+class Place:
+    """Where a client runs.
+
+    Attributes:
+        folder: Holds all of it.
+        rater: The stand-in for the model that rates.
+    """
+
+    folder: Path
+    rater: StandIn
+
+    @property
+    def home(self) -> Path:
+        """Return the home folder."""
+        return self.folder / "home"
+
+    @property
+    def project(self) -> Path:
+        """Return the project's folder."""
+        return self.folder / "shop"
+
+    def environment(self) -> dict[str, str]:
+        """Return what every process gets."""
+        path = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
+        kept = {name: os.environ[name] for name in ("LANG", "LC_ALL") if name in os.environ}
+        return {**kept, "PATH": path, "HOME": str(self.home), "TMPDIR": str(self.folder / "tmp"), "TZ": "UTC"}
+
+    def tallybook(self, *words: str) -> str:
+        """Run the command in the project, and return what it prints."""
+        done = subprocess.run(
+            [*COMMAND, *words],
+            cwd=self.project,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            message = f"tallybook {' '.join(words)}: {done.stderr or done.stdout}"
+            raise RuntimeError(message)
+        return done.stdout
+
+    def ask(self, installed: Installed, environment: dict[str, str], options: Sequence[str]) -> str:
+        """Run the client once, and return what it prints."""
+        done = subprocess.run(
+            [installed.path, *options],
+            cwd=self.project,
+            env=self.environment() | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_S,
+        )
+        if done.returncode:
+            message = f"{installed.client.program} ends with {done.returncode}: {done.stderr[-500:]}"
+            raise RuntimeError(message)
+        return done.stdout
+
+    def calls(self) -> list[Call]:
+        """Return the calls of the hook, in order."""
+        paths = sorted((self.folder / "calls").iterdir(), key=lambda path: path.name)
+        return [Call(**json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+
+    def records(self) -> list[EventRecord]:
+        """Return the events of the ledger, in order."""
+        return [record for batch in decode(open_log(Project(self.project)).read()) for record in batch.records]
+
+    def tree(self) -> dict[str, bytes]:
+        """Return the files of the project, without the ledger, the playbook and git's own."""
+        ours = {".git", "ledger", "playbook.json"}
+        paths = [
+            path for path in self.project.rglob("*") if not ours.intersection(path.relative_to(self.project).parts)
+        ]
+        return {str(path.relative_to(self.project)): path.read_bytes() for path in paths if path.is_file()}
+
+
+@contextmanager
+def new_place() -> Iterator[Place]:
+    """Make a place, and remove it at the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="tallybook-agents-", ignore_cleanup_errors=True) as name:
+        folder = Path(name).resolve()
+        for below in ("home/.claude/config", "shop", "bin", "calls", "tmp"):
+            (folder / below).mkdir(parents=True)
+        rater = client_in(folder / "bin")
+        rater.plans(answer(kpt_001="helpful"))
+        place = Place(folder, rater)
+        text = _WRAPPER.format(
+            python=sys.executable, command=COMMAND, folder=str(folder / "calls"), variables=VARIABLES
+        )
+        _write_program(folder / "bin" / "tallybook", text)
+        (place.home / ".claude/config/tallybook.toml").write_text('[reflection]\nrater = "claude"\n', encoding="utf-8")
+        subprocess.run(["git", "init", "--quiet", str(place.project)], check=True)
+        (place.project / "README.md").write_text("A shop.\n", encoding="utf-8")
+        for entry in ENTRIES:
+            place.tallybook("add", entry)
+        yield place
+
+
+def _write_program(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)

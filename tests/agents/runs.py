@@ -1,0 +1,137 @@
+"""What is checked of a client: one session that begins, is continued, is compacted where it can be, and goes on."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+import json
+import time
+from typing import TYPE_CHECKING
+
+import attrs
+
+from agents import projects
+from agents.projects import CITED, LINE
+from helpers.stub_models import Reply, Request, stub_model
+from tallybook.ledger.events import (
+    PlaybookInjected,
+    PointCited,
+    PointRated,
+    ReflectionCompleted,
+    ReflectionRequested,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agents.clients import Installed
+    from agents.projects import Place
+    from helpers.stub_models import StubModel
+
+REFLECTED_S = 60
+"""Seconds that the reflections may take."""
+
+
+@attrs.define
+class Session:
+    """A client at work.
+
+    Attributes:
+        installed: The client.
+        place: Where it runs.
+        model: The model that it asks.
+        environment: What the client needs to ask that model.
+        replies: What the model answers next; then it cites an entry.
+    """
+
+    installed: Installed
+    place: Place
+    model: StubModel
+    environment: dict[str, str]
+    replies: list[Reply]
+
+    def ask(self, prompt: str, *, goes_on: bool = True, reply: Reply | None = None) -> list[Request]:
+        """Let the client ask the model, and return the requests that offer tools: those of the session itself."""
+        return self.run(self.installed.client.ask(prompt, goes_on=goes_on), reply)
+
+    def run(self, options: list[str], reply: Reply | None = None) -> list[Request]:
+        """Run the client with options, and return the same."""
+        self.replies[:] = [reply] if reply else []
+        count = len(self.model.requests)
+        self.place.ask(self.installed, self.environment, options)
+        return [request for request in self.model.requests[count:] if request.tools]
+
+
+@contextmanager
+def session(installed: Installed, place: Place) -> Iterator[Session]:
+    """Run a model that cites an entry in each message, and set the client up to ask it."""
+    replies: list[Reply] = []
+
+    def reply(request: Request) -> Reply:
+        if not request.tools:
+            return Reply("A summary.")
+        return replies.pop(0) if replies else Reply(CITED)
+
+    with stub_model(reply) as model:
+        environment = installed.client.set_up(place.home, place.project, model.address)
+        yield Session(installed, place, model, environment, replies)
+
+
+CHECKS = (
+    "once",
+    "again",
+    "cited",
+    "awaiting",
+    "reflected",
+    "true",
+    "quiet",
+    "restored",
+)
+"""Names of the checks, in the order of the table."""
+
+
+def check(installed: Installed) -> dict[str, bool | None]:
+    """Run a client, and return each check's verdict; None where the client announces no compaction."""
+    client = installed.client
+    with projects.new_place() as place, session(installed, place) as at_work:
+        before = place.tree()
+        place.tallybook("init", client.agent)
+        first = at_work.ask("hello", goes_on=False, reply=Reply("I run it.", client.tool))
+        for prompt in ("go on", "and on"):
+            first += at_work.ask(prompt)
+        last = at_work.run(list(client.compact)) and [] if client.compact else []
+        last += at_work.ask("and now") if client.compact else []
+        _reflect(place)
+        place.tallybook("uninstall", client.agent)
+        return _verdicts(place, first, last) | {"restored": before == place.tree()}
+
+
+def _reflect(place: Place) -> None:
+    """Reflect on the session; a worker that a hook started may do so first, and then this waits for it."""
+    end = time.monotonic() + REFLECTED_S
+    while time.monotonic() < end:
+        with suppress(RuntimeError):
+            place.tallybook("reflect")
+            return
+        time.sleep(0.5)
+
+
+def _verdicts(place: Place, first: list[Request], last: list[Request]) -> dict[str, bool | None]:
+    calls, records = place.calls(), place.records()
+    payloads = [json.loads(call.payload) for call in calls]
+    sessions = {payload.get("session_id") or payload.get("sessionId") for payload in payloads}
+    ours = [record for record in records if record.by.session in sessions]
+    events = {kind: [r for r in ours if isinstance(r.event, kind)] for kind in _KINDS}
+    answers = [call for call in calls if call.answer]
+    expected = 2 if last else 1
+    return {
+        "once": bool(first) and {1} == {request.text.count(LINE) for request in first},
+        "again": {1} == {request.text.count(LINE) for request in last} if last else None,
+        "cited": {"kpt_001", "kpt_002"} == {r.event.name for r in ours if isinstance(r.event, PointCited)},
+        "awaiting": bool(events[ReflectionRequested]),
+        "reflected": bool(events[ReflectionCompleted]) and bool(events[PointRated]),
+        "true": expected == len(answers) == len(events[PlaybookInjected]),
+        "quiet": {(0, "")} == {(call.code, call.errors) for call in calls},
+    }
+
+
+_KINDS = (PlaybookInjected, PointRated, ReflectionCompleted, ReflectionRequested)
