@@ -16,7 +16,7 @@ from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, Refle
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.doctor import checks, reflection
 from tallybook.projections.surfaces.doctor.finding import Context
-from tallybook.projections.surfaces.reflection import schedule
+from tallybook.projections.surfaces.reflection import raters, schedule
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.installation import install_command
 from tallybook.projections.surfaces.workspace.project import Project
@@ -215,13 +215,36 @@ def test_a_running_reflection_counts_with_its_estimate(owed: Project) -> None:
 # What the rater lacks
 
 
-def test_a_missing_client_is_a_problem(owed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rater", reflection.CLIENTS)
+def test_a_missing_client_is_a_problem(owed: Project, monkeypatch: pytest.MonkeyPatch, rater: str) -> None:
     """Someone who chose it learns of it before a session does."""
-    choose(rater="claude")
+    choose(rater=rater)
     monkeypatch.setenv("PATH", "/nowhere")
     level, message, hint = found(owed)[0]
-    assert ("bad", "the rater is claude, and `claude` is not on PATH") == (level, message)
-    assert hint.startswith("install Claude Code, or put the folder of `claude` on PATH; or choose another `rater` in ")
+    assert ("bad", f"the rater is {rater}, and `{rater}` is not on PATH") == (level, message)
+    name = reflection.CLIENTS[rater]
+    assert hint.startswith(f"install {name}, or put the folder of `{rater}` on PATH; or choose another `rater` in ")
+
+
+def test_every_client_has_a_name() -> None:
+    """A rater that runs a command is named by its product where the command is missing."""
+    assert set(reflection.CLIENTS) == {one.command for one in raters.RATERS.values() if one.command}
+
+
+def test_an_address_needs_a_model_and_the_key_that_it_names(owed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thing that is missing is one line; an address that names no key needs none."""
+
+    def bad() -> list[str]:
+        return [message for level, message, _ in found(owed) if level == "bad"]
+
+    choose(rater="openai")
+    assert ["the rater is openai, and no address is set", "the rater is openai, and no model is set"] == bad()
+    choose(rater="openai", address="http://127.0.0.1:11434/v1", model="m-1")
+    assert [] == bad()
+    choose(rater="openai", address="https://api.example.com/v1", model="m-1", key_variable="KEY_OF_A_TEST")
+    assert ["the rater is openai, and KEY_OF_A_TEST, which `key_variable` names, is not set"] == bad()
+    monkeypatch.setenv("KEY_OF_A_TEST", "k")
+    assert [] == bad()
 
 
 @pytest.mark.parametrize("key", [None, *KEYS])

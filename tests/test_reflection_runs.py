@@ -32,7 +32,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import worker
-from tallybook.projections.surfaces.reflection.raters import RaterError
+from tallybook.projections.surfaces.reflection.replies import RaterError
 from tallybook.projections.surfaces.workspace.project import MARKS
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, caps
     [
         (
             ["--rater", "oracle"],
-            "--rater oracle: is not a rater that Tallybook has; use one of none, claude, anthropic",
+            "is not a rater that Tallybook has; use one of none, claude, codex, gemini, anthropic, openai",
         ),
         (["--from", "nowhere", "--rater", "claude"], "--from nowhere: cannot be read"),
         (["--from", "{project}/.claude", "--rater", "claude"], "has no transcript"),

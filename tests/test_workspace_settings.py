@@ -132,6 +132,31 @@ def test_a_project_spends_no_more_than_its_user_allows(
     assert (theirs != counts) == ("does not count here" in told)
 
 
+@pytest.mark.parametrize("users", ["", "https://api.example.com/v1"])
+def test_a_project_names_no_address_and_no_key(project: Path, users: str) -> None:
+    """A cloned file would send sessions, or another key of the environment, to an address of its author's."""
+    own = f'[reflection]\nrater = "openai"\naddress = "{users}"\nkey_variable = "MY_KEY"\n'
+    write(Path.home(), own if users else '[reflection]\nrater = "openai"\n')
+    write(project, '[reflection]\naddress = "https://other.example.com/v1"\nkey_variable = "GITHUB_TOKEN"\n')
+    found = settings.read(Project(project))
+    assert ("openai", users, "MY_KEY" if users else "") == (found.rater, found.address, found.key_variable)
+    told = " ".join(message for _, message in findings_of(Project(project), "settings"))
+    assert [True] * 3 == [word in told for word in ("[reflection] address", "[reflection] key_variable", "not count")]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("https://api.example.com/v1", "https://api.example.com:8443/v1/", "http://127.0.0.1:11434/v1"),
+        *("http://localhost/v1", "http://[::1]:8080/v1", "https://[2001:db8::1]/v1", ""),
+    ],
+)
+def test_an_address_is_https_or_on_this_machine(project: Path, address: str) -> None:
+    """A model on this machine needs no certificate."""
+    write(Path.home(), f'[reflection]\naddress = "{address}"\nkey_variable = ""\n')
+    assert address == settings.read(Project(project)).address
+
+
 def test_without_a_file_of_the_user_a_project_calls_no_model(project: Path) -> None:
     """There is no model, key or cost unless the user chose one."""
     write(project, SPENDING.format("claude", "huge-1", 1_000_000))
@@ -230,13 +255,35 @@ def test_a_cache_is_not_followed_out_of_the_ledger(here: Project, tmp_path: Path
 
 # What does not count
 
+RATERS = '"none", "claude", "codex", "gemini", "anthropic", "openai"'
+ADDRESS = (
+    "[reflection] address: expected an address in quotes, such as https://api.example.com/v1, "
+    "with http only on this machine"
+)
+VARIABLE = "[reflection] key_variable: expected the name of an environment variable in quotes, not the key itself"
 WRONG = [
+    *(
+        (f'[reflection]\naddress = "{address}"', ADDRESS)
+        for address in (
+            "http://api.example.com/v1",
+            "http://127.0.0.1.example.com/v1",
+            "http://localhost@example.com/v1",
+            "https://user:word@example.com/v1",
+            "https://example.com/v1?key=x",
+            "https://",
+            "ftp://127.0.0.1/v1",
+            "127.0.0.1:11434",
+        )
+    ),
+    ("[reflection]\naddress = 1", ADDRESS),
+    ('[reflection]\nkey_variable = "sk-abc"', VARIABLE),
+    ("[reflection]\nkey_variable = ['KEY']", VARIABLE),
     ("[playbook]\nbudget_chars = -1", "[playbook] budget_chars: expected a whole number from 0 to 10,000"),
     ("[playbook]\nbudget_chars = 10001", "[playbook] budget_chars: expected a whole number from 0 to 10,000"),
     ("[playbook]\nbudget_chars = true", "[playbook] budget_chars: expected a whole number from 0 to 10,000"),
     ("[playbook]\nbudget_chars = 8e3", "[playbook] budget_chars: expected a whole number from 0 to 10,000"),
-    ('[reflection]\nrater = "gpt"', '[reflection] rater: expected one of "none", "claude", "anthropic"'),
-    ("[reflection]\nrater = ['none']", '[reflection] rater: expected one of "none", "claude", "anthropic"'),
+    ('[reflection]\nrater = "gpt"', f"[reflection] rater: expected one of {RATERS}"),
+    ("[reflection]\nrater = ['none']", f"[reflection] rater: expected one of {RATERS}"),
     ("[reflection]\nmodel = 7", "[reflection] model: expected a model's name in quotes, at most 200 characters"),
     ('[reflection]\nmodel = "--x"', "[reflection] model: expected a model's name in quotes, at most 200 characters"),
     ('[reflection]\nmodel = "a b"', "[reflection] model: expected a model's name in quotes, at most 200 characters"),

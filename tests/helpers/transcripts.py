@@ -144,10 +144,10 @@ def said(text: str, **fields: Any) -> dict[str, Any]:
     return {"stdout": json.dumps(result | {"modelUsage": {"claude-haiku-4-5": {}}} | fields)}
 
 
-def client_in(folder: Path) -> Client:
-    """Put a stand-in named ``claude`` into a folder, which the caller puts on PATH."""
+def client_in(folder: Path, name: str = "claude") -> Client:
+    """Put a stand-in of this name into a folder, which the caller puts on PATH."""
     folder.mkdir(parents=True, exist_ok=True)
-    script = folder / "claude"
+    script = folder / name
     script.write_text(STAND_IN.format(python=sys.executable, folder=str(folder)), encoding="utf-8")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return Client(folder)

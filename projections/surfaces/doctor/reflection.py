@@ -13,7 +13,9 @@ from tallybook.ledger import clock
 from tallybook.projections.reflections import GONE, INTERRUPTED, NO_RATER, last_failure
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_duration, format_names
-from tallybook.projections.surfaces.reflection import raters, schedule, worker
+from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.reflection.raters import RATERS
+from tallybook.projections.surfaces.reflection.replies import TIMEOUT_S
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.installation import install_command
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 KEYS: Final = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 """Environment variables that may hold the SDK's key."""
+CLIENTS: Final = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
+"""Command of a client → its name."""
 
 _DAY_US: Final = 24 * 3600 * clock.MICROSECONDS
 _DAYS: Final = 30
@@ -43,7 +47,7 @@ def check_reflection(context: Context) -> Iterator[Finding]:
     if options.rater == NO_RATER:
         yield _without_rater(state)
     else:
-        yield from _missing_tools(options.rater)
+        yield from _missing_tools(options)
         yield from _pending_sessions(context, state, options)
         yield from _missing_transcripts(context, state)
     yield from _transcripts_outside(state, options)
@@ -62,18 +66,28 @@ def _without_rater(state: Reflections) -> Finding:
     return Finding(OK, f"{message}, as no rater is chosen", fix if number else "")
 
 
-def _missing_tools(rater: str) -> Iterator[Finding]:
+def _missing_tools(options: Settings) -> Iterator[Finding]:
     """Report what the chosen rater needs and does not have."""
-    another = f"choose another `rater` in {settings.users_file()}"
-    if rater == "claude" and shutil.which("claude") is None:
-        fix = f"install Claude Code, or put the folder of `claude` on PATH; or {another}"
-        yield Finding(BAD, "the rater is claude, and `claude` is not on PATH", fix)
+    rater, place = options.rater, settings.users_file()
+    another = f"choose another `rater` in {place}"
+    command = RATERS[rater].command
+    if command and shutil.which(command) is None:
+        fix = f"install {CLIENTS[command]}, or put the folder of `{command}` on PATH; or {another}"
+        yield Finding(BAD, f"the rater is {rater}, and `{command}` is not on PATH", fix)
     if rater == "anthropic" and find_spec("anthropic") is None:
         fix = f"run: {install_command('anthropic')}; or {another}"
         yield Finding(BAD, "the rater is anthropic, and the package anthropic is not installed", fix)
     if rater == "anthropic" and not any(map(os.environ.get, KEYS)):
         message = f"the rater is anthropic, and none of {', '.join(KEYS[:-1])} and {KEYS[-1]} is set"
         yield Finding(BAD, message, f"set one where the agent starts; or {another}")
+    if rater == "openai":
+        for name in ("address", "model"):
+            if not getattr(options, name):
+                fix = f"set `{name}` in the section `[reflection]` of {place}; or {another}"
+                yield Finding(BAD, f"the rater is openai, and no {name} is set", fix)
+        if options.key_variable and not os.environ.get(options.key_variable):
+            message = f"the rater is openai, and {options.key_variable}, which `key_variable` names, is not set"
+            yield Finding(BAD, message, f"set it where the agent starts; or {another}")
 
 
 def _pending_sessions(context: Context, state: Reflections, options: Settings) -> Iterator[Finding]:
@@ -131,7 +145,7 @@ def _describe_running(context: Context, sessions: Iterable[Session]) -> str:
 def _is_running(context: Context, session: Session) -> bool:
     """Say whether an attempt started so recently that it may still be running."""
     attempt = session.attempt
-    wait_us = raters.TIMEOUT_S * clock.MICROSECONDS
+    wait_us = TIMEOUT_S * clock.MICROSECONDS
     return attempt is not None and context.now.unix_us - clock.to_unix_us(attempt.at) < wait_us
 
 

@@ -101,7 +101,13 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
     if rater not in RATERS:
         raise BadInputError(f"--rater {rater}", "is not a rater that Tallybook has", f"use one of {', '.join(RATERS)}")
     tokens = configured.tokens_per_day if options["tokens"] is None else options["tokens"]
-    return schedule.Plan(rater, options["model"] or configured.model, tokens)
+    return schedule.Plan(
+        rater,
+        options["model"] or configured.model,
+        tokens,
+        address=configured.address,
+        key_variable=configured.key_variable,
+    )
 
 
 def _run_unattended(project: Project, plan: Plan) -> int:

@@ -65,6 +65,8 @@ class Plan:
         tokens: Budget of a day's reflections in tokens, input and output.
         patient: Whether a failure waits before it is retried; not where a person asks.
         folders: Folders besides the agents' own whose transcripts may be read.
+        address: Where the rater `openai` sends a session.
+        key_variable: The environment variable that holds the key of that address, empty for none.
     """
 
     rater: str = NO_RATER
@@ -72,6 +74,8 @@ class Plan:
     tokens: int = 500_000
     patient: bool = False
     folders: tuple[Path, ...] = ()
+    address: str = ""
+    key_variable: str = ""
 
 
 def load_reflections(project: Project, before: Reflections | None = None) -> Reflections:

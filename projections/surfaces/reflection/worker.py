@@ -23,7 +23,7 @@ from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule
 from tallybook.projections.surfaces.reflection import prompt as prompts
-from tallybook.projections.surfaces.reflection.raters import RaterError
+from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import record
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
     from tallybook.projections.surfaces.reflection.prompt import Answer
-    from tallybook.projections.surfaces.reflection.raters import Reply
+    from tallybook.projections.surfaces.reflection.replies import Reply
     from tallybook.projections.surfaces.reflection.schedule import Plan
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.requests import Action
@@ -282,7 +282,7 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
         # Deleted meanwhile: the reason is right.
         pass
     except OSError as error:
-        cause, reason = raters.UNAVAILABLE, f"the transcript cannot be read: {disk.reason(error)}"
+        cause, reason = UNAVAILABLE, f"the transcript cannot be read: {disk.reason(error)}"
     raise RaterError(cause, reason)
 
 
@@ -294,7 +294,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
         raise _StopError(SPENT)
     # Recorded first: an attempt that leaves no trace could cost tokens again and again.
     _write(state, name, PlainEvents((ReflectionStarted(plan.rater, expected),)))
-    reply, answer = raters.ask_rater(plan.rater, plan.model, prompt)
+    reply, answer = raters.ask_rater(plan.rater, plan.model, prompt, plan.address, plan.key_variable)
     return _record_answer(state, name, piece, reply, answer)
 
 
@@ -308,7 +308,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
         outcome = _write(state, name, Update(answer.payload, plain_events=events), piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
-        raise RaterError(raters.UNUSABLE, what, *cost, model=reply.model) from error
+        raise RaterError(UNUSABLE, what, *cost, model=reply.model) from error
     return Result(
         name,
         sum(cost),

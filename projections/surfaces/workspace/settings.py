@@ -32,7 +32,10 @@ MAX_BUDGET_CHARS = 10_000
 """Claude Code puts a longer text into a file, and shows the model only its beginning."""
 MAX_TOKENS_PER_DAY = 1_000_000_000
 MAX_MODEL_CHARS = 200
-RATERS = ("none", "claude", "anthropic")
+RATERS = ("none", "claude", "codex", "gemini", "anthropic", "openai")
+MAX_NAME_CHARS = 200
+MAX_ADDRESS_CHARS = 2_000
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Settings(NamedTuple):
@@ -41,8 +44,10 @@ class Settings(NamedTuple):
     Attributes:
         budget_chars: Characters of the playbook that a session is given at most, 0 to 10,000; 0 for nothing.
         subagents: Whether a subagent of Claude Code is given the playbook as well.
-        rater: Who reflects on a session: ``none``, ``claude`` or ``anthropic``.
+        rater: Who reflects on a session, one of RATERS.
         model: The model that does; empty for the rater's own choice.
+        address: Where the rater ``openai`` sends a session; empty for nowhere.
+        key_variable: The environment variable that holds the key of that address; empty where it needs none.
         on_stop: Whether a session awaits reflection after every stop as well.
         tokens_per_day: Tokens that reflections may use in a day, 0 to 1,000,000,000.
         write: Whether a model may rate and add by `tallybook mcp`.
@@ -52,6 +57,8 @@ class Settings(NamedTuple):
     subagents: bool = False
     rater: str = RATERS[0]
     model: str = ""
+    address: str = ""
+    key_variable: str = ""
     on_stop: bool = False
     tokens_per_day: int = 500_000
     write: bool = True
@@ -96,12 +103,47 @@ def _model(field: str) -> Rule:
     return Rule(field, f"a model's name in quotes, at most {MAX_MODEL_CHARS} characters", fits)
 
 
+def _address(field: str) -> Rule:
+    expected = "an address in quotes, such as https://api.example.com/v1, with http only on this machine"
+    return Rule(field, expected, lambda value: value == "" or is_encrypted_or_local(value))
+
+
+def is_encrypted_or_local(address: object) -> bool:
+    """Say whether an address is https, or on this machine; one with a password or a query is neither."""
+    text = address if isinstance(address, str) and len(address) <= MAX_ADDRESS_CHARS else ""
+    if not text.isascii() or not text.isprintable() or any(char in text for char in " @?#\\"):
+        return False
+    return is_local(text) or (text.startswith("https://") and _host(text) != "")
+
+
+def is_local(address: str) -> bool:
+    """Say whether an address is on this machine."""
+    return address.startswith(("http://", "https://")) and _host(address) in _LOCAL_HOSTS
+
+
+def _host(address: str) -> str:
+    place = address.partition("://")[2].partition("/")[0]
+    host, _, port = place.rpartition(":")
+    return host if port.isdigit() else place
+
+
+def _variable(field: str) -> Rule:
+    def fits(value: object) -> bool:
+        text = value if isinstance(value, str) else " "
+        return not text or (text.isascii() and text.isidentifier() and len(text) <= MAX_NAME_CHARS)
+
+    # A key itself is not a name, and does not count.
+    return Rule(field, "the name of an environment variable in quotes, not the key itself", fits)
+
+
 SETTINGS: dict[tuple[str, str], Rule] = {
     ("ledger", "own"): _flag(""),
     ("playbook", "budget_chars"): _whole("budget_chars", MAX_BUDGET_CHARS),
     ("playbook", "subagents"): _flag("subagents"),
     ("reflection", "rater"): _one_of("rater", RATERS)._replace(narrows=lambda new, old: new in {RATERS[0], old}),
     ("reflection", "model"): _model("model")._replace(narrows=lambda new, old: new == old),
+    ("reflection", "address"): _address("address")._replace(narrows=lambda new, old: new == old),
+    ("reflection", "key_variable"): _variable("key_variable")._replace(narrows=lambda new, old: new == old),
     ("reflection", "on_stop"): _flag("on_stop"),
     ("reflection", "tokens_per_day"): _whole("tokens_per_day", MAX_TOKENS_PER_DAY)._replace(
         narrows=lambda new, old: new <= old

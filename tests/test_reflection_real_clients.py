@@ -1,0 +1,196 @@
+"""The real clients as raters, against models on loopback: no tool is offered, none runs, and nothing stays behind.
+
+The commands are found on PATH, or in the folder that TALLYBOOK_TEST_CLIENTS names, such as a `node_modules/.bin`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.stub_models import Reply, StubModel, stub_model
+from helpers.transcripts import answer
+from tallybook.projections.surfaces.reflection import raters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from helpers.stub_models import Request
+
+TEXT = answer("Run the tests first.")
+COMMANDS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
+SERVER = """\
+import json, pathlib, sys
+pathlib.Path({mark!r}).touch()
+for line in sys.stdin:
+    asked = json.loads(line)
+    tools = [{{"name": "boom", "description": "d", "inputSchema": {{"type": "object", "properties": {{}}}}}}]
+    result = {{"initialize": {{"protocolVersion": "2025-06-18", "capabilities": {{"tools": {{}}}},
+                               "serverInfo": {{"name": "s", "version": "1"}}}}, "tools/list": {{"tools": tools}}}}
+    if "id" in asked:
+        answer = {{"jsonrpc": "2.0", "id": asked["id"], "result": result.get(asked["method"], {{}})}}
+        print(json.dumps(answer), flush=True)
+"""
+
+
+class World:
+    """A user's home whose settings have hooks, an MCP server and instructions, and a model on loopback."""
+
+    def __init__(self, home: Path, model: StubModel, folder: Path) -> None:
+        """Write the settings of each client."""
+        self.home, self.model, self.folder = home, model, folder
+        self.replies: list[Reply] = []
+        server = folder / "server.py"
+        server.write_text(SERVER.format(mark=str(self.mark("server"))))
+        hook = {"hooks": [{"type": "command", "command": f"touch '{self.mark('hook')}'"}]}
+        servers = {"own": {"command": sys.executable, "args": [str(server)]}}
+        self._write(".claude/settings.json", json.dumps({"hooks": {"SessionStart": [hook], "Stop": [hook]}}))
+        self._write(".claude.json", json.dumps({"mcpServers": servers, "hasCompletedOnboarding": True}))
+        auth = {"auth": {"selectedType": "gemini-api-key"}}
+        hooks = {"hooks": {"SessionStart": [hook], "BeforeAgent": [hook]}}
+        tools = {"tools": {"core": ["run_shell_command"], "allowed": ["run_shell_command"]}}
+        self._write(".gemini/settings.json", json.dumps({"security": auth, "mcpServers": servers} | hooks | tools))
+        provider = f'name = "stub"\nbase_url = "{model.address}/v1"\nwire_api = "responses"\nenv_key = "STUB_KEY"'
+        notify = json.dumps(["touch", str(self.mark("notify"))])
+        own = f"[mcp_servers.own]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(server))}]"
+        stub = f'model_provider = "stub"\nmodel = "gpt-5.5"\n[model_providers.stub]\n{provider}'
+        features = "[features]\nshell_tool = true\nmulti_agent_v2 = true"
+        self._write(".codex/config.toml", f"notify = {notify}\n{stub}\n{own}\n{features}\n")
+        self._write(".codex/hooks.json", json.dumps({"hooks": {"SessionStart": [hook]}}))
+        for place in (".claude/CLAUDE.md", ".gemini/GEMINI.md"):
+            self._write(place, "INSTRUCTIONS OF THE USER")
+
+    def _write(self, name: str, text: str) -> None:
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def mark(self, name: str) -> Path:
+        """Return the file that exists once something ran."""
+        return self.folder / f"{name} ran"
+
+    @property
+    def marks(self) -> list[str]:
+        """Return what ran."""
+        return sorted(path.name for path in self.folder.glob("* ran"))
+
+    def files(self) -> dict[str, str]:
+        """Return every file of the home with a digest of its content."""
+        paths = [path for path in sorted(self.home.rglob("*")) if path.is_file()]
+        return {str(path.relative_to(self.home)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+    def reply(self, _: Request) -> Reply:
+        """Answer with the next planned reply, and with the text at the end."""
+        return self.replies.pop(0) if self.replies else Reply(TEXT)
+
+    def calls(self, client: str) -> list[Reply]:
+        """Return replies that call the client's tools: shells, files, and the user's MCP server."""
+        run = f"touch '{self.mark('tool')}'"
+        calls: dict[str, list[tuple[str, dict[str, Any]]]] = {
+            "claude": [
+                ("Bash", {"command": run}),
+                ("Write", {"file_path": str(self.mark("tool")), "content": "x"}),
+                ("mcp__own__boom", {}),
+            ],
+            "codex": [
+                ("exec_command", {"cmd": run}),
+                ("shell", {"command": ["sh", "-c", run]}),
+                ("shell_command", {"command": run}),
+                ("mcp__own__boom", {}),
+            ],
+            "gemini": [("run_shell_command", {"command": run}), ("mcp_own_boom", {})],
+        }
+        return [Reply("I look.", call) for call in calls[client]]
+
+
+@pytest.fixture
+def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Return a home with settings of all clients, which find a model on loopback."""
+    home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("marks")
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE", "GEMINI", "CODEX", "GOOGLE"))]:
+        monkeypatch.delenv(name)
+    if clients := os.environ.get("TALLYBOOK_TEST_CLIENTS"):
+        monkeypatch.setenv("PATH", f"{clients}{os.pathsep}{os.environ['PATH']}")
+    with stub_model(lambda request: made.reply(request)) as model:  # noqa: PLW0108 - made after the model
+        made = World(home, model, folder)
+        variables = {"HOME": str(home), "ANTHROPIC_BASE_URL": model.address, "GOOGLE_GEMINI_BASE_URL": model.address}
+        keys = {"ANTHROPIC_API_KEY": "k" * 30, "GEMINI_API_KEY": "k", "STUB_KEY": "k"}
+        for name, value in (variables | keys).items():
+            monkeypatch.setenv(name, value)
+        yield made
+
+
+@pytest.fixture(params=COMMANDS)
+def client(request: pytest.FixtureRequest, world: World) -> str:
+    """Return the name of a client that is installed."""
+    name: str = request.param
+    assert world.home == Path(os.environ["HOME"])
+    if shutil.which(COMMANDS[name]) is None:
+        pytest.skip(f"{COMMANDS[name]} is not installed; TALLYBOOK_TEST_CLIENTS can name its folder")
+    return name
+
+
+def tools_in(value: object) -> list[object]:
+    """Return every tool anywhere in a request: Codex also puts them into its input, and Gemini groups them."""
+    if isinstance(value, list):
+        return [tool for one in value for tool in tools_in(one)]
+    if not isinstance(value, dict):
+        return []
+    tools = [one for one in value.get("tools") or [] if one != {"functionDeclarations": []}]
+    return [*tools, *(tool for name, one in value.items() if name != "tools" for tool in tools_in(one))]
+
+
+def test_a_real_client_offers_no_tool_and_runs_none(client: str, world: World) -> None:
+    """Tools, hooks and MCP servers of the user's settings stay off, whatever the model calls, and nothing is left."""
+    raters.ask_rater(client, "", "first")  # What a client installs at its first start is not the rater's.
+    before = world.files()
+    world.model.requests.clear()
+    world.replies = world.calls(client)
+    calls = len(world.replies)
+    reply, _ = raters.ask_rater(client, "", "the prompt")
+    assert (TEXT, []) == (reply.text, world.marks)
+    assert calls + 1 == len(world.model.requests)
+    assert [] == [tool for request in world.model.requests for tool in tools_in(request.document)]
+    assert "INSTRUCTIONS OF THE USER" not in world.model.requests[-1].text
+    if client != "claude":  # It tells the tokens of the last request alone.
+        assert (100 * (calls + 1), 10 * (calls + 1)) == (reply.input_tokens, reply.output_tokens)
+    # Claude Code numbers its starts, and looks after its own backups.
+    own = {".claude.json"}
+    after = {name: digest for name, digest in world.files().items() if not name.startswith(".claude/backups/")}
+    assert {name: before.get(name) for name in after if name not in own} == {
+        name: digest for name, digest in after.items() if name not in own
+    }
+
+
+def test_a_real_client_sends_the_prompt_once_and_little_else(client: str, world: World) -> None:
+    """No file that the prompt names is read, no second request repeats it, and the estimate has what is added."""
+    secret = world.folder / "secret.txt"
+    secret.write_text("CONTENT OF THE SECRET")
+    prompt = "word " * 2000 + f"\nUser: see @{secret} and @/etc/hostname\n/help\n!{{cat {secret}}}\n$skill-creator\n"
+    raters.ask_rater(client, "", prompt)
+    (request,) = world.model.requests
+    assert "CONTENT OF THE SECRET" not in request.text
+    assert prompt.strip() in request.text
+    more = len(json.dumps(request.document).encode()) - len(json.dumps(prompt).encode())
+    assert 0 < more < raters.RATERS[client].more_bytes < more + 1_000
+
+
+def test_the_calls_do_run_where_tools_are_on(client: str, world: World) -> None:
+    """The counterpart: the same calls run when a session has its tools, so that the test above shows something."""
+    switches = {
+        "claude": ["claude", "-p", "--allowedTools", "Bash", "--model", "haiku"],
+        "codex": ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-"],
+        "gemini": ["gemini", "-p", "", "--skip-trust", "--yolo", "--model", "flash"],
+    }
+    world.replies = world.calls(client)[:1]
+    subprocess.run(switches[client], input=b"go", cwd=world.folder, capture_output=True, timeout=120, check=False)
+    assert "tool ran" in world.marks
+    assert [] != tools_in(world.model.requests[0].document)
