@@ -1,4 +1,4 @@
-"""Fixtures that every test may ask for: a project of its own, its playbook file, its diagnostics, and a ledger."""
+"""Fixtures for every test: a project of its own, its playbook file, its diagnostics, and a ledger."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def _enter_home(patch: pytest.MonkeyPatch, home: Path) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep every test away from the home and the project of whoever runs it."""
+def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep every test away from the home and the project of the user who runs it."""
     with pytest.MonkeyPatch.context() as patch:
         _enter_home(patch, tmp_path_factory.mktemp("nobodys_home"))
         patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
@@ -80,13 +80,13 @@ def installed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def _installed(installed_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``init`` write the command line that it writes where the package was installed."""
+    """Make ``init`` write the command line of an installed package."""
     monkeypatch.setattr(tallybook, "__file__", str(installed_in / "tallybook" / "__init__.py"))
 
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return what runs the command line in this process."""
+    """Return a function that runs the command line in this process."""
 
     def run_(*arguments: str, stdin: bytes = b"") -> Answer:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
@@ -99,7 +99,7 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
 
 @pytest.fixture
 def new_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
-    """Return what makes a further project and moves CLAUDE_PROJECT_DIR to it: one for each example of a property."""
+    """Return a function that makes another project, for each example of a property, and moves CLAUDE_PROJECT_DIR."""
 
     def make() -> Path:
         folder = Path(tempfile.mkdtemp(prefix="project-", dir=project))
@@ -117,7 +117,7 @@ def _playbook_of(project: Path) -> Path:
 
 @pytest.fixture
 def write_playbook(project: Path) -> Callable[[object], Path]:
-    """Return what writes a document as JSON, or bytes as they are, to the project's playbook.json."""
+    """Return a function that writes a document as JSON, or bytes unchanged, to the project's playbook.json."""
 
     def write(doc: object) -> Path:
         path = _playbook_of(project)
@@ -129,7 +129,7 @@ def write_playbook(project: Path) -> Callable[[object], Path]:
 
 @pytest.fixture
 def read_playbook(project: Path) -> Callable[[], dict[str, Any]]:
-    """Return what reads the project's playbook.json as it stands on disk."""
+    """Return a function that reads the project's playbook.json from the disk."""
 
     def read() -> dict[str, Any]:
         doc: dict[str, Any] = json.loads(_playbook_of(project).read_bytes())
@@ -154,7 +154,7 @@ def diagnostic_mode(project: Path) -> None:
 
 @pytest.fixture
 def diagnostics(project: Path) -> Callable[[str], list[str]]:
-    """Return what lists the contents of the project's diagnostic files ``*_NAME.txt``, by file name."""
+    """Return a function that lists the contents of the project's diagnostic files ``*_NAME.txt``, by file name."""
 
     def read(name: str) -> list[str]:
         found = sorted((project / ".claude" / "diagnostic").glob(f"*_{name}.txt"))

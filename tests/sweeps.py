@@ -1,4 +1,4 @@
-"""Long sweeps: everything of which `sh .ci/test` tries a slice, in one command.
+"""Long sweeps: all cases of which `sh .ci/test` tries a slice, in one command.
 
 python -m tests.sweeps [NAME ...]
 """

@@ -21,7 +21,7 @@ import yaml
 from helpers.authors import HUMAN
 from helpers.documentation import COMMANDS, chapter
 from helpers.repository import ROOT
-from helpers.score_examples import events, noon, plain, say
+from helpers.score_examples import events, noon, plain, record_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_command
 from tallybook.projections.surfaces.workspace.project import Project
@@ -169,7 +169,7 @@ def test_a_playbook_that_differs_fails(here: Project, runner: Path) -> None:
 
 def test_a_closed_gate_fails_and_options_reach_it(here: Project, runner: Path) -> None:
     """80 points pass, and fail with `--min 85` as the input `options`; the summary has the reason."""
-    say(here.root, "s1", events(plain(80, "ac09")), noon("2026-01-01"))
+    record_events(here.root, "s1", events(plain(80, "ac09")), noon("2026-01-01"))
     assert 0 == run_command(["--project", str(here.root), "replay"])
     made = clone(here)
     assert 0 == check(made.root, runner).code

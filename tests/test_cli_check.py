@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.score_examples import events, noon, plain, say
+from helpers.score_examples import events, noon, plain, record_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.check import page
 from tallybook.projections.surfaces.doctor.finding import Finding
@@ -91,7 +91,7 @@ def test_a_playbook_that_differs_exits_with_1(here: Project, run: Run, change: s
 
 def test_a_score_file_that_differs_exits_with_1(here: Project, run: Run) -> None:
     """The score files are compared as `replay --check` does."""
-    say(here.root, "s1", events(plain(80, "ac09")), DAY)
+    record_events(here.root, "s1", events(plain(80, "ac09")), DAY)
     run("replay")
     assert 0 == run("check").code
     (file,) = here.root.joinpath(".claude", "metrics", "scores", "sessions").iterdir()
@@ -101,7 +101,7 @@ def test_a_score_file_that_differs_exits_with_1(here: Project, run: Run) -> None
 
 def test_the_gate_is_asked_with_its_own_options(here: Project, run: Run) -> None:
     """80 points open it, `--min 85` closes it, and so does a component without data, unless that is allowed."""
-    say(here.root, "s1", events(plain(80, "ac09")), DAY)
+    record_events(here.root, "s1", events(plain(80, "ac09")), DAY)
     run("replay")
     assert "ok    gate: open\n" in run("check").out
     done = run("check", "--min", "85")
@@ -113,9 +113,9 @@ def test_the_gate_is_asked_with_its_own_options(here: Project, run: Run) -> None
 
 def test_a_drop_names_the_command_that_acknowledges_it(here: Project, run: Run) -> None:
     """The gate is closed by a score of 84 against a baseline of 90, until `baseline` acknowledges it."""
-    say(here.root, "s1", events(plain(90, "ac09")), DAY)
+    record_events(here.root, "s1", events(plain(90, "ac09")), DAY)
     run("baseline", "ac09")
-    say(here.root, "s2", events(plain(84, "ac09")), noon("2026-01-02"))
+    record_events(here.root, "s2", events(plain(84, "ac09")), noon("2026-01-02"))
     run("replay")
     done = run("check")
     assert 1 == done.code

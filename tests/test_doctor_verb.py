@@ -12,7 +12,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.doctor import file_states, levels, lines_of, posix
-from helpers.real_command import as_somebody, run
+from helpers.real_command import run, run_unprivileged
 from tallybook.ledger import clock
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
@@ -110,7 +110,7 @@ def test_a_project_that_may_only_be_read_is_examined(here: Project) -> None:
     """A user who may not write learns that, and everything else."""
     for path in (here.ledger, *here.ledger.iterdir(), here.playbook):
         path.chmod(0o500 if path.is_dir() else 0o400)
-    lines = lines_of(as_somebody(here, "doctor"), 0)
+    lines = lines_of(run_unprivileged(here, "doctor"), 0)
     here.ledger.chmod(0o700)
     assert 1 == sum(line.startswith("note  writing: you may read and not write ledger, ") for line in lines)
     assert 1 == sum(line.startswith("ok    ledger: 5 events verified") for line in lines)
@@ -121,7 +121,7 @@ def test_a_project_that_may_only_be_read_is_examined(here: Project) -> None:
 def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> None:
     """A folder that is closed to the user is told in one line, with exit code 1."""
     (here.root / closed).chmod(0o000)
-    lines = lines_of(as_somebody(here, "doctor"), 1)
+    lines = lines_of(run_unprivileged(here, "doctor"), 1)
     (here.root / closed).chmod(0o700)
     assert [f"bad   project: you have no permission to read {here.root / closed}; ask its owner for access"] == lines
 
@@ -130,7 +130,7 @@ def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> N
 def test_a_project_that_may_not_be_entered_says_so(here: Project) -> None:
     """Where even the project's own folder is closed, the system's words are told."""
     here.root.chmod(0o000)
-    lines = lines_of(as_somebody(here, "doctor"), 1)
+    lines = lines_of(run_unprivileged(here, "doctor"), 1)
     here.root.chmod(0o700)
     assert [f"bad   project: {here.root / '.claude'}: Permission denied"] == lines
 

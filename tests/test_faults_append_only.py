@@ -48,7 +48,7 @@ def protected(tmp_path: Path) -> Iterator[Callable[[Callable[[Path], Project]], 
 @pytest.mark.parametrize(
     "words", [("add", "more"), ("rate", "kpt_001", "helpful"), ("replay",), ("verify",), ("show",)], ids=" ".join
 )
-@pytest.mark.parametrize("make", [scenes.begun, scenes.torn, scenes.waiting, scenes.changed, scenes.unrendered])
+@pytest.mark.parametrize("make", [scenes.three_entries, scenes.torn, scenes.waiting, scenes.changed, scenes.unrendered])
 def test_every_command_works(
     protected: Callable[[Callable[[Path], Project]], Project], make: Callable[[Path], Project], words: tuple[str, ...]
 ) -> None:
@@ -91,7 +91,7 @@ def test_damage_is_found_and_the_log_not_changed(protected: Callable[[Callable[[
     """Acknowledged bytes that changed before the protection are named and kept, and salvage skips them."""
 
     def damaged(root: Path) -> Project:
-        project = scenes.begun(root)
+        project = scenes.three_entries(root)
         log = project.ledger / "events.jsonl"
         log.write_bytes(log.read_bytes().replace(b"Name things well", b"Name things w3ll"))
         return project

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.scenes import ROOT, Scene, begun, here, run
+from faults.scenes import ROOT, Scene, here, run, three_entries
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
@@ -37,7 +37,7 @@ FORMER = "cache"
 
 def write_long(root: Path) -> Project:
     """Make a project whose ledger is long enough for a checkpoint, with settings of its own."""
-    project = begun(root)
+    project = three_entries(root)
     # No process is left behind that would reflect while the test looks.
     (project.ledger / MARKS).mkdir()
     (project.ledger / MARKS / SETTLED).write_text("none", encoding="utf-8")
@@ -89,7 +89,7 @@ def settle_times(project: Project) -> None:
 def call_hook(project: Project, event: str) -> str:
     """Return the answer of a hook in its own process, started as an agent does."""
     said = {"hook_event_name": event, "source": "startup", "session_id": "s1", "last_assistant_message": "[kpt_003]"}
-    answer = run(project, Scene(begun, ("hook",), json.dumps(said), silent=True))
+    answer = run(project, Scene(three_entries, ("hook",), json.dumps(said), silent=True))
     assert (0, "") == (answer.code, answer.err)
     return answer.out
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults.at_calls import BROKEN, WRITES, Trial, errors, facts, go_on, kills, some, unclear
-from faults.scenes import CHANGING, KILL, SCENES, SHORT, Answer, Call, Fault, Scene, begun, run, why_not
+from faults.scenes import CHANGING, KILL, SCENES, SHORT, Answer, Call, Fault, Scene, run, three_entries, why_not
 from helpers.authors import HUMAN
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
@@ -155,7 +155,7 @@ def limited(project: Project, room: int) -> Callable[[], None]:
 @pytest.mark.parametrize("room", [0, 1, 5, 100, 250, 300, 400])
 def test_a_write_that_is_cut_short_is_sealed(tmp_path: Path, room: int) -> None:
     """If the system takes only part of a batch, nothing is recorded, and the next command seals the part."""
-    project = begun(tmp_path)
+    project = three_entries(tmp_path)
     before = facts(project)
     size = (project.ledger / "events.jsonl").stat().st_size
     answer = run(project, APPEND, before=limited(project, room))
@@ -169,9 +169,9 @@ def test_a_write_that_is_cut_short_is_sealed(tmp_path: Path, room: int) -> None:
 
 def test_a_batch_on_a_full_disk_is_whole_or_absent(tmp_path: Path) -> None:
     """If the disk fills in the middle of a batch, none of it is read, and with room again it is recorded."""
-    project = begun(tmp_path)
+    project = three_entries(tmp_path)
     before = facts(project)
-    wide = Scene(begun, given=json.dumps({"new_key_points": [f"{n} " + "x" * 3_000 for n in range(4)]}))
+    wide = Scene(three_entries, given=json.dumps({"new_key_points": [f"{n} " + "x" * 3_000 for n in range(4)]}))
     answer = run(project, wide, before=limited(project, 9_000))
     assert 4 == answer.code
     assert [] == unclear(Fault("write", 1, SHORT), answer)

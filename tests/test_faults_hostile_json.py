@@ -71,9 +71,9 @@ class Read(NamedTuple):
     """The verdicts about a log with hostile JSON in its second line.
 
     Attributes:
-        found: Sequence numbers that verify names.
-        answer: What a fold came to.
-        complaints: What a path raised that is no error of ours, or told in more than one line.
+        found: Event numbers that verify names.
+        answer: The result of a fold.
+        complaints: Exceptions of a path that are no errors of Tallybook, or have more than one line.
     """
 
     found: set[int | None]
@@ -97,8 +97,8 @@ def log_with(place: str, text: bytes) -> bytes:
 def read(folder: Path, data: bytes) -> Read:
     """Pass a log, all of it acknowledged, to verify and to a fold."""
     case = Case(folder, data, end_of(data))
-    verdict = case.asked("verify", lambda: verify(case.log))
-    answer = case.told("a fold", lambda: decode(case.log.read()))
+    verdict = case.answer_of("verify", lambda: verify(case.log))
+    answer = case.read_by("a fold", lambda: decode(case.log.read()))
     found = {problem.seq for problem in verdict.problems} if isinstance(verdict, Verdict) else set[int | None]()
     return Read(found, answer, case.complaints)
 
@@ -128,7 +128,7 @@ def test_another_spelling_never_changes_the_meaning(tmp_path: Path, name: str) -
     for place, one in reads.items():
         if one.refused != SEQ:
             plain = read(tmp_path / "plain", log_with(place, canonical)).answer
-            assert [told.events for told in plain.told] == [told.events for told in one.answer.told], place
+            assert [told.events for told in plain.batches] == [told.events for told in one.answer.batches], place
 
 
 @pytest.mark.parametrize("name", CANONICAL)

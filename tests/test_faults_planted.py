@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.scenes import begun, here
+from faults.scenes import here, three_entries
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ PLANTS = (pipe, listener, endless, full, folder, loop)
 @pytest.fixture
 def planted_project(tmp_path: Path) -> Project:
     """Return a project with three entries."""
-    return begun(tmp_path)
+    return three_entries(tmp_path)
 
 
 def planted(project: Project, name: str, plant: Callable[[Path], None]) -> os.stat_result:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults.at_calls import unclear
-from faults.scenes import PID, ROOT, Answer, Fault, begun, why_not
+from faults.scenes import PID, ROOT, Answer, Fault, three_entries, why_not
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
@@ -55,7 +55,7 @@ OTHERS = (
 
 def begin_secret(root: Path) -> Project:
     """Make a project with the secret in the log, on several lines, in a sealed range and in other files."""
-    project = begun(root)
+    project = three_entries(root)
     commands.record(project, {"new_key_points": [TOLD, "x" * 9_990 + TOLD]}, HUMAN)
     with (project.ledger / "events.jsonl").open("ab") as file:
         file.write(TORN)
@@ -113,10 +113,10 @@ def assert_recovers(project: Project, what: object, before: list[tuple[str, int]
     """Check that the ledger is whole, the next writer finishes a noted redaction, and another attempt succeeds.
 
     Args:
-        project: Where it was cut short.
+        project: The project of the interrupted redaction.
         what: The fault, for the message.
-        before: What stood before it.
-        done: Whether the command said that it was done.
+        before: The playbook before it.
+        done: Whether the command reported success.
     """
     verdict = commands.verify(project)
     assert () == verdict.problems, what
@@ -156,7 +156,7 @@ def suffer(folder: Path, share: int, how: str) -> Counter[int]:
         how: What strace does at the call: ``signal=KILL`` or ``error=ENOSPC``.
 
     Returns:
-        How often each exit code came.
+        The number of each exit code.
     """
     project = begin_secret(folder / "project")
     shutil.copytree(project.root, folder / "kept")
@@ -275,7 +275,7 @@ ROUNDS = 4
 
 def test_a_redacted_text_does_not_return(tmp_path: Path) -> None:
     """Eight processes add while one redacts repeatedly: no text returns, nothing is lost, and all verifies."""
-    project = begun(tmp_path)
+    project = three_entries(tmp_path)
     secrets = [f"{TOLD} number {number} of them" for number in range(ROUNDS)]
     commands.record(project, {"new_key_points": [*secrets, *("x" * 9_000 + str(n) for n in range(20))]}, HUMAN)
     workers = [

@@ -77,7 +77,7 @@ def check(log: JsonlLog, expected: dict[tuple[str, int | None], Any] | None = No
 
     Args:
         log: The ledger.
-        expected: What `stories_of` returned for it; asked again where it is not given.
+        expected: The result of `stories_of` for it; read anew if it is not given.
     """
     expected = stories_of(log) if expected is None else expected
     for _ in range(2):

@@ -92,8 +92,8 @@ def copied(state: Playbook) -> Playbook:
 def answers(batches: list[Batch]) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Yield each event number and the fold up to it.
 
-    Up to the undoing it sets out from the moment, folded from the beginning, at which its stretch of the history
-    begins; that a fold in two stretches is a fold at once is a law of its own.
+    Up to the undo each fold continues from the start of its part of the history; that a fold in two parts equals a fold
+    at once is a law of its own.
     """
     undoing = next(batch.last for batch in batches if EventsVoided in map(type, batch.events))
     last = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.manual_edits import wish
+from helpers.manual_edits import curate
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.projections.surfaces import commands
@@ -103,7 +103,7 @@ def test_a_prefix_of_a_session_id_is_enough(here: Project, ask: Callable[..., An
 def test_what_if_answers_people_in_sentences(here: Project, run: Callable[..., Answer]) -> None:
     """First the rule and the left-out events, then an entry a line, then the number of differences."""
     commands.add(here, "n" * 500 + "\x1b[2J", HUMAN)
-    wish(here, "retire", "kpt_003")
+    curate(here, "retire", "kpt_003")
     told = run("what-if", "--policy", "final", "--without", "2", "--without", "session:s1", "--at", "20")
     rule = "harmful >= 3 AND harmful > helpful, and back as soon as that no longer holds"
     assert [

@@ -1,7 +1,7 @@
-"""The ledger of the first release, in golden.jsonl: read as it was meant then, and written again byte for byte.
+"""The ledger of the first release, in golden.jsonl, is read with its first meaning, and written again byte for byte.
 
-Lines of golden.jsonl are never changed and never removed, only added behind the last: somebody's ledger has lines
-like them. A new kind or version is added as a further batch there and as a further row of BATCHES here.
+Lines of golden.jsonl are never changed and never removed, only added after the last: users' ledgers have such lines.
+A new kind or version is added as a further batch there and as a further row of BATCHES here.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class Golden:
 
     Attributes:
         at: When it was recorded.
-        by: Who said so.
-        events: What it says.
+        by: Its author.
+        events: Its events.
         key: Its key, None without one.
-        when: When its events happened, None where that was when they were recorded.
+        when: When its events happened, None for the time of recording.
     """
 
     at: str
@@ -212,7 +212,7 @@ UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a 
 
 
 def golden_read() -> Read:
-    """Return what a scan of the golden ledger comes to."""
+    """Return the result of a scan of the golden ledger."""
     with GOLDEN.open("rb") as file:
         scan = Scan(file.fileno(), START, GOLDEN.stat().st_size)
         return Read(list(scan), scan.stop, scan.sealed_ranges)
@@ -236,7 +236,7 @@ def framed(golden: Golden, mark: Position) -> RawBatch:
 
 
 def lines() -> list[dict[str, Any]]:
-    """Return the lines of the golden ledger, read by json alone; the torn one left out."""
+    """Return the lines of the golden ledger, read by json alone; the torn one is left out."""
     return [json.loads(line) for line in GOLDEN.read_bytes().split(b"\n") if line not in {b"", TORN[:-1]}]
 
 
@@ -249,8 +249,8 @@ def test_the_golden_ledger_is_whole() -> None:
     assert sha256(TORN).hexdigest()[:32] == json.loads(recovered.raw)["body"]["digest"]
 
 
-def test_the_golden_ledger_says_what_it_always_said() -> None:
-    """Each batch decodes to the events that are written out above, with the same who, when and key."""
+def test_the_golden_ledger_has_the_same_events() -> None:
+    """Each batch decodes to the events that are written out above, with the same author, time and key."""
     found = list(decode(golden_read().batches))
     assert [golden.events for golden in BATCHES] == [tuple(batch.events) for batch in found]
     for golden, batch in zip(BATCHES, found, strict=True):
@@ -277,7 +277,7 @@ def test_every_kind_and_version_has_its_golden_line() -> None:
 
 @pytest.mark.parametrize("index", range(len(BATCHES)))
 def test_the_chain_follows_its_documented_rule(index: int) -> None:
-    """Worked out by hand: SHA-256 over the previous value and the batch before its chain, but for the free values."""
+    """Worked out by hand: SHA-256 over the previous value and the batch before its chain, without the free values."""
     data = GOLDEN.read_bytes().replace(TORN, b"")
     parts = re.split(rb',\t"chain":"([0-9a-f]{32})"\}\n', data)
     batches, chains = parts[0:-1:2], [b"0" * 32, *parts[1::2]]
@@ -287,7 +287,7 @@ def test_the_chain_follows_its_documented_rule(index: int) -> None:
 
 
 def test_the_sums_and_checksums_follow_their_documented_rules() -> None:
-    """Worked out by hand: each free value proves itself by its sum, salt included."""
+    """Worked out by hand: each free value is proven by its sum, salt included."""
     for text, line in zip(
         GOLDEN.read_text(encoding="utf-8").replace(TORN.decode(), "").split("\n"), lines(), strict=False
     ):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.cache_places import caches_of
-from helpers.ledger_keys import SLOTS, cache, kept, put_back, table
+from helpers.ledger_keys import SLOTS, cache, cache_files, put_back, table
 from helpers.ledger_logs import BY, append, names, rated
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
@@ -76,7 +76,7 @@ def test_different_keys_are_stored_differently(one: str, two: str) -> None:
 
 def test_the_cache_is_written_by_the_first_lookup(log: JsonlLog) -> None:
     """It covers the log up to the batch with that key, and each later append with a key adds to it."""
-    end, said, files = log.head(), cache(log).read_bytes(), kept(log)
+    end, said, files = log.head(), cache(log).read_bytes(), cache_files(log)
     assert said.startswith(b"tallybook-held 1 %d %b %d " % (end.seq, end.chain.encode(), end.offset))
     assert said == table(said[: said.rfind(b" ")])
     entries = {sha256(b"k%d" % number).digest()[:16] for number in range(5)}
@@ -120,7 +120,7 @@ def test_a_cache_torn_anywhere_is_built_anew(log: JsonlLog) -> None:
 )
 def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], bytes]) -> None:
     """A cache file with a wrong checksum is not used, whichever of its files it is."""
-    whole = kept(log)
+    whole = cache_files(log)
     with log.path.open("rb") as file:
         for name, data in whole.items():
             put_back(log, whole | {name: spoil(data)})
@@ -128,13 +128,13 @@ def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], b
                 bool(idempotency.find_known((f"k{number}",), log.read, log.folder, file.fileno()))
                 for number in range(6)
             ]
-            assert ([True] * 5 + [False], whole) == (told, kept(log)), name
+            assert ([True] * 5 + [False], whole) == (told, cache_files(log)), name
             put_back(log, {one: data for one, data in whole.items() if one != name})
             told = [
                 bool(idempotency.find_known((f"k{number}",), log.read, log.folder, file.fileno()))
                 for number in range(6)
             ]
-            assert ([True] * 5 + [False], whole) == (told, kept(log)), name
+            assert ([True] * 5 + [False], whole) == (told, cache_files(log)), name
     assert_only_the_five_are_known(log)
 
 
@@ -184,7 +184,7 @@ def test_nonsense_in_place_of_the_cache_is_built_anew(log: JsonlLog, data: bytes
 
 def test_an_old_cache_is_extended(log: JsonlLog) -> None:
     """An earlier copy of it has the keys up to its position, and the log has the rest."""
-    old = kept(log)
+    old = cache_files(log)
     append(log, "a5", key="k5")
     append(log, "a6", key="k6")
     put_back(log, old)
@@ -221,21 +221,21 @@ def test_a_cached_range_is_not_read_again(tmp_path: Path) -> None:
 
 def test_a_new_key_is_added_only_to_a_current_cache(log: JsonlLog) -> None:
     """A cache with another position is left for the next reader to extend; a torn one is not completed."""
-    whole, end = kept(log), log.head()
+    whole, end = cache_files(log), log.head()
     batch = append(log, "a5", key="k5")
     assert batch is not None
-    noted = kept(log)
+    noted = cache_files(log)
     assert whole["held"] != noted["held"]
     for data in (whole["held"][:-1], whole["held"] + b"x", whole["held"].replace(b"1", b"2", 1), b"", noted["held"]):
         put_back(log, whole | {"held": data})
         idempotency.extend(log.folder, end, [batch])
-        assert whole | {"held": data} == kept(log)
+        assert whole | {"held": data} == cache_files(log)
     put_back(log, whole)
     idempotency.extend(log.folder, end, [batch])
-    assert noted == kept(log)
+    assert noted == cache_files(log)
     put_back(log, {})
     idempotency.extend(log.folder, end, [batch])
-    assert {} == kept(log)
+    assert {} == cache_files(log)
 
 
 @pytest.mark.parametrize("files", [1, 2, 64])
@@ -277,7 +277,7 @@ def test_a_folder_in_place_of_the_cache_costs_only_time(log: JsonlLog) -> None:
 
 def test_a_linked_cache_folder_is_neither_read_nor_written(log: JsonlLog, tmp_path: Path) -> None:
     """A link in place of its folder costs only time, and its target does not change."""
-    whole = kept(log)
+    whole = cache_files(log)
     cache(log).parent.rename(tmp_path / "outside")
     cache(log).parent.symlink_to(tmp_path / "outside")
     (tmp_path / "outside" / "held").write_bytes(b"somebody else's")
@@ -291,13 +291,13 @@ def test_a_linked_cache_file_is_replaced(log: JsonlLog, tmp_path: Path) -> None:
     """The link's target stays, and a cache file replaces the link."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    for name in kept(log):
+    for name in cache_files(log):
         path = caches_of(log.folder) / name
         path.unlink()
         path.symlink_to(victim)
     assert_only_the_five_are_known(log)
     assert "precious" == victim.read_text()
-    for name in kept(log):
+    for name in cache_files(log):
         path = caches_of(log.folder) / name
         assert (False, 0o600) == (path.is_symlink(), path.stat().st_mode & 0o777)
 
@@ -308,7 +308,7 @@ def test_another_ledgers_cache_is_not_used(log: JsonlLog, tmp_path: Path, batche
     foreign = JsonlLog(tmp_path / "foreign")
     for number in range(batches + 1):
         append(foreign, f"b{number}", key=f"f{number}")
-    put_back(log, kept(foreign))
+    put_back(log, cache_files(foreign))
     turned_away = [append(log, "new", key=f"f{number}") is None for number in range(batches)]
     assert [False] * batches == turned_away
     known = [append(log, "again", key=f"k{number}") is None for number in range(5)]
@@ -343,7 +343,7 @@ def test_a_cache_that_ends_within_a_sealed_range_is_built_anew(log: JsonlLog, mo
     assert lost is not None
     assert behind is not None
     append(log, "cut off", key="k7")
-    old = kept(log)
+    old = cache_files(log)
     monkeypatch.setattr(disk, "boot_id", lambda: "another-boot")
     after = power_cut(log, stood + b"\0" * len(lost.raw) + behind.raw, head)
     append(after, "sealed")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.cache_places import make_caches
-from helpers.ledger_keys import SLOTS, cache, kept, put_back, table
+from helpers.ledger_keys import SLOTS, cache, cache_files, put_back, table
 from helpers.ledger_logs import append
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.storage import idempotency
@@ -53,11 +53,11 @@ def test_digests_of_one_file_are_in_order_of_arrival(log: JsonlLog) -> None:
     slots = SLOTS[: FILE * 20] + slot + SLOTS[FILE * 20 + 20 :]
     said = b"tallybook-held 1 %d %b %d %b" % (end.seq, end.chain.encode(), end.offset, slots)
     files = {"held": table(said), "held-07": digests}
-    assert files == kept(log)
+    assert files == cache_files(log)
     put_back(log, {})
     with log.path.open("rb") as file:
         assert idempotency.find_known(SHARING, log.read, log.folder, file.fileno()) == {*SHARING[:-1]}
-    assert files == kept(log)
+    assert files == cache_files(log)
 
 
 def test_keys_of_one_file_are_known_without_the_log(log: JsonlLog) -> None:
@@ -87,19 +87,19 @@ def test_a_cached_key_is_not_added_again(log: JsonlLog) -> None:
     begin = log.head()
     batch = append(log, "a", key=SHARING[-1])
     assert batch is not None
-    files = kept(log)
+    files = cache_files(log)
     idempotency.extend(log.folder, begin, [batch])
     idempotency.extend(log.folder, log.head(), [])
-    assert files == kept(log)
+    assert files == cache_files(log)
 
 
 def test_an_end_without_a_batch_adds_no_key(log: JsonlLog) -> None:
     """Torn bytes after the last batch leave the cache unchanged."""
-    files = kept(log)
+    files = cache_files(log)
     with log.path.open("ab") as file:
         file.write(b'{"crc":"torn')
     assert [True, False] == [is_cached(log, key) for key in SHARING[-2:]]
-    assert files == kept(log)
+    assert files == cache_files(log)
 
 
 def test_an_invalid_cache_of_an_empty_log_has_no_key(tmp_path: Path) -> None:

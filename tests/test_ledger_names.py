@@ -36,7 +36,7 @@ NAMES = st.one_of(
         ("", None),
     ],
 )
-def test_a_number_is_up_to_nine_ascii_digits_behind_the_prefix(name: str, number: int | None) -> None:
+def test_a_number_is_up_to_nine_ascii_digits_after_the_prefix(name: str, number: int | None) -> None:
     """Any other name has no number."""
     assert number == parse_number(name)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.ledger_logs import BEGIN_US, append, lines, names
-from helpers.ledger_recovery import add, batch_at, made, quarantined
+from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def log(folder: Path) -> JsonlLog:
     """Return a ledger with the ratings a and b."""
-    return made(folder, "a", "b")
+    return acknowledged_log(folder, "a", "b")
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def assert_sealed(log: JsonlLog, before: bytes, tail: bytes) -> None:
 
 def test_an_end_torn_at_any_byte_is_sealed(tmp_path: Path) -> None:
     """Wherever a batch of two lines breaks off, even before its last byte, the next writer seals it and continues."""
-    sample = made(tmp_path / "sample", "a", "b")
+    sample = acknowledged_log(tmp_path / "sample", "a", "b")
     before, head = sample.path.read_bytes(), (sample.folder / "head").read_bytes()
     batch = batch_at(sample.head(), "torn", "torn").raw
     for cut in range(1, len(batch)):
@@ -116,7 +116,7 @@ def test_ends_sealed_again_and_again_read_as_nothing(
     tmp_path_factory: pytest.TempPathFactory, tails: list[bytes]
 ) -> None:
     """Any number of bad ends between appends changes neither the batches that are read nor their order."""
-    log = made(tmp_path_factory.mktemp("project") / "ledger", "a")
+    log = acknowledged_log(tmp_path_factory.mktemp("project") / "ledger", "a")
     for number, tail in enumerate(tails):
         add(log, tail)
         append(JsonlLog(log.folder), f"b{number}")
@@ -229,7 +229,7 @@ def test_after_a_restart_the_log_is_scanned_from_the_head(log: JsonlLog, restart
 @pytest.mark.parametrize("head", [None, b"", b"\0" * heads.HEAD_BYTES], ids=["missing", "empty", "torn"])
 def test_without_a_head_an_end_torn_at_any_byte_is_sealed(tmp_path: Path, head: bytes | None) -> None:
     """An unfinished batch at the end was never acknowledged, even without a head."""
-    sample = made(tmp_path / "sample", "a", "b")
+    sample = acknowledged_log(tmp_path / "sample", "a", "b")
     before, batch = sample.path.read_bytes(), batch_at(sample.head(), "torn", "torn").raw
     for cut in range(1, len(batch)):
         log = JsonlLog(tmp_path / str(cut), lambda: moment(BEGIN_US))
@@ -255,7 +255,7 @@ def test_without_a_head_a_changed_batch_is_damage(log: JsonlLog) -> None:
 
 def test_a_torn_first_write_blocks_no_writer(tmp_path: Path) -> None:
     """Nothing was ever acknowledged when the very first write was torn: the next writer creates the ledger."""
-    sample = made(tmp_path / "sample", "a")
+    sample = acknowledged_log(tmp_path / "sample", "a")
     whole = sample.path.read_bytes()
     for cut in range(1, len(whole)):
         log = JsonlLog(tmp_path / str(cut))
@@ -302,7 +302,7 @@ def test_a_link_in_quarantine_is_not_followed(log: JsonlLog, tmp_path: Path) -> 
 
 def test_a_young_ledger_survives_a_hole_after_its_first_batch(folder: Path, flushed: dict[int, bytes]) -> None:
     """A power loss leaves the flushed batch of a new ledger, and after it a hole and a batch."""
-    log = made(folder, "a")
+    log = acknowledged_log(folder, "a")
     lost = batch_at(log.head(), "lost")
     head = folder / "head"
     head.write_bytes(flushed.get(head.stat().st_ino, b""))

@@ -11,8 +11,8 @@ import pytest
 from helpers.cache_places import caches_of, link_caches, make_caches
 from helpers.ledger_disk import refuse
 from helpers.ledger_logs import BY, append, lines, names
-from helpers.ledger_recovery import add, batch_at, made, quarantined
-from helpers.ledger_redaction import begun, id_of, overwrite, owe, value_of
+from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
+from helpers.ledger_redaction import begin_redaction, id_of, ledger_with_secret, overwrite, value_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
@@ -45,7 +45,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def log(tmp_path: Path) -> JsonlLog:
     """Return a ledger with the ratings a, b and c."""
-    return made(tmp_path / "ledger", "a", "b", "c")
+    return acknowledged_log(tmp_path / "ledger", "a", "b", "c")
 
 
 def head_of(log: JsonlLog) -> Head:
@@ -156,9 +156,9 @@ def test_after_a_failed_flush_everything_is_verified(log: JsonlLog, torn: bytes,
 
 def test_an_unfinished_redaction_is_no_damage(tmp_path: Path) -> None:
     """A redaction that was killed halfway stops no writer, also where the whole log is verified."""
-    log = begun(tmp_path / "other")
+    log = ledger_with_secret(tmp_path / "other")
     value = value_of(log, b"hunter2")
-    owe(log, id_of(log, PointAdded, "hunter2"))
+    begin_redaction(log, id_of(log, PointAdded, "hunter2"))
     overwrite(log, value, value[:20].ljust(len(value)))
     assert recovery.Tail(log.head(), None) == tail_of(log, head_of(log)._replace(suspect=0, failures=1))
 
@@ -193,7 +193,7 @@ def test_an_end_before_the_head_is_reported_with_its_place(log: JsonlLog) -> Non
 def test_another_log_in_its_place_is_reported(log: JsonlLog, tmp_path: Path) -> None:
     """Another valid log is not the acknowledged one: the error names the missing chain and event number."""
     chain = log.head().chain
-    log.path.write_bytes(made(tmp_path / "other", "a", "b", "c").path.read_bytes())
+    log.path.write_bytes(acknowledged_log(tmp_path / "other", "a", "b", "c").path.read_bytes())
     with pytest.raises(DamagedLedgerError) as damage:
         names(log)
     message = f"does not have the chain {chain} that was acknowledged at seq 4"

@@ -19,12 +19,12 @@ from helpers.ledger_redaction import (
     LONG,
     NOTE,
     TOLD,
-    begun,
+    begin_redaction,
     events,
+    finish_redaction,
     id_of,
+    ledger_with_secret,
     overwrite,
-    owe,
-    pay,
     put,
     strike,
     value_of,
@@ -53,7 +53,7 @@ BAD_FIELDS: list[dict[str, Any]] = [
 @pytest.fixture
 def log(tmp_path: Path) -> JsonlLog:
     """Return a ledger with a secret in it."""
-    return begun(tmp_path / "ledger")
+    return ledger_with_secret(tmp_path / "ledger")
 
 
 @pytest.mark.parametrize("text", [TOLD, LONG, "ключ 🔑 hunter2", 'a "quoted\\ hunter2\n\x01', "hunter2} ,\t"])
@@ -91,7 +91,7 @@ def test_a_pending_text_is_hidden_at_any_step(log: JsonlLog, written: int) -> No
     """Power lost before, during or after the overwriting, readers and writers work, and the next writer finishes."""
     put(log, PointAdded("kpt_003", LONG), PlaybookUpdated(1, 0, 0))
     secrets = [id_ for id_, event in events(log).items() if "hunter2" in "".join(texts_of(event).values())]
-    owe(log, *secrets)
+    begin_redaction(log, *secrets)
     for needle in (b"hunter2 ", b'"y'):
         value = value_of(log, needle.strip())
         overwrite(log, value, (b"null".ljust(len(value)))[:written] + value[written:])
@@ -100,7 +100,7 @@ def test_a_pending_text_is_hidden_at_any_step(log: JsonlLog, written: int) -> No
     assert ((), 1) == (verdict.problems, len(verdict.notes))
     assert "started and not finished" in verdict.notes[0]
     put(log, PointRated("kpt_001", "helpful"))
-    pay(log, *secrets)
+    finish_redaction(log, *secrets)
     assert b"hunter2" not in log.path.read_bytes()
     # The second text had four lines.
     assert ((), (), 5) == (verify(log).problems, verify(log).notes, len(verify(log).redacted))
@@ -139,11 +139,11 @@ def test_a_pending_file_that_is_no_file_is_refused(log: JsonlLog, make: Callable
 
 def test_a_pending_file_is_erased_even_if_that_was_interrupted(log: JsonlLog) -> None:
     """Killed between its second name and its end, it is pending without texts until it is removed."""
-    owe(log, "a")
+    begin_redaction(log, "a")
     (log.folder / PENDING_FILE).rename(log.folder / FINISHED_FILE)
     assert PendingRedaction((), (), "", {}) == redaction.read_pending(log.folder)
     assert frozenset() == redaction.pending_ids(log.folder)
-    owe(log, "b")
+    begin_redaction(log, "b")
     assert ("b",) == (redaction.read_pending(log.folder) or PendingRedaction((), (), "", {})).ids
     redaction.remove_pending(log.folder)
     assert None is redaction.read_pending(log.folder)
@@ -153,7 +153,7 @@ def test_a_pending_file_is_erased_even_if_that_was_interrupted(log: JsonlLog) ->
 
 def test_a_pending_file_is_overwritten_before_it_is_unlinked(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk keeps only blanks of the unlinked file."""
-    owe(log, "a")
+    begin_redaction(log, "a")
     unlinked = []
     unlink = os.unlink
 
@@ -208,11 +208,11 @@ def test_a_text_may_be_erased_while_it_is_read(log: JsonlLog, stage: str) -> Non
     secret = filled(log)
     reading = log.read()
     next(reading)
-    owe(log, secret)
+    begin_redaction(log, secret)
     if stage == "half":
         overwrite(log, b"late hun", b"null    ")
     if stage == "paid":
-        pay(log, secret)
+        finish_redaction(log, secret)
     texts = [event.text for batch in decode(reading) for event in batch.events if isinstance(event, PointAdded)]
     # What stands whole may be shown by a reader that has not heard of it.
     assert ["late hunter2" if stage == "owed" else None] == texts[-1:]
@@ -221,11 +221,11 @@ def test_a_text_may_be_erased_while_it_is_read(log: JsonlLog, stage: str) -> Non
 def test_a_text_may_be_erased_while_it_is_verified(log: JsonlLog) -> None:
     """A running redaction is no damage, and one that finishes in the meantime is reported."""
     secret = filled(log)
-    begun: list[int] = []
+    ledger_with_secret: list[int] = []
 
     def progress(done: int, _size: int) -> None:
-        if not begun:
-            begun.append(done)
+        if not ledger_with_secret:
+            ledger_with_secret.append(done)
             strike(log, secret)
 
     verdict = verify(log, progress)

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.ledger_lines import forge
-from helpers.ledger_redaction import LONG, NOTE, TORN, begun, events, id_of, owe, put, strike, value_of
+from helpers.ledger_redaction import (
+    LONG,
+    NOTE,
+    TORN,
+    begin_redaction,
+    events,
+    id_of,
+    ledger_with_secret,
+    put,
+    strike,
+    value_of,
+)
 from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import BY_FIELDS, START, RawBatch, complete_lines, compute_chain
@@ -39,7 +50,7 @@ HINT = "it lists texts that must be erased: put it back, or delete it and redact
 @pytest.fixture
 def log(tmp_path: Path) -> JsonlLog:
     """Return a ledger with a secret in it."""
-    return begun(tmp_path / "ledger")
+    return ledger_with_secret(tmp_path / "ledger")
 
 
 def test_a_continued_text_belongs_to_its_first_line() -> None:
@@ -188,7 +199,7 @@ def test_a_removed_pending_file_is_flushed(log: JsonlLog, monkeypatch: pytest.Mo
         steps.append(((path / PENDING_FILE).exists(), (path / FINISHED_FILE).exists()))
         flush(path)
 
-    owe(log, "a")
+    begin_redaction(log, "a")
     monkeypatch.setattr(disk, "flush_folder", watched)
     redaction.remove_pending(log.folder)
     assert [(False, True), (False, False)] == steps
@@ -200,7 +211,7 @@ def test_a_pending_file_that_cannot_be_removed_is_reported(log: JsonlLog, monkey
     def refuse(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    owe(log, "a")
+    begin_redaction(log, "a")
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", refuse)
         with pytest.raises(CannotWriteError) as refused:
@@ -222,7 +233,7 @@ def failing(error: int) -> Callable[..., Any]:
 def test_a_pending_file_that_cannot_be_overwritten_is_reported(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the file that refused the blanks, or their flush."""
     path = log.folder / FINISHED_FILE
-    owe(log, "a")
+    begin_redaction(log, "a")
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", failing(errno.ENOSPC))
         with pytest.raises(CannotWriteError) as refused:
@@ -239,7 +250,7 @@ def test_a_log_that_cannot_be_overwritten_is_reported(log: JsonlLog, monkeypatch
     """The error has file, reason and state; the text is still there, and readers hide it."""
     secret = id_of(log, PointAdded, "hunter2")
     batches = [*log.read()]
-    owe(log, secret)
+    begin_redaction(log, secret)
 
     def refuse(path: Path, **_: object) -> int:
         raise CannotWriteError(path, "Operation not permitted")

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_lines import batches_of, raw, read
-from helpers.ledger_redaction import LONG, TOLD, TORN, begun, events, id_of, overwrite, owe, put, strike, value_of
+from helpers.ledger_redaction import (
+    LONG,
+    TOLD,
+    TORN,
+    begin_redaction,
+    events,
+    id_of,
+    ledger_with_secret,
+    overwrite,
+    put,
+    strike,
+    value_of,
+)
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
@@ -30,7 +42,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def log(tmp_path: Path) -> JsonlLog:
     """Return a ledger with a secret in it."""
-    return begun(tmp_path / "ledger")
+    return ledger_with_secret(tmp_path / "ledger")
 
 
 def ledger() -> Sequence[RawBatch]:
@@ -130,7 +142,7 @@ def test_a_text_erased_without_a_redaction_is_damage(log: JsonlLog, forge: Calla
 
 def test_a_pending_redaction_hides_no_damage(log: JsonlLog) -> None:
     """A half-erased text hides no other fault of its batch, which is named with its line."""
-    owe(log, id_of(log, PointAdded, "hunter2"))
+    begin_redaction(log, id_of(log, PointAdded, "hunter2"))
     overwrite(log, b"the key", b"nul    ")
     overwrite(log, b'"kpt_002"', b'"kpt_003"')
     with pytest.raises(DamagedLedgerError) as refused:
@@ -181,7 +193,7 @@ def test_a_sealed_range_is_erased_whole(log: JsonlLog) -> None:
 def test_a_pending_sealed_range_is_readable(log: JsonlLog, written: int) -> None:
     """A half-erased sealed range blocks no reader or writer."""
     seal = sealed(log)
-    owe(log, seal)
+    begin_redaction(log, seal)
     overwrite(log, TORN, b" " * min(written, len(TORN)) + TORN[written:])
     assert seal in events(log)
     assert () == verify(log).problems

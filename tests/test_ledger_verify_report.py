@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.ledger_lines import batches_of, forge, raw
-from helpers.ledger_redaction import begun, put, strike
+from helpers.ledger_redaction import ledger_with_secret, put, strike
 from tallybook.ledger import verification as verifying
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
@@ -204,7 +204,7 @@ def test_a_repeated_value_is_checked_once(
 
 def test_pending_redactions_are_counted(tmp_path: Path) -> None:
     """For one or several the note reports that they are not finished, and which command continues."""
-    log = begun(tmp_path / "ledger")
+    log = ledger_with_secret(tmp_path / "ledger")
     for ids, what in ((("a",), "a redaction of one text was"), (("a", "b"), "a redaction of 2 texts was")):
         write_pending(log.folder, PendingRedaction(ids, ("hunter2",), "gone", {"rater": "test"}))
         expected = f"{what} started and not finished; the next command that writes continues it"
@@ -213,7 +213,7 @@ def test_pending_redactions_are_counted(tmp_path: Path) -> None:
 
 def test_restored_texts_are_named_in_order(tmp_path: Path) -> None:
     """Each event whose redaction was reverted is named, in whatever order they were redacted."""
-    log = begun(tmp_path / "ledger")
+    log = ledger_with_secret(tmp_path / "ledger")
     ids = [f"0193a9f3-0000-7000-8000-00000000000{n}" for n in (3, 1, 2)]
     put(log, *(EventRedacted(id_, "gone") for id_ in ids))
     expected = tuple(f"the text of event {id_} was redacted but is still in the log" for id_ in sorted(ids))
@@ -239,7 +239,7 @@ def test_progress_is_reported_once(ledger: Callable[..., JsonlLog]) -> None:
 
 def test_an_expected_head_is_searched_again(tmp_path: Path) -> None:
     """If a redaction makes a second read necessary, that one searches for all that the first did."""
-    log = begun(tmp_path / "ledger")
+    log = ledger_with_secret(tmp_path / "ledger")
     heard: list[tuple[int, int]] = []
 
     def progress(done: int, size: int) -> None:
@@ -300,7 +300,7 @@ def test_salvage_needs_no_head(ledger: Callable[..., JsonlLog]) -> None:
 
 def test_salvage_hides_pending_texts(tmp_path: Path) -> None:
     """During a redaction no batch is lost, and the text is not returned."""
-    log = begun(tmp_path / "ledger")
+    log = ledger_with_secret(tmp_path / "ledger")
     whole = salvaged(log)
     batch = [*log.read()][1]
     ids = [line.split(b'"id":"')[1].split(b'"')[0].decode() for line in split_lines(batch.data)[:1]]

@@ -22,7 +22,7 @@ SLOW = "tests/test_ledger_log.py::test_d"
 LEAVING = """
 import os
 from mutation import plugin
-plugin._keep_to_itself()
+plugin._isolate()
 child = os.fork()
 if child == 0:
     os._exit(0)

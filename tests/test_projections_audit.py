@@ -317,7 +317,7 @@ policies = st.builds(Policy, st.just("any"), st.integers(1, 4), st.integers(1, 2
 def test_the_status_is_present_exactly_if_the_playbook_has_the_entry(batches: list[Batch], policy: Policy) -> None:
     """After every batch and for every name, status and counts agree with the playbook of that moment.
 
-    So do the counts of those that are gone, on which ratings count under some policies.
+    So do the counts of removed entries, which ratings change under some policies.
     """
     for k in range(len(batches) + 1):
         book = fold(playbook_view(policy), batches[:k])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.undo_histories import folded, then
+from helpers.undo_histories import folded, followed_by
 from helpers.view_histories import KNOWN, history
 from tallybook.ledger.events import (
     EventRedacted,
@@ -206,7 +206,7 @@ def test_a_condition_that_never_became_true_has_its_terms() -> None:
 
 def test_each_moment_is_as_shown_then() -> None:
     """An event that was undone later counts until then; its undo is the event that ended it."""
-    told = then(STORY[:3], [EventsVoided(("id-9",), None, "")], [EventsVoided(("id-11",), None, "")])
+    told = followed_by(STORY[:3], [EventsVoided(("id-9",), None, "")], [EventsVoided(("id-11",), None, "")])
     pruned, back = find(told, "pruned(kpt_001)").turn, find(told, "count == 2 and kpt_001.harmful == 2")
     assert (10, 10) == ((pruned.moment, pruned.record.seq) if pruned else None)
     assert back.turn is not None
@@ -218,7 +218,7 @@ def test_each_moment_is_as_shown_then() -> None:
 
 def test_a_redacted_text_is_missing_at_every_moment() -> None:
     """An event with a redacted text shows none, at any moment."""
-    told = then(history([[PointAdded("kpt_001", None), CLOSE]]), [EventRedacted("id-1", "a name")])
+    told = followed_by(history([[PointAdded("kpt_001", None), CLOSE]]), [EventRedacted("id-1", "a name")])
     assert find(told, "kpt_001.text contains 'a name'").turn is None
     turn = find(told, "kpt_001.text contains '[redacted]'").turn
     assert turn is not None

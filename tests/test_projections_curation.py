@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.reference_model import NAMES
-from helpers.undo_histories import SAID, folded, playbook, then
+from helpers.undo_histories import SAID, folded, followed_by, playbook
 from helpers.view_histories import history
 from tallybook.ledger.events import (
     Entry,
@@ -119,7 +119,7 @@ def test_a_restored_entry_is_pruned_only_by_a_further_harmful_rating(future: lis
     state = folded(batches)
     assert {"kpt_001"} <= state.points.keys()
     helpful = state.points["kpt_001"].helpful
-    fate = folded(then(batches, [*rated * (helpful + 1), CLOSE]))
+    fate = folded(followed_by(batches, [*rated * (helpful + 1), CLOSE]))
     assert ("kpt_001" in state.pinned) == ("kpt_001" in fate.points)
 
 

@@ -44,7 +44,7 @@ def story_teller(batches: Sequence[Batch], name: str) -> Callable[..., Story]:
     return lambda until=None: fold_history(audit_view(name), lambda: batches, until)
 
 
-def told(*stretches: Sequence[Any], name: str = "kpt_001") -> dict[str, Any]:
+def further_fields(*stretches: Sequence[Any], name: str = "kpt_001") -> dict[str, Any]:
     """Return the further fields of a name's story, apart from the stable ones."""
     return extras_of(history(stretches), name)
 
@@ -72,8 +72,8 @@ def presence(batches: Sequence[Batch], name: str) -> list[bool]:
 def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
     """`why` names an event for each, and without that event's batch the entry is there at that moment.
 
-    Hands, rules and undoings are among the random events, and undoings of undoings. What came and went within one
-    batch was in the playbook at no moment; the event that took it out is named all the same.
+    Manual edits, rules and undos are among the random events, and undos of undos. An entry that was added and removed
+    within one batch was in the playbook at no moment; the event that removed it is still named.
     """
     batches = history(stretches)
     book = fold_history(PLAYBOOK, lambda: batches)
@@ -113,7 +113,7 @@ def test_a_present_or_unknown_entry_has_no_removal(stretches: list[list[Any]]) -
 
 def test_a_prune_is_decided_by_its_last_harmful_rating() -> None:
     """The addition, the decisive rating, and the update that pruned it are listed; other ratings are not."""
-    extras = told(LEARNED, *[HARMED] * 3, [PointRated("kpt_001", "harmful"), CLOSED])
+    extras = further_fields(LEARNED, *[HARMED] * 3, [PointRated("kpt_001", "harmful"), CLOSED])
     assert [1, 7, 8] == [event["seq"] for event in extras["deciding"]]
     assert 8 == extras["vanished_by"]["seq"]
     assert ["seq", "id", "at", "by", "summary"] == list(extras["vanished_by"])
@@ -123,7 +123,7 @@ def test_a_prune_is_decided_by_its_last_harmful_rating() -> None:
 def test_a_return_is_decided_too() -> None:
     """Every end and every return is listed; a retirement depends on no rating."""
     edited = PointEdited("kpt_001", 1, 1, "Mock time")
-    extras = told(LEARNED, HARMED, [PointRetired("kpt_001", "")], [edited], [PointRemoved("kpt_001")])
+    extras = further_fields(LEARNED, HARMED, [PointRetired("kpt_001", "")], [edited], [PointRemoved("kpt_001")])
     assert [1, 5, 6, 7] == [event["seq"] for event in extras["deciding"]]
 
 
@@ -133,13 +133,13 @@ def test_a_merge_decides_about_the_merged_entry() -> None:
         [*LEARNED, PointAdded("kpt_002", "Mock time")],
         [PointMerged("kpt_002", ("kpt_001",), "")],
     ]
-    assert [1, 4] == [event["seq"] for event in told(*stretches)["deciding"]]
-    assert [3] == [event["seq"] for event in told(*stretches, name="kpt_002")["deciding"]]
+    assert [1, 4] == [event["seq"] for event in further_fields(*stretches)["deciding"]]
+    assert [3] == [event["seq"] for event in further_fields(*stretches, name="kpt_002")["deciding"]]
 
 
 def test_an_undo_of_an_addition_is_named() -> None:
     """The addition and its undo are listed, although the story without both is empty."""
-    extras = told(LEARNED, HARMED, [UNDO])
+    extras = further_fields(LEARNED, HARMED, [UNDO])
     assert (5, [1, 5]) == (extras["vanished_by"]["seq"], [event["seq"] for event in extras["deciding"]])
     assert 's0 undone: "misread"' in extras["vanished_by"]["summary"]
 
@@ -156,21 +156,25 @@ def test_an_undo_that_caused_a_prune_is_named() -> None:
     ]
     story = story_teller(history(stretches), "kpt_001")()
     assert story.decision is not None
-    assert (14, 15) == (story.decision.seq, told(*stretches)["vanished_by"]["seq"])
-    assert [4, 13, 14, 15] == [event["seq"] for event in told(*stretches)["deciding"]]
+    assert (14, 15) == (story.decision.seq, further_fields(*stretches)["vanished_by"]["seq"])
+    assert [4, 13, 14, 15] == [event["seq"] for event in further_fields(*stretches)["deciding"]]
 
 
 def test_an_entry_of_one_batch_is_explained_by_its_removal() -> None:
     """It was in no playbook, and still has an end: if its batch is undone, the undo."""
     batch = [PointAdded("kpt_001", "Mock the clock"), *[PointRated("kpt_001", "harmful")] * 3, CLOSED]
-    assert 5 == told(batch)["vanished_by"]["seq"]
-    assert 6 == told(batch, [UNDO])["vanished_by"]["seq"]
-    assert [False, False, True] == [told(*stretches)["stood"] for stretches in ([batch], [batch, [UNDO]], [LEARNED])]
+    assert 5 == further_fields(batch)["vanished_by"]["seq"]
+    assert 6 == further_fields(batch, [UNDO])["vanished_by"]["seq"]
+    assert [False, False, True] == [
+        further_fields(*stretches)["stood"] for stretches in ([batch], [batch, [UNDO]], [LEARNED])
+    ]
 
 
 def test_notes_are_listed() -> None:
     """Notes are in order, with author and time; a redacted one has no words."""
-    extras = told(LEARNED, [PointNoted("kpt_001", "harmful: it hung"), *HARMED], [PointNoted("kpt_001", None)])
+    extras = further_fields(
+        LEARNED, [PointNoted("kpt_001", "harmful: it hung"), *HARMED], [PointNoted("kpt_001", None)]
+    )
     assert [(3, "harmful: it hung"), (6, None)] == [(note["seq"], note["note"]) for note in extras["notes"]]
     assert ["seq", "at", "by", "note"] == list(extras["notes"][0])
 
@@ -181,16 +185,16 @@ def test_uses_are_counted_and_change_nothing() -> None:
     cited: list[Any] = [PointCited("kpt_001", "message"), PointCited("kpt_002", "Bash")]
     noted: list[Any] = [PointCited("kpt_001", "Bash"), PointNoted("kpt_001", "as [kpt_001] says")]
     stretches: list[list[Any]] = [LEARNED, injected, cited, [PlaybookInjected(("kpt_002",), 1)], noted, injected]
-    extras = told(*stretches)
+    extras = further_fields(*stretches)
     assert (2, 9) == (extras["told"]["count"], extras["told"]["last"]["seq"])
     assert (2, 7) == (extras["cited"]["count"], extras["cited"]["last"]["seq"])
     story = story_teller(history(stretches), "kpt_001")()
     assert ([1, 8], []) == ([step.record.seq for step in story.trail], story.ignored)
-    assert [{"count": 0, "last": None}] * 2 == [told(LEARNED)[key] for key in ("told", "cited")]
+    assert [{"count": 0, "last": None}] * 2 == [further_fields(LEARNED)[key] for key in ("told", "cited")]
 
 
 @pytest.mark.parametrize(("origin", "original"), [("dict_with_score", '{"score": -3}'), ("canonical", "")])
 def test_a_seed_has_its_legacy_format(origin: str, original: str) -> None:
     """People see the content of the legacy file."""
-    extras = told([PointSeeded("kpt_001", 0, 3, origin, "Twice", original)])
+    extras = further_fields([PointSeeded("kpt_001", 0, 3, origin, "Twice", original)])
     assert (origin, original) == (extras["origin"], extras["original"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES
-from helpers.view_histories import FUTURES, HISTORIES, history, plain, ticking, told
+from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
 from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
@@ -97,7 +97,7 @@ def test_unknown_kinds_change_no_view(stretches: list[list[Any]]) -> None:
     ]
     without = [make_batch(*records, chain="other") for records in known if records]
     for name, view in every_view():
-        assert told(fold_all(view, without)) == told(fold_all(view, batches)), name
+        assert comparable(fold_all(view, without)) == comparable(fold_all(view, batches)), name
 
 
 @given(stretches=HISTORIES)
@@ -128,7 +128,7 @@ DELIVERIES = st.lists(UPDATES | IMPORTS, max_size=5)
 
 def views_of(log: Log) -> list[Any]:
     """Return the document of every view of the catalog for a log."""
-    return [told(fold(view, decode(log.read()))) for _, view in every_view()]
+    return [comparable(fold(view, decode(log.read()))) for _, view in every_view()]
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -185,7 +185,7 @@ def test_reading_on_from_a_position_equals_reading_at_once(
 def test_no_view_handles_a_kind_by_name() -> None:
     """Tables of views have classes of the vocabulary as keys, so a new kind reaches only the views that name it.
 
-    What was undone is told under a class of its own.
+    An undone event has a class of its own.
     """
     classes = {UndoneEvent} | {cls for cls, _ in EVENT_TYPES.values()}
     assert {name: set() for name in VIEWS} == {

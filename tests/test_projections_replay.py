@@ -54,7 +54,7 @@ class Scribe:
 
     Attributes:
         log: The log.
-        moments: Sequence number behind each batch → the playbook that the specification gives for it.
+        moments: Event number after each batch → the playbook that the specification gives for it.
     """
 
     def __init__(self, log: Log, legacy: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ def test_a_linear_series_ends_at_the_bounds(scores: range, expected: int) -> Non
 def test_a_step_is_followed_with_less_confidence() -> None:
     """After 14 days of 40 and 14 of 80 the average of the last three days did best, though not well.
 
-    Of the 15 tries, on the days 7 to 21, the first held, and the last five; between, what came was 5.7 to 40 points
+    Of the 15 tries, on the days 7 to 21, the first held, and the last five; between, the scores were 5.7 to 40 points
     off: (6 + 7) / (15 + 10.5) is 0.5098.
     """
     assert Forecast(80, 0.51, "3 days", 15) == forecast(daily(*[40] * 14, *[80] * 14))
@@ -74,8 +74,8 @@ def test_a_weekly_rhythm_is_averaged() -> None:
 def test_a_forecast_within_five_points_holds(later: int, confidence: float) -> None:
     """A forecast held if the actual score was at most five points away.
 
-    Seven days of 80 and fourteen of 75 are forecast by their last three. The 8 tries expect 80, 78, 77, 75 …, and 75
-    came: all held, (8 + 7) / 18.5 is 0.8108. With 74 the first expects 80, six off: (7 + 7) / 18.5 is 0.7568.
+    Seven days of 80 and fourteen of 75 are forecast by their last three. The 8 tries expect 80, 78, 77, 75 …, and
+    75 followed: all held, (8 + 7) / 18.5 is 0.8108. With 74 the first expects 80, six off: (7 + 7) / 18.5 is 0.7568.
     """
     found = forecast(daily(*[80] * 7, *[later] * 14))
     assert found is not None
@@ -145,7 +145,7 @@ def test_a_forecast_has_the_documents_json() -> None:
 def test_the_confidence_is_true_and_the_naive_forecast_no_better() -> None:
     """Of 1,200 forecasts of five kinds about as many held as stated, and the mean error is less.
 
-    The series are the same in every run; the benchmark's row tells the same of more of them, kind by kind.
+    The series are the same in every run; the benchmark's row measures more of them, kind by kind.
     """
     judged = [held for seed in range(1000, 1004) for held in backtest(seed)]
     held, stated = calibration(judged)

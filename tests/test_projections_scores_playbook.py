@@ -183,8 +183,8 @@ def test_a_score_is_made_of_the_measured_parts(events: list[Any], expected: tupl
     """Worked by hand, with the weights 20, 50, 15 and 15 of activity, helpfulness, soundness and memory.
 
     Three ratings, two helpful: (20*100 + 50*66.67 + 15*100) / 85 = 80.4; one, helpful: (20*33.33 + 50*100 + 15*100)
-    / 85 = 84.3; one entry learned, unrated: (0 + 15*100 + 15*100) / 50 = 60; an empty update: 15*100 / 35 = 42.9;
-    three harmful that prune one: (20*100 + 0 + 15*66.67) / 85 = 35.3; told and cited alone: no data.
+    / 85 = 84.3; one entry added, unrated: (0 + 15*100 + 15*100) / 50 = 60; an empty update: 15*100 / 35 = 42.9;
+    three harmful that prune one: (20*100 + 0 + 15*66.67) / 85 = 35.3; injected and cited alone: no data.
     """
     state = scored(history([[A, B, CLOSE], events]))
     session = state.session("s1")

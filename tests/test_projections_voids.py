@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.reference_model import EXTRACTIONS, Model, book
-from helpers.undo_histories import CLOSE, SAID, A, B, folded, ids_of, shown, then, without
+from helpers.undo_histories import CLOSE, SAID, A, B, folded, followed_by, ids_of, shown, without
 from helpers.view_histories import history, plain, ticking
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.encoding.codec import decode, encode
@@ -48,11 +48,11 @@ def test_an_undone_event_was_never_there(past: list[list[Any]], future: list[lis
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     void = [EventsVoided(tuple(ids), None, "")]
-    told, never = then(stood, void, *future), then(without(stood, ids), *future)
+    told, never = followed_by(stood, void, *future), followed_by(without(stood, ids), *future)
     after = [batch.last for batch in told[len(stood) :]]
     assert shown(fold(PLAYBOOK, never)) == shown(folded(told))
     for count, seq in enumerate(after):
-        assert shown(fold(PLAYBOOK, then(without(stood, ids), *future[:count]))) == shown(folded(told, seq))
+        assert shown(fold(PLAYBOOK, followed_by(without(stood, ids), *future[:count]))) == shown(folded(told, seq))
 
 
 @given(HISTORIES, st.data())
@@ -60,7 +60,7 @@ def test_before_an_undo_the_playbook_is_unchanged(past: list[list[Any]], data: s
     """Every moment before it shows the playbook as it was, with names and times."""
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
-    told = then(stood, [EventsVoided(tuple(ids), None, "")], [CLOSE])
+    told = followed_by(stood, [EventsVoided(tuple(ids), None, "")], [CLOSE])
     for seq in range(stood[-1].last + 1):
         assert plain(fold(PLAYBOOK, stood, until=seq)) == plain(folded(told, seq))
 
@@ -70,7 +70,7 @@ def test_names_of_undone_events_stay_used(past: list[list[Any]], future: list[li
     """The high-water mark and the used names are those of all events, undone or not."""
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
-    told = then(stood, [EventsVoided(tuple(ids), None, "")], *future)
+    told = followed_by(stood, [EventsVoided(tuple(ids), None, "")], *future)
     raw, state = fold(PLAYBOOK, told), folded(told)
     assert (raw.used, raw.high_water) == (state.used, state.high_water)
 
@@ -81,11 +81,11 @@ def test_undo_and_redo_is_the_identity(past: list[list[Any]], future: list[list[
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     session = data.draw(st.none() | st.integers(0, len(past)).map("s{}".format))
-    undone = then(stood, [EventsVoided(tuple(ids), session, "")])
-    redone = then(undone, [EventsVoided((undone[-1].records[0].id,), None, "")])
-    again = then(redone, [EventsVoided((redone[-1].records[0].id,), None, "")])
-    assert shown(fold(PLAYBOOK, then(stood, *future))) == shown(folded(then(redone, *future)))
-    assert shown(folded(then(undone, *future))) == shown(folded(then(again, *future)))
+    undone = followed_by(stood, [EventsVoided(tuple(ids), session, "")])
+    redone = followed_by(undone, [EventsVoided((undone[-1].records[0].id,), None, "")])
+    again = followed_by(redone, [EventsVoided((redone[-1].records[0].id,), None, "")])
+    assert shown(fold(PLAYBOOK, followed_by(stood, *future))) == shown(folded(followed_by(redone, *future)))
+    assert shown(folded(followed_by(undone, *future))) == shown(folded(followed_by(again, *future)))
 
 
 @given(HISTORIES, HISTORIES, st.data())
@@ -96,8 +96,8 @@ def test_a_session_is_undone_up_to_the_undo(
     stood = history(past)
     index = data.draw(st.integers(0, len(past) - 1))
     session = f"s{index}"
-    told = then(then(stood, [EventsVoided((), session, "")]), *future, session=session)
-    never = then(without(stood, ids_of([stood[index]])), *future, session=session)
+    told = followed_by(followed_by(stood, [EventsVoided((), session, "")]), *future, session=session)
+    never = followed_by(without(stood, ids_of([stood[index]])), *future, session=session)
     assert shown(fold(PLAYBOOK, never)) == shown(folded(told))
 
 
@@ -107,7 +107,7 @@ def test_marked_events_are_the_undone_ones(past: list[list[Any]], data: st.DataO
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     void = EventsVoided(tuple(ids), None, "")
-    told = then(stood, [void], [void])
+    told = followed_by(stood, [void], [void])
     marked = [one for batch in retold(lambda: told) for one in batch.records]
     plainly = [one for batch in told for one in batch.records]
     gone = {one.seq for one in plainly if one.id in ids and type(one.event) in UNDOABLE}
@@ -124,11 +124,11 @@ def test_a_state_is_folded_anew_after_an_undo(
 ) -> None:
     """A fold that sees one more undo than before cannot continue from its state."""
     stood = history(past)
-    told = then(stood, [EventsVoided((data.draw(st.sampled_from(ids_of(stood))),), None, "")])
+    told = followed_by(stood, [EventsVoided((data.draw(st.sampled_from(ids_of(stood))),), None, "")])
     undoing = EventsVoided((told[-1].records[0].id,), None, "")
     before = folded(told).rewrites
-    assert before == folded(then(told, *(batch for batch in future if not redacts(batch)))).rewrites
-    assert before < folded(then(told, [undoing], *future)).rewrites
+    assert before == folded(followed_by(told, *(batch for batch in future if not redacts(batch)))).rewrites
+    assert before < folded(followed_by(told, [undoing], *future)).rewrites
 
 
 def redacts(events: Sequence[Any]) -> bool:
@@ -144,19 +144,21 @@ def test_an_undone_rating_does_not_prune() -> None:
     harmful = [PointRated("kpt_001", "harmful"), CLOSE]
     batches = history([[A, CLOSE], harmful, harmful, harmful])
     assert {} == folded(batches).points
-    told = then(batches, [EventsVoided(("id-5",), None, "")])
+    told = followed_by(batches, [EventsVoided(("id-5",), None, "")])
     assert {"kpt_001": Entry("kpt_001", "a", 0, 2)} == folded(told).points
 
 
 def test_an_undo_within_a_batch_counts_after_it() -> None:
     """A moment inside a batch shows the playbook before that batch, with the events that it undoes."""
-    told = then(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, ""), B, CLOSE])
+    told = followed_by(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, ""), B, CLOSE])
     assert [["kpt_001"]] * 3 + [["kpt_002"]] == [list(folded(told, seq).points) for seq in (2, 3, 4, 5)]
 
 
 def test_an_event_is_undone_by_the_first_valid_undo() -> None:
     """Of two undos of one event the later one counts if the first was undone."""
-    told = then(history([[A, CLOSE]]), *[[EventsVoided(("id-1",), None, "")]] * 2, [EventsVoided(("id-3",), None, "")])
+    told = followed_by(
+        history([[A, CLOSE]]), *[[EventsVoided(("id-1",), None, "")]] * 2, [EventsVoided(("id-3",), None, "")]
+    )
     undone_ids = find_undone([batch.records[0] for batch in told[1:]])
     assert {} == folded(told).points
     assert told[2].records[0] == undone_ids.by(told[0].records[0])
@@ -164,7 +166,7 @@ def test_an_event_is_undone_by_the_first_valid_undo() -> None:
 
 def test_an_event_outside_the_playbook_cannot_be_undone() -> None:
     """A redaction stays one, even if an undo names it."""
-    told = then(history([[A, CLOSE], [EventRedacted("id-1", "secret")]]), [EventsVoided(("id-3",), "s1", "")])
+    told = followed_by(history([[A, CLOSE], [EventRedacted("id-1", "secret")]]), [EventsVoided(("id-3",), "s1", "")])
     assert [type(one.event) for one in told[1].records] == [
         type(one.event) for one in list(retold(lambda: told))[1].records
     ]
@@ -174,20 +176,22 @@ def test_after_an_undone_import_the_next_one_is_the_first() -> None:
     """Version, date and other top-level keys are from the first import that was not undone."""
     wrong = [PlaybookAdopted("0" * 64, 0, '{"version":"7","last_updated":"1999"}')]
     right = [PlaybookAdopted("1" * 64, 0, '{"version":"0.9","owner":"me"}')]
-    state = folded(then(history([wrong]), [EventsVoided(("id-1",), None, "")], right))
+    state = folded(followed_by(history([wrong]), [EventsVoided(("id-1",), None, "")], right))
     assert ({"version": "0.9", "owner": "me"}, None) == (state.top, state.adopted_at)
 
 
 def test_an_order_of_an_undone_edit_has_no_effect() -> None:
     """Only the close of an edit applies its order; a later edit's close does not."""
-    told = then(history([[A, B, CLOSE], [PlaybookOrdered(("kpt_002",)), EDIT]]), [EventsVoided(("id-5",), None, "")])
-    assert ["kpt_001", "kpt_002"] == list(folded(then(told, [EDIT])).points)
+    told = followed_by(
+        history([[A, B, CLOSE], [PlaybookOrdered(("kpt_002",)), EDIT]]), [EventsVoided(("id-5",), None, "")]
+    )
+    assert ["kpt_001", "kpt_002"] == list(folded(followed_by(told, [EDIT])).points)
 
 
 def test_an_undo_between_two_reads_is_left_for_later() -> None:
     """An undo that is appended while a history is read the second time counts in the next read."""
-    first = then(history([[A, CLOSE], [B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
-    grown = then(first, [EventsVoided(("id-3",), None, "")])
+    first = followed_by(history([[A, CLOSE], [B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
+    grown = followed_by(first, [EventsVoided(("id-3",), None, "")])
 
     def growing() -> Callable[[], list[Batch]]:
         readings = iter([first, grown])
@@ -208,7 +212,7 @@ def test_headers_are_decoded_only_before_the_last_undo() -> None:
 
         return Batch(batch.last, "", batch.events, recover)
 
-    told = then(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, "")], [B, CLOSE])
+    told = followed_by(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, "")], [B, CLOSE])
     assert ["kpt_002"] == list(fold_history(PLAYBOOK, lambda: map(lazily, told)).points)
     assert {2, 3} == set(asked)
 

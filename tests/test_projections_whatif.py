@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.reference_model import NAMES
-from helpers.undo_histories import SAID, folded, ids_of, shown, then, without
+from helpers.undo_histories import SAID, folded, followed_by, ids_of, shown, without
 from helpers.view_histories import HISTORIES, history, plain
 from tallybook.ledger.events import (
     EventRedacted,
@@ -84,7 +84,7 @@ def test_leaving_out_equals_undoing(stretches: list[list[Any]], data: st.DataObj
     by_session = fold_alternative(lambda: batches, without=Exclusion(sessions=frozenset({f"s{index}"}))).other
     seqs = frozenset({data.draw(st.sampled_from([one.seq for one in batches[index].records]))})
     by_seq = fold_alternative(lambda: batches, without=Exclusion(seqs=seqs)).other
-    undone = then(batches, [EventsVoided(tuple(ids_of([batches[index]])), None, "")])
+    undone = followed_by(batches, [EventsVoided(tuple(ids_of([batches[index]])), None, "")])
     assert shown(folded(undone)) == shown(by_session) == shown(by_seq)
 
 
@@ -148,8 +148,8 @@ def test_events_about_a_left_out_entry_have_no_effect() -> None:
 
 def test_a_left_out_undo_undid_nothing() -> None:
     """The undone events count again, and so do those that only an undo of it would have restored."""
-    told = then(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
-    redone = then(told, [EventsVoided(("id-4",), None, "")])
+    told = followed_by(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
+    redone = followed_by(told, [EventsVoided(("id-4",), None, "")])
     assert ["kpt_001", "kpt_002"] == list(
         fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({4}))).other.points
     )
@@ -160,7 +160,7 @@ def test_a_left_out_undo_undid_nothing() -> None:
 
 def test_an_undone_event_is_not_counted_as_left_out() -> None:
     """Of a batch only the events that count are listed as left out."""
-    told = then(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
+    told = followed_by(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
     assert {"2": 2} == fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({2}))).left_out
 
 
@@ -173,7 +173,7 @@ def test_a_rater_is_left_out_whatever_the_session() -> None:
 
 def test_merged_restored_and_redacted_entries_are_compared() -> None:
     """Without the harmful session the merge has other counts; a redacted text is the same on both sides."""
-    batches = then(
+    batches = followed_by(
         history([[PointAdded("kpt_001", None), B, CLOSE], harmful("kpt_002", 2), harmful("kpt_001", 3)]),
         [EventRedacted("id-1", "a name")],
         [PointRestored("kpt_001", "")],
@@ -187,7 +187,7 @@ def test_merged_restored_and_redacted_entries_are_compared() -> None:
 
 def test_only_events_that_can_be_undone_are_left_out() -> None:
     """A redaction is no event of the playbook: it stays, and is not listed as left out."""
-    batches = then(history([[A, CLOSE]]), [EventRedacted("id-1", "a name")])
+    batches = followed_by(history([[A, CLOSE]]), [EventRedacted("id-1", "a name")])
     assert EventRedacted not in UNDOABLE
     state = fold_alternative(lambda: batches, without=Exclusion(seqs=frozenset({3})))
     assert ({}, 1) == (state.left_out, state.other.rewrites)

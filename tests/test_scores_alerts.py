@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.score_examples import MEASURED, config, events, folded, noon, plain, say
+from helpers.score_examples import MEASURED, config, events, folded, noon, plain, record_events
 from tallybook.projections.scores.reports.summary import current_scores, logged, values
 from tallybook.projections.surfaces.scores.render.box import FRAMED_COLUMNS
 from tallybook.projections.surfaces.scores.render.page import alert_lines
@@ -58,7 +58,7 @@ def test_each_level_notifies_its_channels(
         file.parent.mkdir(parents=True)
         file.write_text(f"scoring: {{{own}}}\n", encoding="utf-8")
     measured: dict[str, Any] = {**MEASURED, **plain(value)}
-    say(project, "s1", events(measured), noon("2026-01-16"))
+    record_events(project, "s1", events(measured), noon("2026-01-16"))
     assert expected == channels(run)
 
 
@@ -89,7 +89,7 @@ def test_the_user_sees_the_worst_first() -> None:
 
 def test_an_alert_of_the_past_is_not_logged_again(project: Path, run: Run) -> None:
     """A moment of the past is shown with its alerts for the user, and logs nothing."""
-    say(project, "s1", events(plain(40)), noon("2026-01-16"))
+    record_events(project, "s1", events(plain(40)), noon("2026-01-16"))
     done = run("score", "--at", "3")
     assert "! AC-09" in done.out
     assert LOGGED not in done.err + run("gate", "--at", "3").err
@@ -101,7 +101,7 @@ def test_alerts_are_shown_at_every_width(
 ) -> None:
     """They are in the box, without it, and in markdown, where they are bold."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    say(project, "s1", events(plain(40)), noon("2026-01-16"))
+    record_events(project, "s1", events(plain(40)), noon("2026-01-16"))
     assert "! AC-09 Session Completion is 40, below 50 (critical)." in run("score").out
     assert "**AC-09 Session Completion is 40, below 50 (critical).**" in run("score", "--export", "-").out
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.score_examples import MEASURED, events, noon, plain, say
+from helpers.score_examples import MEASURED, events, noon, plain, record_events
 from tallybook.projections.surfaces.scores.configuration import load
 from tallybook.projections.surfaces.scores.score_state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
@@ -30,7 +30,7 @@ def benchmark(run: Run, passed: int, **named: Any) -> None:
 @pytest.fixture
 def measured(project: Path) -> Path:
     """Return a project with a session of all nine components: ac06 has 82, and the overall score is 87."""
-    say(project, "s1", events(MEASURED), noon("2026-01-16"))
+    record_events(project, "s1", events(MEASURED), noon("2026-01-16"))
     return project
 
 
@@ -99,7 +99,7 @@ def test_an_undone_run_does_not_count(run: Run) -> None:
 
 def test_a_run_with_a_session_joins_it(measured: Path, run: Run) -> None:
     """Next to metrics worth 80 and with a quarter of their weight, 60 makes 76."""
-    say(measured, "s2", events(plain(80, "ac03")), noon("2026-01-17"))
+    record_events(measured, "s2", events(plain(80, "ac03")), noon("2026-01-17"))
     benchmark(run, 30, component="ac03", session_id="s2")
     assert 76 == json.loads(run("score", "--session", "s2", "--json").out)["component_scores"]["ac03"]
 

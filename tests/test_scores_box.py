@@ -342,7 +342,7 @@ def test_markdown_has_all_of_a_page() -> None:
 def test_unscored_measurements_are_explained() -> None:
     """Metrics and an end without a session, and an unknown component, are named if nothing is scored.
 
-    Where something is, it takes details to be told that.
+    Otherwise only the details name them.
     """
     lost = [
         ("", noon("2026-01-16"), {"ac01": {"startup_ms": 1.0}}, ""),

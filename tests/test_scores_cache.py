@@ -11,7 +11,7 @@ import pytest
 
 from helpers.cache_places import caches_of
 from helpers.reference_model import NAMES, TEXTS
-from helpers.score_states import CONFIG, DEFAULT, cache_of, folded, project_in, say, told
+from helpers.score_states import CONFIG, DEFAULT, cache_of, comparable, folded, project_in, record_events
 from tallybook.ledger.clock import moment
 from tallybook.ledger.events import (
     BaselineSet,
@@ -102,15 +102,15 @@ def test_at_any_time_the_answer_is_that_of_a_plain_fold(tmp_path: Path, steps: l
     for step in [*steps, ("ask", CONFIG, None)]:
         match step:
             case ("say", session, events, when):
-                say(project, session, events, when)
+                record_events(project, session, events, when)
             case ("lose", _, _):
                 if open_log(project).exists():
                     cache_of(project).unlink(missing_ok=True)
             case ("ask", config, place):
                 seq = open_log(project).head().seq
                 until = None if place is None else int(place * (seq + 1))
-                expected = told(folded(project, config, until))
-                assert expected == told(state_of(project, config, None if until is None else str(until)))
+                expected = comparable(folded(project, config, until))
+                assert expected == comparable(state_of(project, config, None if until is None else str(until)))
     shutil.rmtree(project.root)
 
 
@@ -119,7 +119,7 @@ def project_(tmp_path: Path) -> Project:
     """Return a project with two measured sessions, whose scores were read."""
     project = project_in(tmp_path)
     for session in ("s1", "s2"):
-        say(project, session, [MetricsRecorded("ac02", Numbers({"completed": 8, "total": 10}), "")])
+        record_events(project, session, [MetricsRecorded("ac02", Numbers({"completed": 8, "total": 10}), "")])
     state_of(project, CONFIG)
     return project
 
@@ -139,7 +139,7 @@ def count_sessions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_folded_event_is_not_folded_again(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second question folds the events since the first, and a third folds none."""
-    say(project_, "s1", [SessionEnded("1.0")])
+    record_events(project_, "s1", [SessionEnded("1.0")])
     heard = count_sessions(monkeypatch)
     for _ in range(2):
         assert ["s1", "s2"] == [one.id for one in state_of(project_, CONFIG).sessions.latest()]
@@ -164,23 +164,23 @@ def test_a_project_without_a_ledger_gets_none(tmp_path: Path) -> None:
 
 def test_a_read_only_cache_is_used(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the lock cannot be taken the cache is read, later events are folded, and nothing is written."""
-    say(project_, "s1", [SessionEnded("1.0")])
+    record_events(project_, "s1", [SessionEnded("1.0")])
     before = cache_of(project_).read_bytes()
     with store.lock(caches_of(project_.ledger)):
         heard = count_sessions(monkeypatch)
         state = state_of(project_, CONFIG)
         assert [4] == heard
-        assert told(folded(project_)) == told(state)
+        assert comparable(folded(project_)) == comparable(state)
     assert before == cache_of(project_).read_bytes()
 
 
 def test_a_cache_that_another_process_reads_is_not_written(project_: Project) -> None:
     """A reader sees the cache unchanged, and new events are answered now and stored by a later question."""
     looking = state_of(project_, CONFIG)
-    expected = told(folded(project_))
-    say(project_, "s1", [SessionEnded("1.0")])
-    assert told(folded(project_)) == told(state_of(project_, CONFIG))
-    assert expected == told(looking)
+    expected = comparable(folded(project_))
+    record_events(project_, "s1", [SessionEnded("1.0")])
+    assert comparable(folded(project_)) == comparable(state_of(project_, CONFIG))
+    assert expected == comparable(looking)
 
 
 def test_the_cache_is_as_private_as_the_ledger(project_: Project) -> None:
@@ -190,9 +190,9 @@ def test_the_cache_is_as_private_as_the_ledger(project_: Project) -> None:
 
 def test_the_playbook_is_refolded_if_it_is_scored(project_: Project) -> None:
     """A rating counts for its session even if the entry was added before the cache existed."""
-    say(project_, "s1", [PointAdded("kpt_001", "Use types"), PlaybookUpdated(1, 0, 0)])
+    record_events(project_, "s1", [PointAdded("kpt_001", "Use types"), PlaybookUpdated(1, 0, 0)])
     state_of(project_, WITH_PLAYBOOK)
-    say(project_, "s2", [PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0)])
+    record_events(project_, "s2", [PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0)])
     measured = state_of(project_, WITH_PLAYBOOK).session("s2")
     assert folded(project_, WITH_PLAYBOOK).session("s2") == measured
     assert measured is not None
@@ -201,18 +201,18 @@ def test_the_playbook_is_refolded_if_it_is_scored(project_: Project) -> None:
 
 def test_an_undone_session_is_not_in_the_answer(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache from before the undo is built anew, once."""
-    say(project_, "s3", [EventsVoided((), "s1", "")])
+    record_events(project_, "s3", [EventsVoided((), "s1", "")])
     assert ["s2"] == [one.id for one in state_of(project_, CONFIG).sessions.latest()]
-    expected, heard = told(folded(project_)), count_sessions(monkeypatch)
-    assert expected == told(state_of(project_, CONFIG))
+    expected, heard = comparable(folded(project_)), count_sessions(monkeypatch)
+    assert expected == comparable(state_of(project_, CONFIG))
     assert [] == heard
 
 
 def test_a_moment_shows_no_later_event(project_: Project) -> None:
     """An undo in the cache is not in the scores of earlier moments."""
-    say(project_, "s3", [EventsVoided((), "s1", "")])
+    record_events(project_, "s3", [EventsVoided((), "s1", "")])
     state_of(project_, CONFIG)
-    assert told(folded(project_, until=3)) == told(state_of(project_, CONFIG, "3"))
+    assert comparable(folded(project_, until=3)) == comparable(state_of(project_, CONFIG, "3"))
     assert {"s1", "s2"} == {one.id for one in state_of(project_, CONFIG, "3").sessions.latest()}
 
 
@@ -225,4 +225,4 @@ def test_any_id_can_be_requested(project_: Project, text: str) -> None:
 def test_a_python_without_sqlite_folds(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the library there is no cache, but an answer."""
     monkeypatch.setattr("tallybook.projections.surfaces.scores.score_state.store", None)
-    assert told(folded(project_)) == told(state_of(project_, CONFIG))
+    assert comparable(folded(project_)) == comparable(state_of(project_, CONFIG))

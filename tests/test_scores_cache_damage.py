@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.cache_places import caches_of
-from helpers.score_states import CONFIG, cache_of, folded, project_in, say, told
+from helpers.score_states import CONFIG, cache_of, comparable, folded, project_in, record_events
 from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, Numbers, SessionEnded
 from tallybook.projections.surfaces.scores.cache import store
 from tallybook.projections.surfaces.scores.score_state import state_of
@@ -109,8 +109,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
             metrics = Numbers({"completed": number, "total": 12.5, "avg_iterations": part})
             events = [MetricsRecorded("ac02", metrics, ""), FeedbackRecorded("", number, "", ""), SessionEnded("1.0")]
             when = f"2026-01-{number % 5 + 1:02}T00:00:00.00000{part}Z"
-            say(project, f"session-{number * (2 - part)}", [*events, BenchmarkRecorded("ac02", "", 1, 2)], when)
-        told(state_of(project, CONFIG))
+            record_events(
+                project, f"session-{number * (2 - part)}", [*events, BenchmarkRecorded("ac02", "", 1, 2)], when
+            )
+        comparable(state_of(project, CONFIG))
     return project
 
 
@@ -125,11 +127,11 @@ def harmed(template: Project, folder: Path, harm: Callable[[Path, Any], None], g
 
 def assert_same_answers(project: Project) -> None:
     """Ask, record more of an old session and of a new one, ask again, and once more."""
-    assert told(folded(project)) == told(state_of(project, CONFIG))
+    assert comparable(folded(project)) == comparable(state_of(project, CONFIG))
     for session in ("session-3", "another"):
-        say(project, session, [MetricsRecorded("ac01", Numbers({"startup_ms": 9000}), "")])
+        record_events(project, session, [MetricsRecorded("ac01", Numbers({"startup_ms": 9000}), "")])
     for _ in range(2):
-        assert told(folded(project)) == told(state_of(project, CONFIG))
+        assert comparable(folded(project)) == comparable(state_of(project, CONFIG))
     shutil.rmtree(project.root)
 
 
@@ -143,7 +145,7 @@ def test_changed_rows_change_no_answer(template: Project, tmp_path: Path, word: 
 def test_changed_rows_change_no_later_answer(template: Project, tmp_path: Path, word: str) -> None:
     """The same holds if the first question comes with new events."""
     project = harmed(template, tmp_path, _changed, word)
-    say(project, "session-0", [MetricsRecorded("ac01", Numbers({"startup_ms": 9000}), "")])
+    record_events(project, "session-0", [MetricsRecorded("ac01", Numbers({"startup_ms": 9000}), "")])
     assert_same_answers(project)
 
 
@@ -161,7 +163,7 @@ def project_(tmp_path: Path) -> Project:
     """Return a project with two measured sessions, whose scores were read."""
     project = project_in(tmp_path)
     for session in ("s1", "s2"):
-        say(project, session, [MetricsRecorded("ac02", Numbers({"completed": 8, "total": 10}), "")])
+        record_events(project, session, [MetricsRecorded("ac02", Numbers({"completed": 8, "total": 10}), "")])
     state_of(project, CONFIG)
     return project
 
@@ -169,21 +171,21 @@ def project_(tmp_path: Path) -> Project:
 def test_another_ledgers_cache_is_not_used(project_: Project, tmp_path: Path) -> None:
     """The cache of a project that was copied over another one's is ignored."""
     other = project_in(tmp_path)
-    say(other, "s9", [MetricsRecorded("ac02", Numbers({"completed": 1, "total": 10}), "")])
+    record_events(other, "s9", [MetricsRecorded("ac02", Numbers({"completed": 1, "total": 10}), "")])
     state_of(other, CONFIG)
     shutil.copy(cache_of(other), cache_of(project_))
-    assert told(folded(project_)) == told(state_of(project_, CONFIG))
+    assert comparable(folded(project_)) == comparable(state_of(project_, CONFIG))
 
 
 def test_a_cache_ahead_of_the_ledger_is_not_used(project_: Project) -> None:
     """A ledger that was restored from a backup has the scores of that time."""
     backup = {name: (project_.ledger / name).read_bytes() for name in ("events.jsonl", "head")}
-    say(project_, "s3", [MetricsRecorded("ac02", Numbers({"completed": 1, "total": 10}), "")])
+    record_events(project_, "s3", [MetricsRecorded("ac02", Numbers({"completed": 1, "total": 10}), "")])
     state_of(project_, CONFIG)
     for name, data in backup.items():
         (project_.ledger / name).write_bytes(data)
     state = state_of(project_, CONFIG)
-    assert (3, told(folded(project_))) == (state.seq, told(state))
+    assert (3, comparable(folded(project_))) == (state.seq, comparable(state))
 
 
 def test_damage_found_by_a_session_lookup_changes_nothing(project_: Project) -> None:
@@ -205,7 +207,7 @@ def test_no_link_is_followed_out_of_the_ledger(project_: Project, tmp_path: Path
     assert (b"", False) == (target.read_bytes(), cache_of(project_).is_symlink())
     shutil.rmtree(caches_of(project_.ledger))
     caches_of(project_.ledger).symlink_to(tmp_path)
-    assert told(folded(project_)) == told(state_of(project_, CONFIG))
+    assert comparable(folded(project_)) == comparable(state_of(project_, CONFIG))
     assert not (tmp_path / store.NAME).exists()
 
 

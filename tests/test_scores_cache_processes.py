@@ -13,7 +13,7 @@ import pytest
 
 from helpers.cache_places import caches_of
 from helpers.repository import ROOT
-from helpers.score_states import CONFIG, folded, project_in, say, shown
+from helpers.score_states import CONFIG, folded, project_in, record_events, shown
 from helpers.sweep import slice_of
 from tallybook.ledger.events import MetricsRecorded, Numbers
 from tallybook.projections.surfaces.scores.score_state import state_of
@@ -60,7 +60,9 @@ def answers(asking: subprocess.Popen[str]) -> list[list[str]]:
 
 def measure(project: Project, number: int) -> None:
     """Record something of a session."""
-    say(project, f"s{number}", [MetricsRecorded("ac02", Numbers({"completed": number % 10, "total": 10}), "")])
+    record_events(
+        project, f"s{number}", [MetricsRecorded("ac02", Numbers({"completed": number % 10, "total": 10}), "")]
+    )
 
 
 @pytest.fixture(scope="module")

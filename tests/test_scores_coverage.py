@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.score_examples import events, noon, say
+from helpers.score_examples import events, noon, record_events
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
@@ -19,7 +19,7 @@ SCORES = Path(".claude/metrics/scores")
 @pytest.fixture
 def barely_measured(project: Path) -> None:
     """Record a session of which 3 % of the overall score's weight was measured, and which scores 20."""
-    say(project, "s1", events({"ac01": {"startup_ms": 25000}}), noon("2026-01-16"))
+    record_events(project, "s1", events({"ac01": {"startup_ms": 25000}}), noon("2026-01-16"))
 
 
 @pytest.mark.usefixtures("barely_measured")
@@ -47,7 +47,7 @@ def test_an_overall_score_measured_too_little_is_shown_as_such(run: Run, words: 
 @pytest.mark.usefixtures("barely_measured")
 def test_a_drop_of_a_barely_measured_score_is_no_answer(project: Path, run: Run) -> None:
     """`--blame` asks people to name a component instead; JSON has the drop and its coverage."""
-    say(project, "s2", events({"ac01": {"startup_ms": 29000}}), noon("2026-01-17"))
+    record_events(project, "s2", events({"ac01": {"startup_ms": 29000}}), noon("2026-01-17"))
     assert (
         "session.overall: not enough measured (3 %) to explain the drop; `tallybook score --blame COMPONENT` explains "
         "one component, such as ac06\n"
@@ -70,5 +70,5 @@ def test_the_least_coverage_is_a_setting(project: Path, run: Run) -> None:
     """With display.min_coverage at 0.03 the same score is shown as its number."""
     (project / ".claude/config").mkdir()
     (project / ".claude/config/scoring-config.yaml").write_text("scoring: {display: {min_coverage: 0.03}}")
-    say(project, "s1", events({"ac01": {"startup_ms": 25000}}), noon("2026-01-16"))
+    record_events(project, "s1", events({"ac01": {"startup_ms": 25000}}), noon("2026-01-16"))
     assert "Overall: 20 (F), 3 % measured" in run("score", "--session").out

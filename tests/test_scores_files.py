@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.cache_places import caches_of
-from helpers.score_examples import EXAMPLE, MEASURED, events, noon, plain, record_example, say
+from helpers.score_examples import EXAMPLE, MEASURED, events, noon, plain, record_events, record_example
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from tallybook.ledger.events import PointAdded, SessionEnded
 from tallybook.ledger.storage import disk
@@ -60,7 +60,7 @@ def configure(project: Path, text: str) -> None:
 def test_deleted_files_are_rebuilt_identically(project: Path, run: Run) -> None:
     """Every score file is deleted, and `replay` writes the same bytes."""
     record_example(project)
-    say(project, "../Odd\n", events(plain(40), "V 2"), noon("2026-01-03"))
+    record_events(project, "../Odd\n", events(plain(40), "V 2"), noon("2026-01-03"))
     assert 0 == run("replay").code
     before = there(project)
     assert 9 == len(before)
@@ -116,9 +116,9 @@ def test_a_ledger_without_scores_has_no_folder(project: Path, run: Run) -> None:
 def test_every_scored_kind_makes_a_replay_write_scores(project: Path) -> None:
     """Each scored kind alone makes `replay` write score files, and no other kind does."""
     assert set(KINDS) == set(SCORED)
-    say(project, None, (PointAdded("kpt_001", '"kind":"session.ended"'),))
+    record_events(project, None, (PointAdded("kpt_001", '"kind":"session.ended"'),))
     assert not has_scores(Project(project))
-    say(project, "s1", (SessionEnded(""),))
+    record_events(project, "s1", (SessionEnded(""),))
     assert has_scores(Project(project))
 
 
@@ -142,16 +142,16 @@ def test_only_changed_files_are_written(project: Path) -> None:
     assert (5, 0, ()) == (bring(project).written, bring(project).written, bring(project).foreign)
     day = project / SCORES / "daily" / "2026-01-16.json"
     os.utime(day, (1, 1))
-    say(project, "s2", events(plain(80), "2.0.0"), noon("2026-01-17"))
+    record_events(project, "s2", events(plain(80), "2.0.0"), noon("2026-01-17"))
     assert 5 == bring(project).written
     assert 1 == day.stat().st_mtime
 
 
 def test_a_session_moves_its_files(project: Path) -> None:
     """If it ends on a later day with another version, the old day's and version's files are deleted."""
-    say(project, "s1", events(plain(80), "1.0"), noon("2026-01-03"))
+    record_events(project, "s1", events(plain(80), "1.0"), noon("2026-01-03"))
     bring(project)
-    say(project, "s1", (SessionEnded("1.1"),), noon("2026-02-10"))
+    record_events(project, "s1", (SessionEnded("1.1"),), noon("2026-02-10"))
     assert (5, 4) == (bring(project).written, len(set(there(project)) - {"sessions/s1.json"}))
     assert {"daily/2026-02-10.json", "weekly/2026-W07.json", "monthly/2026-02.json", "versions/1.1.json"} < set(
         there(project)
@@ -164,7 +164,7 @@ def test_an_unscored_event_reads_no_file(project: Path) -> None:
     bring(project)
     path = project / SCORES / "daily" / "2026-01-16.json"
     path.write_text("{}", encoding="utf-8")
-    say(project, None, (PointAdded("kpt_001", "x"),))
+    record_events(project, None, (PointAdded("kpt_001", "x"),))
     assert (0, "{}") == (bring(project).written, path.read_text(encoding="utf-8"))
     assert 1 == rebuild(project).written
 
@@ -173,7 +173,7 @@ def test_an_unscored_event_reads_no_file(project: Path) -> None:
 def test_an_unwanted_file_is_deleted(project: Path, change: str) -> None:
     """An undo, a shorter time or another zone deletes files, and the wanted ones are written."""
     record_example(project)
-    say(project, "s2", events(plain(80)), noon("2026-02-16"))
+    record_events(project, "s2", events(plain(80)), noon("2026-02-16"))
     bring(project)
     if change == "undo":
         curation.undo(Project(project), None, EXAMPLE, "", {"rater": "human"})
@@ -238,7 +238,7 @@ def test_switched_off_files_are_neither_written_nor_deleted(project: Path) -> No
     rebuild(project)
     before = there(project)
     configure(project, "scoring: {enabled: false}")
-    say(project, "s2", events(plain(80)), noon("2027-01-17"))
+    record_events(project, "s2", events(plain(80)), noon("2027-01-17"))
     rebuild(project)
     assert before == there(project)
 
@@ -305,7 +305,7 @@ def test_an_older_state_does_not_replace_newer_files(project: Path) -> None:
     record_example(project)
     place = Project(project)
     earlier = state_of(place, configuration.load(place))
-    say(project, "s2", events(plain(80)), noon("2026-01-17"))
+    record_events(project, "s2", events(plain(80)), noon("2026-01-17"))
     bring(project)
     assert (0, 0) == (files.bring_up_to_date(place, earlier).written, files.bring_up_to_date(place, earlier).deleted)
     assert "sessions/s2.json" in there(project)
@@ -336,12 +336,12 @@ def test_another_ledger_in_its_place_has_other_files(
     """The files follow a ledger that is shorter, as long or longer, put in place of theirs."""
     record_example(project)
     for _ in range(3):
-        say(project, None, (PointAdded("kpt_001", "x"),))
+        record_events(project, None, (PointAdded("kpt_001", "x"),))
     bring(project)
     other = new_project()
-    say(other, EXAMPLE, events(MEASURED | plain(1), "2.0.0"), noon("2025-01-01"))
+    record_events(other, EXAMPLE, events(MEASURED | plain(1), "2.0.0"), noon("2025-01-01"))
     for _ in range(3 + longer):
-        say(other, None, (PointAdded("kpt_001", "x"),))
+        record_events(other, None, (PointAdded("kpt_001", "x"),))
     for name in ("events.jsonl", "head"):
         (project / ".claude" / "ledger" / name).write_bytes((other / ".claude" / "ledger" / name).read_bytes())
     bring(project)

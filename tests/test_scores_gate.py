@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.score_examples import config, events, folded, noon, plain, say
+from helpers.score_examples import config, events, folded, noon, plain, record_events
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.projections.scores.trends.regressions import LOOKED_AT, SESSIONS, histories
 
@@ -24,10 +24,10 @@ DAYS = [f"2026-01-{day:02}" for day in range(1, 11)]
 def score(project: Path) -> Callable[..., None]:
     """Return a function that records a session of a day in which one component has a score."""
 
-    def record(day: str, value: float, component: str = "ac09", name: str = "") -> None:
-        say(project, name or f"s-{day}-{component}", events(plain(value, component)), noon(day))
+    def record_one(day: str, value: float, component: str = "ac09", name: str = "") -> None:
+        record_events(project, name or f"s-{day}-{component}", events(plain(value, component)), noon(day))
 
-    return record
+    return record_one
 
 
 def ask_gate(run: Run, *options: str) -> tuple[int, list[str]]:
@@ -87,7 +87,7 @@ def test_a_gate_without_data_is_closed_and_names_the_remedy(project: Path, run: 
 
 def test_an_overall_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> None:
     """Measured to 3 % of its weight, it closes its own gate; the gate of all names it, and --min closes by it."""
-    say(project, "s1", events({"ac01": {"startup_ms": 10000}}), noon(DAYS[0]))
+    record_events(project, "s1", events({"ac01": {"startup_ms": 10000}}), noon(DAYS[0]))
     assert (EXIT_NO, ["not enough measured session.overall"]) == ask_gate(run, "--component", "overall")
     assert "open\n  session.overall: not enough measured (3 %)\n  none of 3 scores close it, 11 have no data\n" == (
         run("gate").out

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from helpers.documentation import examples
-from helpers.score_examples import AT, EXAMPLE, config, events, folded, noon, plain, record_example, say
+from helpers.score_examples import AT, EXAMPLE, config, events, folded, noon, plain, record_events, record_example
 from helpers.score_files import SESSION_FILE
 from helpers.screens import shown, words
 from tallybook.ledger.events import (
@@ -70,7 +70,7 @@ def scored(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("CLAUDE_SESSION_ID", raising=False)
     monkeypatch.chdir(project)
     for day in range(1, 8):
-        say(project, f"s-{day}", events(plain(80), "1.9"), noon(f"2026-01-{day:02}"))
+        record_events(project, f"s-{day}", events(plain(80), "1.9"), noon(f"2026-01-{day:02}"))
     record_example(project)
     return project
 
@@ -380,7 +380,7 @@ def test_any_history_answers_every_question(
     project = Project(folder)
     own = config()
     for id_, batch, when in told:
-        say(folder, id_, tuple(batch), when)
+        record_events(folder, id_, tuple(batch), when)
         bring_up_to_date(project, state_of(project, own))
     state = state_of(project, own)
     for period, name, detail in ASKED:

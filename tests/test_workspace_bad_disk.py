@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.real_command import BY_HAND, as_somebody, assert_refused, run, texts
+from helpers.real_command import BY_HAND, assert_refused, run, run_unprivileged, texts
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -61,7 +61,7 @@ def others_project(project: Path) -> Iterator[Project]:
 def test_a_read_only_project_is_not_written(others_project: Project, arguments: list[str]) -> None:
     """Without the right to write, a writing command prints one line, exits 4, and changes nothing."""
     before = protected_bytes(others_project)
-    assert_refused(as_somebody(others_project, *arguments), 4, "Permission denied")
+    assert_refused(run_unprivileged(others_project, *arguments), 4, "Permission denied")
     assert before == protected_bytes(others_project)
 
 
@@ -73,7 +73,7 @@ def test_a_read_only_project_is_not_written(others_project: Project, arguments: 
 )
 def test_a_read_only_project_can_be_read(others_project: Project, arguments: list[str]) -> None:
     """A project that the user may only read is shown, explained and verified."""
-    answer = as_somebody(others_project, *arguments)
+    answer = run_unprivileged(others_project, *arguments)
     assert (0, "") == (answer.code, answer.err)
     assert "" != answer.out
 

@@ -109,7 +109,7 @@ def test_an_invalid_agent_folder_is_reported(bare: Project, run: Run, target: st
 def test_links_within_the_project_are_followed(bare: Project, run: Run, tmp_path: Path) -> None:
     """``.claude`` and playbook.json may be elsewhere in it: their targets are written, and the links stay.
 
-    What stands above the project's folder is the user's to arrange, so that may be reached through a link too.
+    The user arranges the folders above the project, so those may be links too.
     """
     (tmp_path / "link").symlink_to(bare.root)
     linked = Project(tmp_path / "link")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.manual_edits import edit, rate, read, wish
+from helpers.manual_edits import curate, edit, rate, read
 from helpers.reference_model import book, extraction, point
-from helpers.view_histories import told
+from helpers.view_histories import comparable
 from tallybook import compat
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
@@ -181,7 +181,7 @@ def test_an_older_state_follows_an_undo(here: Project) -> None:
     curation.undo(here, "10", None, "", HUMAN)
     curation.undo(here, "11", None, "", HUMAN)
     rate(here, ("kpt_001", "helpful"))
-    assert told(reading.current(log)) == told(reading.catch_up(log.read, before))
+    assert comparable(reading.current(log)) == comparable(reading.catch_up(log.read, before))
     assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
 
 
@@ -190,8 +190,8 @@ def test_an_older_state_follows_an_undo(here: Project) -> None:
 
 def test_a_rating_of_a_merged_name_counts_and_one_of_a_retired_name_does_not(here: Project) -> None:
     """Only the rating of the retired name is reported as ignored."""
-    wish(here, "merge", "kpt_001", merged=("kpt_002",))
-    wish(here, "retire", "kpt_003")
+    curate(here, "merge", "kpt_001", merged=("kpt_002",))
+    curate(here, "retire", "kpt_003")
     outcome = rate(here, ("kpt_002", "harmful"), ("kpt_003", "harmful"))
     assert [("kpt_003", "no such entry in the playbook")] == [(one.name, one.reason) for one in outcome.ignored]
     assert {"kpt_001": (1, 1)} == counts(here)
@@ -199,7 +199,7 @@ def test_a_rating_of_a_merged_name_counts_and_one_of_a_retired_name_does_not(her
 
 def test_an_undone_merge_leaves_two_entries(here: Project) -> None:
     """Ratings recorded under the old name meanwhile belong to that entry again."""
-    wish(here, "merge", "kpt_001", merged=("kpt_002",))
+    curate(here, "merge", "kpt_001", merged=("kpt_002",))
     rate(here, ("kpt_002", "harmful"), ("kpt_001", "helpful"))
     curation.undo(here, "10", None, "", HUMAN)
     assert {"kpt_001": (1, 0), "kpt_002": (1, 1), "kpt_003": (0, 0)} == counts(here)
@@ -207,7 +207,7 @@ def test_an_undone_merge_leaves_two_entries(here: Project) -> None:
 
 def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
     """It is erased from every file; the counts stay, and undoing the rewording restores the first text."""
-    wish(here, "reword", "kpt_002", "ask Jane Roe")
+    curate(here, "reword", "kpt_002", "ask Jane Roe")
     assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name", "--yes").code
     assert [] == [path for path in here.claude.rglob("*") if path.is_file() and b"Jane Roe" in path.read_bytes()]
     assert point("kpt_002", REDACTED, 1) == read(here)["key_points"][1]
@@ -220,7 +220,7 @@ def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
 def test_an_old_file_restores_no_redacted_text_whatever_was_undone(here: Project) -> None:
     """A file from before a redaction counts except for the text, after any number of undos."""
     for name in ("kpt_001", "kpt_003"):
-        wish(here, "pin", name)
+        curate(here, "pin", name)
     for target in ("11", "10"):
         curation.undo(here, target, None, "", HUMAN)
     old = read(here)
@@ -235,18 +235,18 @@ def test_an_old_file_restores_no_redacted_text_whatever_was_undone(here: Project
 
 def test_edited_counts_do_not_prune_a_pinned_entry(here: Project) -> None:
     """The edit sets the counts; the next update prunes the entry only after it is unpinned."""
-    wish(here, "pin", "kpt_001")
+    curate(here, "pin", "kpt_001")
     edit(here, read(here), kpt_001={"harmful": 9})
     rate(here)
     assert (0, 9) == counts(here)["kpt_001"]
-    wish(here, "unpin", "kpt_001")
+    curate(here, "unpin", "kpt_001")
     assert ("kpt_001",) == rate(here).pruned
 
 
 def test_a_file_from_before_a_merge_undoes_no_rating(here: Project) -> None:
     """The merged entry has the edited values and everything that the merge and later ratings added."""
     old = read(here)
-    wish(here, "merge", "kpt_001", merged=("kpt_002",))
+    curate(here, "merge", "kpt_001", merged=("kpt_002",))
     rate(here, ("kpt_002", "harmful"), ("kpt_001", "helpful"))
     edit(here, old, kpt_001={"helpful": 10, "harmful": 1})
     rate(here)
@@ -286,10 +286,10 @@ def test_a_dict_loaded_before_an_undo_saves_only_its_own_changes(here: Project) 
 def test_a_loaded_dict_respects_decisions(here: Project) -> None:
     """Updates in the dict prune no pinned or restored entry, and count merged ratings, as the ledger does."""
     thrice = [("kpt_001", "harmful")] * 3
-    wish(here, "merge", "kpt_003", merged=("kpt_002",))
+    curate(here, "merge", "kpt_003", merged=("kpt_002",))
     rate(here, *thrice)
-    wish(here, "restore", "kpt_001")
-    wish(here, "pin", "kpt_003")
+    curate(here, "restore", "kpt_001")
+    curate(here, "pin", "kpt_003")
     playbook = compat.load_playbook()
     compat.update_playbook_data(playbook, extraction(*[("kpt_002", "harmful")] * 4))
     compat.save_playbook(playbook)
@@ -313,13 +313,13 @@ def test_secrets_of_a_curating_model_are_masked(here: Project, run: Run) -> None
 
 def test_the_story_describes_a_persons_decisions(here: Project, run: Run) -> None:
     """The story has the target of a merge, and the entry of later ratings."""
-    wish(here, "pin", "kpt_001")
-    wish(here, "merge", "kpt_003", merged=("kpt_002",))
+    curate(here, "pin", "kpt_001")
+    curate(here, "merge", "kpt_003", merged=("kpt_002",))
     rate(here, ("kpt_002", "harmful"))
-    wish(here, "retire", "kpt_001")
-    wish(here, "restore", "kpt_001")
-    told = (run("why", name, "--trail").out for name in ("kpt_001", "kpt_002", "kpt_003"))
-    first, second, third = (" ".join(out.split()) for out in told)
+    curate(here, "retire", "kpt_001")
+    curate(here, "restore", "kpt_001")
+    comparable = (run("why", name, "--trail").out for name in ("kpt_001", "kpt_002", "kpt_003"))
+    first, second, third = (" ".join(out.split()) for out in comparable)
     assert "Merged into kpt_003 2" in second
     assert "1 rating came after that and counts for kpt_003." in second
     assert "merged with kpt_002" in third

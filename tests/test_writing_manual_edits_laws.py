@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.authors import HUMAN
-from helpers.manual_edits import edit, rate, read, wish
+from helpers.manual_edits import curate, edit, rate, read
 from helpers.reference_model import extraction
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
@@ -58,7 +58,7 @@ STEPS: Any = st.one_of(
     st.builds(lambda updates: lambda here: _save(here, updates), st.lists(UPDATES, max_size=3)),
     st.builds(lambda text: lambda here: commands.add(here, text, {"rater": "human", "session": "s3"}), TEXTS),
     st.builds(
-        lambda verb, name, text, merged: lambda here: wish(here, verb, name, text, (merged,)),
+        lambda verb, name, text, merged: lambda here: curate(here, verb, name, text, (merged,)),
         st.sampled_from(["retire", "restore", "pin", "unpin", "reword", "merge", "merge"]),
         NAMES,
         TEXTS,

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.redactions import PRIVATE, TOLD, begun, content, counts, held, holding, strike, strike_nothing, texts
+from helpers.redactions import (
+    PRIVATE,
+    TOLD,
+    content,
+    counts,
+    held,
+    holding,
+    project_with_secret,
+    strike,
+    strike_nothing,
+    texts,
+)
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, LockHeldError
 from tallybook.ledger.events import PointRated
@@ -38,7 +49,7 @@ TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"hunter2'
 @pytest.fixture
 def here(project: Path) -> Project:
     """Return a project with a secret in it."""
-    return begun(project)
+    return project_with_secret(project)
 
 
 @pytest.mark.parametrize("target", [RedactionTarget(text=PRIVATE), RedactionTarget(event="4")], ids=["text", "event"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.redactions import PRIVATE, TOLD, begun, counts, held, holding, strike, strike_nothing, texts
+from helpers.redactions import PRIVATE, TOLD, counts, held, holding, project_with_secret, strike, strike_nothing, texts
 from tallybook import compat
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def here(project: Path) -> Project:
     """Return a project with a secret in it."""
-    return begun(project)
+    return project_with_secret(project)
 
 
 STAMP = "20261118T110640123456Z"

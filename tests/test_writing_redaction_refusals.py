@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.redactions import PRIVATE, TOLD, begun, held, holding, strike, texts
+from helpers.redactions import PRIVATE, TOLD, held, holding, project_with_secret, strike, texts
 from tallybook import compat
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import EXIT_NO, BadInputError, CannotWriteError
@@ -36,7 +36,7 @@ FIRST, LAST = "Use type hints", "Test the edges"
 @pytest.fixture
 def here(project: Path) -> Project:
     """Return a project with a secret in its second entry."""
-    return begun(project)
+    return project_with_secret(project)
 
 
 def assert_erased(here: Project, *others: str) -> None:
@@ -219,7 +219,7 @@ def test_the_digests_are_in_one_private_file_that_git_ignores(here: Project) -> 
 
 def test_two_ledgers_have_different_digests(here: Project, tmp_path: Path) -> None:
     """The key is random, so that the redactions of two ledgers cannot be compared."""
-    other = begun(tmp_path / "other")
+    other = project_with_secret(tmp_path / "other")
     found = []
     for each in (here, other):
         strike(each)

@@ -1,10 +1,10 @@
-"""Benchmarks: what Tallybook costs beside a rival or a floor, measured in one run and told as ratios.
+"""Benchmarks: the cost of Tallybook against a rival or a floor, measured in one run and given as ratios.
 
     python -m tests.benchmarks [ROW ...] [--events N] [--repeats N] [--runs N] [--folder DIR] [--json FILE] [--write]
     python -m tests.benchmarks.growth [PANEL ...] [--write]
     python -m tests.benchmarks.profiles PATH
 
-The modules import one another as ``benchmarks``, as the tests beside them do: the folder of the tests is on the path.
+The modules import one another as ``benchmarks``, like the tests: the folder of the tests is on the path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command: measure the rows asked for, print one table of ratios. Nothing is judged."""
+"""The command: measure the requested rows, and print one table of ratios without a verdict."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def measure(names: Sequence[str], setting: Setting, rows: list[Row], left_out: list[str]) -> None:
-    """Add each row measured to ``rows``, and why others were not to ``left_out``."""
+    """Add each measured row to ``rows``, and the reason for each missing one to ``left_out``."""
     for name in names:
         print(f"measuring {name}", file=sys.stderr, flush=True)
         try:
@@ -96,8 +96,8 @@ def measure(names: Sequence[str], setting: Setting, rows: list[Row], left_out: l
             left_out.append(str(missing))
 
 
-def tell(rows: Sequence[Row], left_out: Sequence[str], file: Path | None) -> None:
-    """Print the table, and write its figures to a file if one was asked for."""
+def report(rows: Sequence[Row], left_out: Sequence[str], file: Path | None) -> None:
+    """Print the table, and write its figures to a file on request."""
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}\n")
     print(render(rows, left_out), end="")
     if file is not None:
@@ -106,7 +106,7 @@ def tell(rows: Sequence[Row], left_out: Sequence[str], file: Path | None) -> Non
 
 
 def main(words: Sequence[str]) -> None:
-    """Measure what the command line asks for, and print it; what was measured is told even if it ends early."""
+    """Measure the rows of the command line, and print them, even if the run ends early."""
     asked = parse(words)
     rows: list[Row] = []
     left_out: list[str] = []
@@ -119,7 +119,7 @@ def main(words: Sequence[str]) -> None:
             measure((asked.rows or list(ROWS)) * asked.runs, setting, rows, left_out)
         finally:
             rows = together(rows)
-            tell(rows, left_out, asked.json)
+            report(rows, left_out, asked.json)
     if asked.write:
         readme.write(README, rows, list(ROWS), asked.runs)
 

@@ -1,4 +1,4 @@
-"""Rows ``append``, ``append-batch``, ``append-many`` and ``rewrite``: what it costs until a rating is durable."""
+"""Rows ``append``, ``append-batch``, ``append-many`` and ``rewrite``: the cost until a rating is durable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.crowd import BY, RATING
-from benchmarks.data import alike, text_of
+from benchmarks.data import repeating, text_of
 from benchmarks.table import Row, Setting, alternate, faster, medians
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.storage.disk import flush_data, write_all
@@ -30,7 +30,7 @@ MILLISECONDS = 1_000
 
 
 def _block(step: Callable[[], object], times: int) -> Callable[[], float]:
-    """Return what does a step so many times and says how many seconds each took."""
+    """Return a function that does a step so many times and returns the seconds of each."""
 
     def run() -> float:
         begin = perf_counter()
@@ -81,8 +81,8 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def batch(setting: Setting) -> Iterator[Row]:
-    """Measure an update: five ratings and what closes them."""
-    yield from _against_bare(setting, "append-batch", "a batch of six events, likewise", next(alike()))
+    """Measure an update: five ratings and its close."""
+    yield from _against_bare(setting, "append-batch", "a batch of six events, likewise", next(repeating()))
 
 
 def together(setting: Setting) -> Iterator[Row]:
@@ -105,7 +105,7 @@ def together(setting: Setting) -> Iterator[Row]:
 
 
 def _rewriting(path: Path) -> Callable[[], None]:
-    """Return what records one rating the old way: read the whole file, count, write the whole file."""
+    """Return a function that records one rating the old way: read the whole file, count, write the whole file."""
     points: list[dict[str, Any]] = [
         {"name": f"kpt_{n:03d}", "text": text_of(n), "helpful": 0, "harmful": 0} for n in range(1, OLD_ENTRIES + 1)
     ]

@@ -1,4 +1,4 @@
-"""Commands as a user runs them: a whole process of the one that is installed beside this Python."""
+"""Commands as a user runs them: a whole process of the one installed with this Python."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def installed() -> Path:
 
 
 def environment() -> Mapping[str, str]:
-    """Return the variables that a user has: nobody keeps Python from remembering what it compiled."""
+    """Return the variables of a user: Python may cache its compiled files."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def whole_process(project: Project, words: tuple[str, ...]) -> Callable[[], float]:
-    """Return what runs a command in a project and says how many seconds it took, start-up included."""
+    """Return a function that runs a command in a project and returns its seconds, start-up included."""
     command = [str(installed()), "--project", str(project.root), *words]
 
     def run() -> float:

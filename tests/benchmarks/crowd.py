@@ -1,12 +1,12 @@
-"""Rows ``many``: several processes that append at once, beside what else makes their ratings durable.
+"""Rows ``many``: several processes that append at once, against other ways to make their ratings durable.
 
-One pair has nothing of ours in it: a bare write with its flush outside of the lock, against the flush within. That is
-the most that a flush outside can give on the machine at hand.
+One pair has nothing of Tallybook in it: a bare write with its flush outside of the lock, against the flush within.
+That is the most that a flush outside can gain on this machine.
 
     python -m tests.benchmarks.crowd WRITER WRITERS RATINGS FOLDER
 
-Each crowd is a process that starts its writers, lets them go at once, and says in JSON how many seconds the last one
-took and how long each rating did.
+Each crowd is a process that starts its writers, starts them at once, and prints in JSON the seconds of the last one
+and of each rating.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _flush_outside(folder: Path) -> Step:
 
 
 def _patient(step: Step, errors: tuple[type[Exception], ...]) -> Step:
-    """Return what does a step again as long as the rival says that its database is locked."""
+    """Return a function that repeats a step while the rival reports a locked database."""
 
     def again() -> None:
         deadline = perf_counter() + PATIENCE_S
@@ -144,7 +144,7 @@ BARE = {"flush-outside": f", bare: one lock around os.write, {flush_data.__name_
 
 
 def _write(name: str, ratings: int, folder: Path, gate: tuple[int, int], out: int) -> None:
-    """Open, wait until the gate is shut, append, and tell how long each took."""
+    """Open, wait until the gate is shut, append, and print the seconds of each."""
     os.close(gate[1])
     step = WRITERS[name](folder)
     step()
@@ -164,7 +164,7 @@ def _begin(name: str, folder: Path) -> None:
 
 
 def crowd(name: str, writers: int, ratings: int, folder: Path) -> dict[str, Any]:
-    """Let so many writers append at once; return the seconds until the last was done, and those of each rating.
+    """Run so many writers at once; return the seconds until the last was done, and those of each rating.
 
     Raises:
         ChildProcessError: A writer ended early; it has printed why.
@@ -193,7 +193,7 @@ def crowd(name: str, writers: int, ratings: int, folder: Path) -> dict[str, Any]
 
 
 def measured(folder: Path, writers: int, ratings: int, name: str) -> tuple[float, float]:
-    """Return how many seconds a rating took on the whole, and those within which 99 of 100 were durable."""
+    """Return the seconds of a rating on average, and those within which 99 of 100 were durable."""
     words = [name, str(writers), str(ratings), str(folder)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.crowd", *words], cwd=ROOT, capture_output=True, check=True
@@ -220,10 +220,10 @@ def _rows(setting: Setting, writers: int, ratings: int, rival: str, name: str = 
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Measure crowds of writers against each rival that is here.
+    """Measure crowds of writers against each installed rival.
 
     Raises:
-        NoRivalError: The system has no ``flock``, or one of the rivals is not installed; told behind the others.
+        NoRivalError: The system has no ``flock``, or one of the rivals is not installed; raised after the other rows.
     """
     if find_spec("fcntl") is None:
         raise NoRivalError("many: the system has no flock")
@@ -240,7 +240,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def main(words: Sequence[str]) -> None:
-    """Let a crowd append, and print what came of it."""
+    """Run a crowd, and print its result."""
     name, writers, ratings, folder = words
     print(json.dumps(crowd(name, int(writers), int(ratings), Path(folder))))
 

@@ -50,8 +50,8 @@ def seeds(entries: int) -> list[Draft]:
     return [encode(PlaybookAdopted("0" * 64, entries, "{}")), *map(encode, points)]
 
 
-def alike(entries: int = ENTRIES) -> Iterator[list[Draft]]:
-    """Yield updates without end: five ratings of so many entries, and what closes them."""
+def repeating(entries: int = ENTRIES) -> Iterator[list[Draft]]:
+    """Yield updates without end: five ratings of so many entries, and the close."""
     chance = Random(2)  # noqa: S311 - the same ledger in every run, and no secret
     names = [f"kpt_{n:03d}" for n in range(1, entries + 1)]
     drafts = {(name, word): encode(PointRated(name, word)) for name in names for word in set(RATING_WORDS)}
@@ -61,9 +61,9 @@ def alike(entries: int = ENTRIES) -> Iterator[list[Draft]]:
 
 
 def different() -> Iterator[list[Draft]]:
-    """Yield updates without end in which no two say the same: each adds a text, and every rating is a new one.
+    """Yield updates without end in which no two are equal: each adds a text, and every rating is a new one.
 
-    An entry is rated in five updates, each time with another word, so that no pair of name and word comes twice.
+    An entry is rated in five updates, each time with another word, so that no pair of name and word repeats.
     """
     words = ("neutral", "helpful", "harmful", "helpful, mostly", "unclear")
     closing = encode(PlaybookUpdated(1, RATINGS, 0))
@@ -74,7 +74,7 @@ def different() -> Iterator[list[Draft]]:
 
 
 def _stamps() -> Iterator[Stamp]:
-    """Yield who and when of each update: a new session every few, the clock going on; the place is still to come."""
+    """Yield author and time of each update: a new session every few, the clock moving on; the position is set later."""
     chance = Random(3)  # noqa: S311 - as above
     for number in count():
         if number % UPDATES_PER_SESSION == 0:
@@ -85,7 +85,7 @@ def _stamps() -> Iterator[Stamp]:
 
 
 def lines(batches: Iterable[Sequence[Draft]], events: int) -> Iterator[bytes]:
-    """Yield the bytes of each batch, up to the first behind which the ledger has at least ``events`` lines."""
+    """Yield the bytes of each batch, up to the first that makes at least ``events`` events."""
     mark: Position = START
     for drafts, stamp in zip(batches, _stamps(), strict=False):
         batch = frame(drafts, stamp._replace(position=mark))
@@ -96,7 +96,7 @@ def lines(batches: Iterable[Sequence[Draft]], events: int) -> Iterator[bytes]:
 
 
 def build(folder: Path, kind: str, events: int) -> None:
-    """Make a ledger in a folder, unless it is there.
+    """Make a ledger in a folder, unless it exists.
 
     Args:
         folder: The ledger's own folder.
@@ -108,7 +108,7 @@ def build(folder: Path, kind: str, events: int) -> None:
 
 
 def begin(folder: Path, entries: int, updates: Iterator[Sequence[Draft]], events: int) -> None:
-    """Make a ledger of so many entries to begin with and at least so many events, unless it is there."""
+    """Make a ledger that begins with so many entries and has at least so many events, unless it exists."""
     path = folder / LOG_NAME
     if path.exists():
         return
@@ -122,8 +122,8 @@ def begin(folder: Path, entries: int, updates: Iterator[Sequence[Draft]], events
 
 
 KINDS: dict[str, tuple[int, Callable[[], Iterator[list[Draft]]]]] = {
-    "alike": (ENTRIES, alike),
+    "alike": (ENTRIES, repeating),
     "different": (ENTRIES, different),
-    "wide": (WIDE, partial(alike, WIDE)),
+    "wide": (WIDE, partial(repeating, WIDE)),
 }
 """Name of a ledger → how many entries it begins with, and what yields its updates."""

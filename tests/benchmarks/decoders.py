@@ -1,6 +1,6 @@
-"""Rows ``replay-form`` and ``sql``: a replay that proves nothing against libraries that only read the same lines.
+"""Rows ``replay-form`` and ``sql``: a replay without verification against libraries that read the same lines.
 
-Who counts the ratings of each entry is asked before anything is measured whether it counts what a replay does.
+Before any measurement each rival that counts ratings must return the counts of a replay.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WHERE kind = 'point.rated' GROUP BY name"""
 
 
 def msgspec(path: Path) -> Callable[[], int]:
-    """Return what decodes every line into what a playbook needs of it: kind, name, rating and text."""
+    """Return a function that decodes the fields of every line that a playbook needs: kind, name, rating and text."""
     import msgspec as library  # noqa: PLC0415 - an extra that need not be there
 
     body = library.defstruct("Body", [("name", str, ""), ("rating", str, "")])
@@ -58,7 +58,7 @@ def msgspec(path: Path) -> Callable[[], int]:
 
 
 def orjson(path: Path) -> Callable[[], int]:
-    """Return what decodes every line whole, and takes out of it what a playbook needs."""
+    """Return a function that decodes every line whole, and takes the fields that a playbook needs."""
     import orjson as library  # noqa: PLC0415 - only this row wants it
 
     def load() -> int:
@@ -73,11 +73,11 @@ def orjson(path: Path) -> Callable[[], int]:
 
 
 class OtherCountError(Exception):
-    """A rival counts other ratings than a replay does, so that its time says nothing."""
+    """A rival counts other ratings than a replay, so that its time means nothing."""
 
 
 def duckdb(path: Path) -> Callable[[], Counts]:
-    """Return what counts the ratings of each entry by SQL, on one thread."""
+    """Return a function that counts the ratings of each entry by SQL, on one thread."""
     import duckdb as library  # noqa: PLC0415 - an extra that need not be there
 
     connection = library.connect(config={"threads": 1})
@@ -90,10 +90,10 @@ def duckdb(path: Path) -> Callable[[], Counts]:
 
 
 def polars(path: Path) -> Callable[[], Counts]:
-    """Return what counts the ratings of each entry by a lazy query, on one thread.
+    """Return a function that counts the ratings of each entry by a lazy query, on one thread.
 
-    Bodies differ from kind to kind, and a schema guessed from the first lines would be theirs. So it is told what a
-    rating has: what a line has more is passed over, and what it lacks is null, which goes with the other kinds.
+    Bodies differ from kind to kind, and a schema guessed from the first lines would be theirs. So the
+    schema is that of a rating: further fields are ignored, and missing ones are null, as in the other kinds.
     """
     # It asks once, as it is imported, how many threads it may have.
     os.environ["POLARS_MAX_THREADS"] = "1"
@@ -122,7 +122,7 @@ COUNTERS: dict[str, tuple[str, Callable[[Path], Callable[[], Counts]]]] = {
 
 
 def _in_all(prepare: Callable[[Path], Callable[[], Counts]], path: Path) -> Callable[[], int]:
-    """Return what lets a library count, and returns how many ratings there are."""
+    """Return a function that makes a library count, and returns the number of ratings."""
     count = prepare(path)
     return lambda: sum(map(sum, count().values()))
 
@@ -136,20 +136,20 @@ JOBS: dict[str, Callable[[Path], Callable[[], int]]] = {
 
 
 def replayed(folder: Path) -> Counts:
-    """Return the counts of a replay that proves nothing and prunes nothing: those of a pruned entry would end there."""
+    """Return the counts of an unverified replay without prunes, at which those of an entry would end."""
     state = Playbook(policy=Policy("none", floor=sys.maxsize))
     points = fold(PLAYBOOK, decode(JsonlLog(folder).read(verify=False)), state).points.values()
     return {point.name: (point.helpful, point.harmful) for point in points}
 
 
 def others(ours: Counts, theirs: Counts) -> list[str]:
-    """Return the names of which the two counted otherwise, sorted; an entry without ratings may be left out."""
+    """Return the names with different counts, sorted; an entry without ratings may be left out."""
     none = (0, 0)
     return sorted(name for name in {*ours, *theirs} if ours.get(name, none) != theirs.get(name, none))
 
 
 def _against(setting: Setting, name: str, kind: str, what: str, rival: tuple[str, str]) -> Row:
-    """Measure a replay that proves nothing against a library, each pass in a fresh process."""
+    """Measure an unverified replay against a library, each pass in a fresh process."""
     folder = replay.ledger(setting, kind, setting.events)
     library, against = rival
     taken = alternate(
@@ -180,11 +180,11 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def sql(setting: Setting) -> Iterator[Row]:
-    """Measure the replay against what counts the same from the same file, and comes to the same counts.
+    """Measure the replay against rivals that return the same counts from the same file.
 
     Raises:
-        NoRivalError: One of them is not installed; told behind the others.
-        OtherCountError: One counts otherwise.
+        NoRivalError: One of them is not installed; raised after the other rows.
+        OtherCountError: One returns other counts.
     """
     missing = [library for library in COUNTERS if find_spec(library) is None]
     for library, (against, _) in COUNTERS.items():

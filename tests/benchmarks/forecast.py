@@ -1,4 +1,4 @@
-"""Row ``forecast``: whether the confidence of a forecast means what it says, and its error beside the naive one.
+"""Row ``forecast``: whether the confidence of a forecast is true, and its error against the naive one.
 
 Series of five kinds are made, each cut off somewhere; what they went on to is the truth. The naive forecast is that the
 next seven days are like the last seven.
@@ -29,7 +29,7 @@ BANDS = {"under 60 %": (0.0, 0.6), "60 to 80 %": (0.6, 0.8), "80 % and more": (0
 
 
 class Held(NamedTuple):
-    """What came of one forecast.
+    """The result of one forecast.
 
     Attributes:
         kind: The kind of the series.
@@ -93,7 +93,7 @@ GAPS: tuple[Callable[[Random, int], bool], ...] = (
 
 
 def series(kind: str, chance: Random) -> tuple[list[Day], list[int]]:
-    """Return a series of a kind, and the scores of the seven days behind its last one."""
+    """Return a series of a kind, and the scores of the seven days after its last one."""
     days, missing = chance.randint(LEAST_POINTS, LONGEST_DAYS), chance.choice(GAPS)
     values = zip(range(days + 2 * HORIZON_DAYS), KINDS[kind](chance), strict=False)
     known = [
@@ -104,8 +104,8 @@ def series(kind: str, chance: Random) -> tuple[list[Day], list[int]]:
     return past, [score for day, score in known[len(past) :] if day <= end]
 
 
-def judge(kind: str, past: Sequence[Day], came: Sequence[int]) -> Held | None:
-    """Return what came of forecasting one series; None where there is no forecast, or nothing came."""
+def check(kind: str, past: Sequence[Day], came: Sequence[int]) -> Held | None:
+    """Return the result of forecasting one series; None without a forecast, or without scores after it."""
     found = forecast(past)
     if found is None or not came:
         return None
@@ -115,9 +115,9 @@ def judge(kind: str, past: Sequence[Day], came: Sequence[int]) -> Held | None:
 
 
 def backtest(seed: int, each: int = SERIES) -> list[Held]:
-    """Return what came of the forecasts of so many series of each kind, the same for the same seed."""
+    """Return the results of the forecasts of so many series of each kind, the same for the same seed."""
     chance = Random(seed)  # noqa: S311 - the same series in every run, and no secret
-    judged = (judge(kind, *series(kind, chance)) for kind in KINDS for _ in range(each))
+    judged = (check(kind, *series(kind, chance)) for kind in KINDS for _ in range(each))
     return [held for held in judged if held is not None]
 
 
@@ -145,7 +145,7 @@ def _off(what: str, tests: Sequence[Sequence[Held]]) -> Row:
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Tell how many forecasts held beside what they stated, by kind and by confidence, and their errors by kind."""
+    """Return how many forecasts held against the stated confidence, by kind and confidence, with their errors."""
     tests = [backtest(seed) for seed in range(setting.pairs(PAIRS))]
     for kind in KINDS:
         yield _held(kind, [[one for one in judged if one.kind == kind] for judged in tests])

@@ -1,6 +1,6 @@
 """Row ``formats``: the line format against the plain one it was chosen over, a chain on every line and no sections.
 
-The figures decided the format (ledger/README.md, Decisions) and stay here so that the decision can be looked at again.
+The figures decided the format (ledger/README.md, Decisions) and stay here so that the decision can be reviewed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHAIN = b',"chain":"'
 
 
 def _cut(kind: str, size: int, events: int) -> list[Sequence[Draft]]:
-    """Return updates of so many lines each: the last ones of each update, which always closes it."""
+    """Return updates of so many lines each: the last ones of each update, which include its close."""
     return [drafts[-size:] for drafts in islice(data.KINDS[kind][1](), max(events // size, 1))]
 
 
@@ -53,7 +53,7 @@ def write_ours(path: Path, batches: Sequence[Sequence[Draft]]) -> int:
 
 
 def write_plain(path: Path, batches: Sequence[Sequence[Draft]]) -> int:
-    """Write the same with one object a line, the fields in the order of their meaning, each line with its chain."""
+    """Write the same as one object a line, the fields in the order of their meaning, each line with its chain."""
     chain, seq, written = GENESIS, 0, 0
     with path.open("wb") as file:
         for number, drafts in enumerate(batches):

@@ -1,6 +1,6 @@
-"""How it grows: what each operation costs as events, entries, writers and years grow, and the picture of that.
+"""Growth: the cost of each operation as events, entries, writers and years grow, with a picture.
 
-``python -m tests.benchmarks.growth [--write]`` measures four sizes of each; ``--write`` draws ``growth.svg`` beside it.
+``python -m tests.benchmarks.growth [--write]`` measures four sizes of each; ``--write`` draws ``growth.svg`` here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PICTURE = Path(__file__).with_name("growth.svg")
 
 @attrs.frozen
 class Curve:
-    """What one operation costs as one thing grows.
+    """The cost of one operation as one quantity grows.
 
     Attributes:
         panel: What grows.
@@ -72,7 +72,7 @@ def _timed(job: Callable[[], object]) -> float:
 
 
 def operations(project: Project, events: int) -> Mapping[str, Callable[[], float]]:
-    """Return what can be done with a ledger → what does it once and says how many seconds it took."""
+    """Return the operations on a ledger → a function that runs one and returns its seconds."""
     log = JsonlLog(project.ledger)
     process = partial(whole_process, project)
     return {
@@ -106,16 +106,16 @@ def by_events(folder: Path, events: Sequence[int] = EVENTS) -> Iterator[Curve]:
 
 
 def by_entries(folder: Path, entries: Sequence[int] = ENTRIES, events: int = ENTRIES_EVENTS) -> Iterator[Curve]:
-    """Measure ledgers of one length by the entries that they begin with."""
+    """Measure ledgers of one length by the number of entries that they begin with."""
     made = {}
     for number in entries:
         made[number] = (Project(folder / f"entries-{number}"), events)
-        data.begin(made[number][0].ledger, number, data.alike(number), max(events, 2 * number))
+        data.begin(made[number][0].ledger, number, data.repeating(number), max(events, 2 * number))
     yield from _by_size("entries", made)
 
 
 def by_writers(folder: Path, writers: Sequence[int] = WRITERS, ratings: int = RATINGS) -> Iterator[Curve]:
-    """Measure how long a rating takes of those that so many processes append at once."""
+    """Measure the seconds of a rating by the number of processes that append at once."""
     taken = [[crowd.measured(folder, number, ratings, "tallybook") for _ in range(REPEATS)] for number in writers]
     for what, side in (("a rating, of all that are appended", 0), ("within which 99 of 100 ratings are durable", 1)):
         costs = tuple(median(one[side] for one in found) * MILLISECONDS for found in taken)
@@ -143,14 +143,14 @@ PANELS: dict[str, Callable[[Path], Iterator[Curve]]] = {
 """What grows → what measures it."""
 
 
-def tell(curve: Curve) -> str:
+def as_markdown(curve: Curve) -> str:
     """Return a curve as a line of Markdown."""
     points = "; ".join(f"{size:,}: {cost:,.2f}" for size, cost in zip(curve.sizes, curve.costs, strict=True))
     return f"- {curve.panel}, {curve.what}, ms: {points}"
 
 
 def draw(curves: Sequence[Curve], path: Path) -> None:
-    """Draw the picture: a panel for each thing that grows, both axes by powers of ten.
+    """Draw the picture: a panel for each quantity that grows, both axes by powers of ten.
 
     Raises:
         ImportError: Matplotlib, of the extra ``bench``, is not installed.
@@ -174,7 +174,7 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    """Measure, print, and draw if that is wanted."""
+    """Measure, print, and draw on request."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.growth", description=__doc__)
     parser.add_argument("panels", nargs="*", metavar="PANEL", help=f"one of {', '.join(PANELS)}; all without one")
     parser.add_argument("--write", action="store_true", help=f"draw {PICTURE.name}")
@@ -190,7 +190,7 @@ def main(words: Sequence[str]) -> None:
         for panel in () if given else asked.panels or PANELS:
             print(f"measuring {panel}", file=sys.stderr, flush=True)
             curves += PANELS[panel](Path(folder).resolve())
-    print(*map(tell, curves), sep="\n")
+    print(*map(as_markdown, curves), sep="\n")
     if asked.json:
         asked.json.write_text(json.dumps([attrs.asdict(one) for one in curves], indent=2) + "\n", encoding="utf-8")
     if asked.write:

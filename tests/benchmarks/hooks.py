@@ -1,4 +1,4 @@
-"""Row ``hook``: what a hook costs the agent that waits for it: its whole process, beside one that does nothing."""
+"""Row ``hook``: the time of a hook, which the agent waits for, against a process that does nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _numbers = count()
 
 
 def _lines() -> dict[str, str]:
-    """Return the command lines of a hook: what ``init`` writes, and the command as an installer leaves it."""
+    """Return the command lines of a hook: the one of ``init``, and the installed command."""
     return {
         "the line that init writes": hook_command(),
         "the tallybook command": shlex.join([str(installed()), "hook"]),
@@ -56,7 +56,7 @@ def _lines() -> dict[str, str]:
 
 
 def _process(line: str, project: Project, given: Callable[[], bytes]) -> Callable[[], float]:
-    """Return what runs a command line as an agent does, by a shell, and says how many seconds that took."""
+    """Return a function that runs a command line by a shell, like an agent, and returns its seconds."""
     # The agent's own folder is the project's here: nothing of whoever measures is read.
     here = dict(environment()) | {"CLAUDE_PROJECT_DIR": str(project.root), "CLAUDE_CONFIG_DIR": str(project.claude)}
 
@@ -74,7 +74,7 @@ def _process(line: str, project: Project, given: Callable[[], bytes]) -> Callabl
 
 
 def _project(folder: Path, kind: str, events: int) -> Project:
-    """Return a project with a ledger of so many events, in which nothing is owed."""
+    """Return a project with a ledger of so many events, and no pending work."""
     project = Project(folder)
     data.build(project.ledger, kind, events)
     commands.replay(project)
@@ -90,7 +90,7 @@ def _transcript(project: Project) -> Path:
 
 
 def _wait_for_worker(project: Project) -> None:
-    """Wait until the process that the last hook left behind has ended: it is no part of what the agent waits for."""
+    """Wait until the worker of the last hook has ended, which the agent does not wait for."""
     # It may not have taken its lock yet.
     sleep(WAIT_S)
     fd = disk.open_file(project.ledger / worker.LOCK, write=True, create=True)
@@ -102,7 +102,7 @@ def _wait_for_worker(project: Project) -> None:
 
 
 def _payload(project: Project, what: str) -> Callable[[], bytes]:
-    """Return what gives the next payload, once nothing runs beside it."""
+    """Return a function that returns the next payload, once no worker is running."""
 
     def given() -> bytes:
         _wait_for_worker(project)
@@ -113,7 +113,7 @@ def _payload(project: Project, what: str) -> Callable[[], bytes]:
 
 
 def _row(setting: Setting, project: Project, what: str, how: str, rival: tuple[str, str]) -> Row:
-    """Measure a hook beside a rival, given as what it is called and its command line."""
+    """Measure a hook against a rival, given as its name and its command line."""
     ours = _process(_lines()[how], project, _payload(project, what))
     theirs = _process(rival[1], project, lambda: b"{}")
     taken = alternate(ours, theirs, setting.pairs(PAIRS))
@@ -125,7 +125,7 @@ def _row(setting: Setting, project: Project, what: str, how: str, rival: tuple[s
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Measure each hook on a short ledger and on a long one, then two of them beside processes that do as of old.
+    """Measure each hook on a short ledger and on a long one, then two of them against the old way.
 
     Raises:
         NoRivalError: There is no shell, or the command is not installed.

@@ -1,4 +1,4 @@
-"""Rows ``load``, ``at`` and ``size``: what a long ledger costs whoever asks for its end or its past, and the disk."""
+"""Rows ``load``, ``at`` and ``size``: the cost of a long ledger's end, of its past, and of its bytes."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def project_of(setting: Setting, kind: str, events: int) -> Project:
     return project
 
 
-def _behind_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], float]:
-    """Return what appends a rating, which is not counted, and says how many seconds a command takes behind it."""
+def _after_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], float]:
+    """Return a function that appends a rating, which is not counted, and returns the seconds of a command after it."""
     run = whole_process(project, words)
 
     def measured() -> float:
@@ -58,9 +58,9 @@ def _behind_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], f
 
 
 def load(setting: Setting) -> Iterator[Row]:
-    """Measure what it takes to show a long ledger behind one new event, against a short one."""
+    """Measure showing a long ledger after one new event, against a short one."""
     lengths = (setting.events * LONG, max(setting.events // SHORT, 1))
-    ours, theirs = (_behind_one_more(project_of(setting, "alike", one), ("show", "--json")) for one in lengths)
+    ours, theirs = (_after_one_more(project_of(setting, "alike", one), ("show", "--json")) for one in lengths)
     ours()
     theirs()
     taken = alternate(ours, theirs, setting.pairs(PAIRS))
@@ -69,7 +69,7 @@ def load(setting: Setting) -> Iterator[Row]:
 
 
 def _moments(project: Project, events: int) -> Callable[[], float]:
-    """Return what folds the playbook of a moment, each time another one, and says how many seconds that took."""
+    """Return a function that folds the playbook of another moment each time, and returns the seconds."""
     numbers = count(1)
 
     def measured() -> float:
@@ -84,7 +84,7 @@ def _moments(project: Project, events: int) -> Callable[[], float]:
 
 
 def at(setting: Setting) -> Iterator[Row]:
-    """Measure the playbook of moments all over a long ledger against a cold replay of it, in and as a process."""
+    """Measure the playbook of moments of a long ledger against a cold replay, in this process and as a command."""
     project = project_of(setting, "wide", setting.events)
     shape = f"{setting.events:,} events, {data.WIDE:,} entries"
 
@@ -102,13 +102,13 @@ def at(setting: Setting) -> Iterator[Row]:
 
 
 def _minimal(record: EventRecord) -> bytes:
-    """Return an event as the least JSON that says the same: no id, no chain, its kind known by its fields."""
+    """Return an event as the least JSON with the same meaning: no id, no chain, its kind known by its fields."""
     said: dict[str, Any] = {"at": record.at, "session": record.by.session} | attrs.asdict(record.event)
     return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def size(setting: Setting) -> Iterator[Row]:
-    """Measure the bytes of a ledger of ratings against the least JSON that says the same."""
+    """Measure the bytes of a ledger of ratings against the least JSON with the same meaning."""
     folder = setting.folder / "size"
     once("build", folder, "alike", min(setting.events, 100_000))
     path = Path(folder) / LOG_NAME

@@ -1,4 +1,4 @@
-"""Ledgers of what was measured of sessions: made by a script, the same figures every time, framed by the library."""
+"""Ledgers of measurements of sessions: made by a script, the same figures every time, framed by the library."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _percent(chance: Random) -> int:
 
 
 def _last(chance: Random, number: int) -> tuple[str, dict[str, Any]]:
-    """Return what a session says of itself as it ends, another component each time."""
+    """Return the measurements at a session's end, of another component each time."""
     total = chance.randint(1, 12)
     kinds: tuple[tuple[str, dict[str, Any]], ...] = (
         (
@@ -93,10 +93,10 @@ def build(folder: Path, sessions_: int) -> None:
     folder.mkdir(parents=True)
     with path.open("wb", buffering=WRITE_BYTES) as file:
         file.writelines(batch.raw for batch in batches(sessions_))
-    say(folder, "the last one")
+    record_begin(folder, "the last one")
 
 
-def say(folder: Path, session: str) -> None:
-    """Append what a session says as it begins, at this moment."""
+def record_begin(folder: Path, session: str) -> None:
+    """Append the beginning of a session, at this moment."""
     with closing(JsonlLog(folder)) as log, log.transaction() as tx:
         tx.append(next(sessions())[0], {"rater": "agent", "session": session})

@@ -1,4 +1,4 @@
-"""Where the time of a hot path goes: ``python -m tests.benchmarks.profiles PATH [--events N]``."""
+"""The time of a hot path by function: ``python -m tests.benchmarks.profiles PATH [--events N]``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOOK = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "p
 
 
 def _profiled(job: Callable[[], object]) -> None:
-    """Print which functions take the time of a job."""
+    """Print the functions that take the time of a job."""
     profile = cProfile.Profile()
     profile.runcall(job)
     pstats.Stats(profile, stream=sys.stdout).sort_stats("tottime").print_stats(LINES)
@@ -81,7 +81,7 @@ def _hook(project: Project, events: int) -> None:
 
 
 def _traced(project: Project, command: list[str], given: str) -> None:
-    """Print what a command imports, slowest last, and which system calls it makes where strace is there.
+    """Print the imports of a command, slowest last, and its system calls if there is strace.
 
     Args:
         project: Where it runs.

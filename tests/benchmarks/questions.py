@@ -1,4 +1,4 @@
-"""Row ``questions``: what it takes to ask a long ledger about its past, beside one cold replay of it."""
+"""Row ``questions``: the cost of questions about the past of a long ledger, against one cold replay of it."""
 
 from __future__ import annotations
 

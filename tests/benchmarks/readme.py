@@ -1,4 +1,4 @@
-"""The table in the README: lines of rows that were measured take the place of earlier ones, the others stay."""
+"""The table in the README: measured rows replace earlier ones, the others stay."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class NoTableError(Exception):
 
 
 def machine() -> str:
-    """Return what was measured on, in a few words."""
+    """Return the machine of the measurement, in a few words."""
     return f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
-def line(row: Row, runs: int) -> str:
+def table_row(row: Row, runs: int) -> str:
     """Return a row as a line of the table."""
     spread = f"{min(row.ratios):.2f} to {max(row.ratios):.2f}"
     sides = f"{figure(row.ours)}, {figure(row.theirs)} {row.unit}"
@@ -44,7 +44,7 @@ def merged(text: str, rows: Iterable[Row], order: Sequence[str], runs: int) -> s
     table, end, behind = rest.partition(END)
     if not begin or not end:
         raise NoTableError(f"expected {BEGIN.strip()} and {END.strip()} in it")
-    fresh = [(row.name, line(row, runs)) for row in rows]
+    fresh = [(row.name, table_row(row, runs)) for row in rows]
     measured = {name for name, _ in fresh}
     kept = [(one.split("|")[1].strip(), one) for one in table.splitlines() if one.startswith("| ")][1:]
     lines = [one for one in kept if one[0] in order and one[0] not in measured] + fresh

@@ -1,4 +1,4 @@
-"""Rows ``replay``, ``replay-different`` and ``memory``: a cold replay, and what it holds while it lasts."""
+"""Rows ``replay``, ``replay-different`` and ``memory``: the time and the memory of a cold replay."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ READERS = {"json-bytes": "as bytes", "json-text": "as text"}
 
 
 def ledger(setting: Setting, kind: str, events: int) -> Path:
-    """Return the folder of a ledger, made if it is not there."""
+    """Return the folder of a ledger, made unless it exists."""
     folder = setting.folder / f"{kind}-{events}"
     once("build", folder, kind, events)
     return folder
 
 
 def _note(trial: dict[str, float], reader: str, peaks: tuple[float, float]) -> str:
-    """Say how json.loads was given its lines, and what either process held at most."""
+    """Return a note on the input of json.loads, and on the greatest memory of either process."""
     seconds = ", ".join(f"{READERS[one]} {figure(each)} s" for one, each in trial.items())
     said = f"json.loads is given the lines {READERS[reader]}, the faster way here ({seconds})"
     if any(map(isnan, peaks)):
@@ -63,15 +63,15 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def different(setting: Setting) -> Iterator[Row]:
-    """Measure the replay of a ledger in which no rating and no text comes twice: nothing can be remembered."""
+    """Measure the replay of a ledger without a repeated rating or text: no line can be remembered."""
     yield _row(setting, "replay-different", "different", "the same, every body different")
 
 
 def memory(setting: Setting) -> Iterator[Row]:
-    """Measure the peak of a replay at a tenth of the length, at the whole, and at ten times as much.
+    """Measure the peak of a replay at a tenth of the length, at the whole, and at ten times the length.
 
     Raises:
-        NoRivalError: The system does not say how much memory a process held.
+        NoRivalError: The system does not report a process's memory.
     """
     lengths = sorted({max(setting.events // LONG, 1), setting.events, setting.events * LONG})
     shortest, *longer = [ledger(setting, "alike", length) for length in lengths]

@@ -1,4 +1,4 @@
-"""Row ``eventsourcing``: rebuilding from a recorder of that library against a replay; and a hook as of old."""
+"""Row ``eventsourcing``: rebuilding from a recorder of that library against a replay; and a hook in the old way."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ os.replace(path + ".tmp", path)
 
 
 @cache
-def _point() -> tuple[type[Any], type[Any]]:
+def _entry() -> tuple[type[Any], type[Any]]:
     """Return the library's application, and an entry that can be rated as one of its aggregates; a process has one."""
     from eventsourcing.application import Application  # noqa: PLC0415 - an extra that need not be there
     from eventsourcing.domain import Aggregate, event  # noqa: PLC0415 - as above
@@ -67,13 +67,13 @@ def _env(database: str, patience_s: int) -> dict[str, str]:
 
 
 def rated(database: str, patience_s: int) -> Callable[[], object]:
-    """Return what rates an entry of its own, durably.
+    """Return a function that rates an entry of its own, durably.
 
     Args:
         database: File of an SQLite database, which others may use at once.
         patience_s: How long a writer waits for the others.
     """
-    application, point = _point()
+    application, point = _entry()
     app = application(env=_env(database, patience_s))
     entry = point("Read the whole traceback before you change a line.")
 
@@ -92,9 +92,9 @@ def prepare(database: str, events: int) -> Callable[[], int]:
         events: How many events to record, shared among ENTRIES aggregates.
 
     Returns:
-        What rebuilds every aggregate from its events, and says how many events there were.
+        A function that rebuilds every aggregate from its events, and returns the number of events.
     """
-    application, point_class = _point()
+    application, point_class = _entry()
     app = application(env=_env(database, PATIENCE_S) if database else {})
     ids = []
     for number in range(ENTRIES):

@@ -1,4 +1,4 @@
-"""Row ``scores``: what a month's scores cost whoever asks, with the cache and without, and the memory of the latter."""
+"""Row ``scores``: the cost of a month's scores, with the cache and without, and the memory of the latter."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ RUN = "from tallybook.projections.surfaces.entry import main; main()"
 
 
 def _process(command: list[str], before: Callable[[], None] = lambda: None) -> Callable[[], float]:
-    """Return what runs a command and says how many seconds of process time it took, start-up included.
+    """Return a function that runs a command and returns its seconds of process time, start-up included.
 
     Raises:
-        NoRivalError: The system does not say.
+        NoRivalError: The system does not report it.
     """
     try:
         import resource  # noqa: PLC0415 - not on Windows
@@ -55,7 +55,7 @@ def _process(command: list[str], before: Callable[[], None] = lambda: None) -> C
 
 
 def _project(setting: Setting, events: int) -> tuple[Project, int]:
-    """Return a project with a ledger of about so many events, and how many sessions it has."""
+    """Return a project with a ledger of about so many events, and its number of sessions."""
     sessions = max(events // measured.LINES, 1)
     project = Project(setting.folder / f"scores-{sessions}")
     once("measured", project.ledger, sessions)
@@ -67,7 +67,7 @@ def _forget(project: Project) -> None:
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Measure a month's scores beside start-up and beside folding all of it, and the memory of the latter."""
+    """Measure a month's scores against start-up and against folding all of it, and the memory of the latter."""
     project, sessions = _project(setting, setting.events)
     command = [sys.executable, "-c", RUN, "--project", str(project.root)]
     warm, started = _process([*command, *MONTHLY]), _process([*command, *START_UP])
@@ -77,7 +77,7 @@ def rows(setting: Setting) -> Iterator[Row]:
         taken = alternate(warm, rival, setting.pairs(PAIRS))
         yield Row("scores", what, against, faster(taken), *medians(taken), "s")
     numbers = count()
-    behind = _process([*command, *MONTHLY], lambda: measured.say(project.ledger, f"new {next(numbers)}"))
+    behind = _process([*command, *MONTHLY], lambda: measured.record_begin(project.ledger, f"new {next(numbers)}"))
     taken = alternate(behind, started, setting.pairs(PAIRS))
     yield Row("scores", "the same behind a new event", " ".join(START_UP), faster(taken), *medians(taken), "s")
     cold = _process([*command, *MONTHLY], lambda: _forget(project))
@@ -87,7 +87,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def _memory(setting: Setting, project: Project, sessions: int) -> Row:
-    """Measure the peak of folding all of it and storing that, at the whole and a tenth of the length."""
+    """Measure the peak of folding and storing all of it, at the whole and a tenth of the length."""
     shorter, fewer = _project(setting, setting.events // 10)
 
     def peak(one: Project) -> float:

@@ -1,4 +1,4 @@
-"""What every row is made of: settings, alternating pairs, and the table of ratios that comes out."""
+"""The parts of every row: settings, alternating pairs, and the table of ratios."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class NoRivalError(Exception):
-    """What a row would be measured against is not here."""
+    """A rival of a row is not installed."""
 
 
 @attrs.frozen
 class Setting:
-    """What the caller asked for.
+    """The options of the command line.
 
     Attributes:
-        folder: Where files are made; gone after the run.
+        folder: Where files are made; deleted after the run.
         events: Length of the longest ledger, 1 or more.
         repeats: How many pairs each row takes, 1 or more; None for the row's own number.
     """
@@ -31,17 +31,17 @@ class Setting:
     repeats: int | None = None
 
     def pairs(self, usual: int) -> int:
-        """Return how many pairs to take where ``usual`` are enough."""
+        """Return how many pairs to measure, ``usual`` by default."""
         return usual if self.repeats is None else self.repeats
 
 
 @attrs.frozen
 class Row:
-    """One line of the table.
+    """One row of the table.
 
     Attributes:
-        name: The row that was asked for.
-        what: What was measured.
+        name: The requested row.
+        what: The measured operation.
         against: Its rival or its floor.
         ratios: One for each pair; for times, the rival's divided by ours, so that above 1 ours is faster.
         ours: Our median, in ``unit``.
@@ -74,7 +74,7 @@ def alternate(ours: Callable[[], float], theirs: Callable[[], float], pairs: int
     """Measure both sides in turn, each as often first as second, so that a drift of the machine hits both.
 
     Returns:
-        What each pair came to, as (ours, theirs).
+        The figures of each pair, as (ours, theirs).
     """
     taken = []
     for index in range(pairs):
@@ -94,7 +94,7 @@ def medians(taken: Iterable[tuple[float, float]], scale: float = 1.0) -> tuple[f
 
 
 def faster(taken: Iterable[tuple[float, float]]) -> tuple[float, ...]:
-    """Return for each pair of times how many times as fast ours is."""
+    """Return for each pair of times how many times as fast Tallybook is."""
     return tuple(theirs / ours for ours, theirs in taken)
 
 
@@ -124,7 +124,7 @@ LEGEND = (
 
 
 def figure(value: float) -> str:
-    """Return a number with about three digits that count."""
+    """Return a number with about three significant digits."""
     digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 4
     return f"{value:,.{digits}f}"
 

@@ -1,6 +1,6 @@
-"""What must be measured in a process of its own: fresh memory, clean caches, or several at once.
+"""Measurements in a process of its own: fresh memory, clean caches, or several at once.
 
-A worker prepares, says that it is ready, and does its job once for every line it is sent.
+A worker prepares, prints that it is ready, and does its job once for every line on its input.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KIB = 1024
 
 
 def _resident_mib(whose: str) -> float:
-    """Return the most memory that was ever resident, in MiB; NaN where the system does not say.
+    """Return the greatest resident memory, in MiB; NaN if the system does not report it.
 
     Args:
         whose: ``RUSAGE_SELF``, or ``RUSAGE_CHILDREN`` for the largest of the children waited for, 0 without one.
@@ -49,7 +49,7 @@ def _resident_mib(whose: str) -> float:
 
 
 def peak_mib() -> float:
-    """Return the most memory that this process ever held, in MiB; NaN where the system does not say."""
+    """Return the greatest memory of this process, in MiB; NaN if the system does not report it."""
     # Not ru_maxrss where it can be helped: Linux lets a process inherit the peak of the one that started it.
     if STATUS.exists():
         return int(STATUS.read_text(encoding="ascii").partition("VmHWM:")[2].split()[0]) / KIB
@@ -57,9 +57,9 @@ def peak_mib() -> float:
 
 
 def _timed(job: Callable[[], int]) -> Job:
-    """Return a job that answers how long it took, how many events it saw, and the peaks of memory.
+    """Return a job that returns its seconds, its number of events, and the peaks of memory.
 
-    The peaks are its own and that of a process that it had beside it, which shares most of its pages with it.
+    The peaks are its own and that of its second process, which shares most of its pages with it.
     """
 
     def run() -> Answer:
@@ -161,7 +161,7 @@ JOBS: dict[str, Callable[..., Job]] = {
 
 
 class Worker:
-    """A process that has prepared a job and waits for the word."""
+    """A process that has prepared a job and waits for a line."""
 
     def __init__(self, job: str, *words: object) -> None:
         """Start it."""
@@ -175,7 +175,7 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Send it home and wait for it."""
+        """End it and wait for it."""
         self._process.communicate()
 
     def _line(self) -> str:
@@ -189,12 +189,12 @@ class Worker:
         self._line()
 
     def go(self) -> None:
-        """Let it do its job once."""
+        """Start its job once."""
         if self._process.stdin is not None:
             self._process.stdin.write("go\n")
 
     def answer(self) -> dict[str, float]:
-        """Wait for what it came to."""
+        """Wait for its result."""
         told: dict[str, float] = json.loads(self._line())
         return told
 
@@ -208,7 +208,7 @@ def once(job: str, *words: object) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prepare the job that the command line names, and do it once for every line read."""
+    """Prepare the job of the command line, and do it once for every line read."""
     job = JOBS[sys.argv[1]](*sys.argv[2:])
     print(READY, flush=True)
     for _ in sys.stdin:

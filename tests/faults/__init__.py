@@ -1,9 +1,9 @@
-r"""Faults: what was done to a ledger, and what came of it, told as tallies of what was lost or believed.
+"""Faults: injected faults of a ledger, and tallies of lost and believed events.
 
     python -m tests.faults [ROW ...] [--count N] [--seed S] [--folder DIR]
 
-The modules import one another as ``faults``, as the tests beside them do: the folder of the tests is on the path.
-What every row is made of stands here: the setting it gets, the tally it yields, the table that comes out.
+The modules import one another as ``faults``, like the tests: the folder of the tests is on the path.
+This module has the parts of every row: its settings, its tally, and the table.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if _TESTS not in sys.path:
 
 
 class NoToolError(Exception):
-    """What a row needs is not here: a tool, a library, a privilege."""
+    """A tool, a library or a privilege that a row needs is missing."""
 
 
 @attrs.frozen
 class Setting:
-    """What the caller asked for.
+    """The options of the command line.
 
     Attributes:
-        folder: Where files are made; gone after the run.
-        seed: What the faults are drawn from: the same seed, the same faults.
+        folder: Where files are made; deleted after the run.
+        seed: The seed of the random faults: the same seed gives the same faults.
         count: How many faults each row makes, 1 or more; None for the row's own number.
-        stop: Set once the run is to end: what was made until then is tallied.
+        stop: Set once the run is to end: the faults made until then are tallied.
     """
 
     folder: Path
@@ -47,7 +47,7 @@ class Setting:
     stop: Event = attrs.field(factory=Event, eq=False)
 
     def times(self, usual: int) -> int:
-        """Return how many faults to make where ``usual`` are meant."""
+        """Return how many faults to make, ``usual`` by default."""
         return usual if self.count is None else self.count
 
     def until_stopped(self, faults: Iterable[T]) -> Iterator[T]:
@@ -60,17 +60,17 @@ class Setting:
 
 @attrs.frozen
 class Tally:
-    """One line of a row's table.
+    """One row of a table.
 
     Attributes:
-        row: The row that was asked for.
-        store: What the faults were done to.
+        row: The requested row.
+        store: The store with the faults.
         tried: How many faults were made.
-        counts: Heading → how many of them came out so; a dash (None) where that cannot be asked of this store. The
+        counts: Heading → the number of such results; a dash (None) if the store has no such result. The
             tallies of one row have the same headings in the same order.
-        note: What a reader must know of the conditions; empty without any.
-        failures: Broken promises of ours, each with what repeats it; empty for a rival, and where all is well.
-        rival: Whether the store is none of ours, which the summary leaves out.
+        note: A note on the conditions; empty without one.
+        failures: Broken promises of Tallybook, each with what repeats it; empty for a rival, and without any.
+        rival: Whether the store is another program's, which the summary leaves out.
     """
 
     row: str
@@ -92,7 +92,7 @@ def _number(count: int | None) -> str:
 
 
 def _table(lines: list[tuple[str, ...]]) -> list[str]:
-    """Return a table in Markdown; the first line is its head."""
+    """Return a table in Markdown; the first row is its head."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
     padded.insert(1, " | ".join("-" * width for width in widths))
@@ -105,7 +105,7 @@ def _row(row: str, tallies: list[Tally]) -> list[str]:
 
 
 def _summary(tallies: list[Tally]) -> list[str]:
-    """Return the last table: what was made, and what came of it, of our own store alone."""
+    """Return the last table: the faults and their results, of Tallybook's own store alone."""
     lines: list[tuple[str, ...]] = [("fault", "made", *SUMMARY)]
     sums = dict.fromkeys(("made", *SUMMARY), 0)
     for tally in tallies:

@@ -1,4 +1,4 @@
-"""The command: make the faults asked for, print the tallies; the exit code says whether a promise was broken."""
+"""The command: make the requested faults, print the tallies; the exit code is 1 if a promise was broken."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def suffer(names: Sequence[str], setting: Setting, tallies: list[Tally], left_out: list[str]) -> None:
-    """Add each tally to ``tallies``, and why others were not taken to ``left_out``."""
+    """Add each tally to ``tallies``, and the reason for each missing one to ``left_out``."""
     for name in names:
         if setting.stop.is_set():
             left_out.append(f"{name}: the run was ended before")
@@ -73,7 +73,7 @@ def suffer(names: Sequence[str], setting: Setting, tallies: list[Tally], left_ou
 
 
 def end_on_signals(stop: Event) -> None:
-    """Let the first Control-C or SIGTERM end the run in order, so that it prints what it has; the second at once."""
+    """Make the first Control-C or SIGTERM end the run in order, with its tallies; the second ends it at once."""
 
     def told(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
@@ -86,7 +86,7 @@ def end_on_signals(stop: Event) -> None:
 
 
 def machine(folder: Path) -> str:
-    """Return what the faults were made on: date, Python, cores, kernel, file system."""
+    """Return the machine of the run: date, Python, cores, kernel, file system."""
     kind = ""
     mounts = Path("/proc/self/mounts")
     if mounts.exists():
@@ -98,7 +98,7 @@ def machine(folder: Path) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Make what the command line asks for, and print it; what was tallied is told even if it ends early.
+    """Make the requested faults, and print the tallies, even if the run ends early.
 
     Returns:
         1 where a promise was broken, else 0.

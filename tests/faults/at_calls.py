@@ -39,7 +39,7 @@ MAX_FAILURES = 20
 
 
 def facts(project: Project, hidden: str = "") -> list[tuple[str, ...]]:
-    """Return what a ledger says, batch by batch; its opening and its sealed ranges say nothing of the playbook.
+    """Return the facts of a ledger, batch by batch; its opening and its sealed ranges add nothing to the playbook.
 
     Args:
         project: Whose ledger.
@@ -57,7 +57,7 @@ def facts(project: Project, hidden: str = "") -> list[tuple[str, ...]]:
 
 
 def go_on(project: Project) -> list[str]:
-    """Verify a project, append to it, and compare its file with its ledger; return what was refused."""
+    """Verify a project, append to it, and compare its file with its ledger; return the refusals."""
     # At first the file may be older than the ledger, or not there: no more than that.
     steps = ((("verify",), {0, EXIT_NO}), (("add", NEXT), {0}), (("verify",), {0}), (("replay", "--check"), {0}))
     answers = [(words, codes, here(project, *words)) for words, codes in steps]
@@ -75,13 +75,13 @@ def holding(project: Project, text: str) -> list[Path]:
 
 
 class Outcome(NamedTuple):
-    """What came of one interrupted command.
+    """The result of one interrupted command.
 
     Attributes:
-        fault: What was done to it.
-        answer: What it said.
+        fault: The injected fault.
+        answer: The command's answer.
         counts: By heading.
-        problems: What is wrong, in words; empty where all is well.
+        problems: The problems, in words; empty without any.
     """
 
     fault: Fault
@@ -91,10 +91,10 @@ class Outcome(NamedTuple):
 
 
 class Trial:
-    """A scene with what its ledger says before its command and behind it."""
+    """A scene with its ledger's facts before its command and after it."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        """Play the scene once, undisturbed and with the next command behind it.
+        """Play the scene once, undisturbed and followed by the next command.
 
         Raises:
             AssertionError: All is not well even then.
@@ -109,7 +109,7 @@ class Trial:
         self._whole = facts(self.staged.project, self.scene.takes_out)[:-1]
 
     def suffer(self, fault: Fault) -> Outcome:
-        """Interrupt the command once, and look at what is left."""
+        """Interrupt the command once, and check the result."""
         answer = self.staged.play(fault)
         wrong = unclear(fault, answer)
         is_written = self.scene.held or self.scene.words[0] == "replay"
@@ -158,7 +158,7 @@ class Trial:
 
 
 def unclear(fault: Fault, answer: Answer) -> list[str]:
-    """Return what is wrong with an answer by itself: neither a success nor one clear line and the exit code for it."""
+    """Return the fault of an answer by itself: neither a success nor one clear line and its exit code."""
     if fault.how == KILL:
         return [] if answer.code == -signal.SIGKILL else [f"was not killed: {answer}"]
     is_input = answer.code == EXIT_BAD_INPUT and f"{GIVEN}: cannot be read" in answer.err
@@ -186,7 +186,7 @@ def kills(calls: Sequence[Call]) -> list[Fault]:
 def errors(calls: Sequence[Call]) -> list[Fault]:
     """Return each error at each call that changes something, and half a write at each write.
 
-    Most calls only look or open: at those the errors take turns.
+    Most calls only read or open: at those the errors take turns.
     """
     found = []
     for index, call in enumerate(calls):
@@ -197,14 +197,14 @@ def errors(calls: Sequence[Call]) -> list[Fault]:
 
 
 def some(faults: Sequence[Fault], count: int | None) -> list[Fault]:
-    """Return so many of the faults, evenly spread; all of them where there are no more, or where None is given."""
+    """Return so many of the faults, evenly spread; all of them if there are no more, or for None."""
     if count is None or count >= len(faults):
         return list(faults)
     return [faults[index * len(faults) // count] for index in range(count)]
 
 
 def suffer(name: str, faults: Callable[[Sequence[Call]], list[Fault]], setting: Setting) -> Iterator[Outcome]:
-    """Play a scene with one call after the other interrupted, and yield what came of each.
+    """Play a scene with one call after another interrupted, and yield each result.
 
     Each scene has a home of its own: a hook looks there for transcripts of sessions, and must not find another scene's.
     """

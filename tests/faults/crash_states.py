@@ -1,4 +1,4 @@
-"""Crash states: a real run is traced, and every disk that a power loss in it could leave behind is made and recovered.
+"""Crash states: a real run is traced, and every disk that a power loss in it could leave is made and recovered.
 
 What a state may hold: of every sector of 512 bytes that was written and not flushed, its bytes from before or after
 any of the writes (NUL bytes where the file was shorter); of every file, its old or a newer size; of the names that
@@ -42,7 +42,7 @@ OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 
 
 class Image(NamedTuple):
-    """What may be on the disk at one moment.
+    """The possible content of the disk at one moment.
 
     Attributes:
         contents: File number → its bytes at the last flush, and after each change since.
@@ -58,7 +58,7 @@ class Image(NamedTuple):
 
 
 def image(steps: Sequence[Step]) -> Image:
-    """Return what may be on the disk once these steps are done."""
+    """Return the possible content of the disk after these steps."""
     made = Image({}, {}, [], [])
     for step in steps:
         if step.call == "acknowledged":
@@ -78,7 +78,7 @@ def image(steps: Sequence[Step]) -> Image:
 
 
 def sectors(versions: Sequence[bytes]) -> list[list[bytes]]:
-    """Return, for each sector of a file, the bytes that it may have; a lost one of a longer file reads as NULs."""
+    """Return, for each sector of a file, its possible bytes; a lost one of a longer file reads as NULs."""
     longest = max(map(len, versions))
     offsets = range(0, longest, SECTOR_BYTES)
     cut = [[data[begin : begin + SECTOR_BYTES].ljust(SECTOR_BYTES, b"\0") for data in versions] for begin in offsets]
@@ -86,7 +86,7 @@ def sectors(versions: Sequence[bytes]) -> list[list[bytes]]:
 
 
 def states(now: Image, limit: int, draw: Random) -> Iterator[dict[str, bytes]]:
-    """Yield each disk that an image allows, as path → bytes; ``limit`` of them drawn where there are more."""
+    """Yield each disk that an image allows, as path → bytes; ``limit`` of them at random if there are more."""
     numbers = sorted(now.contents)
     options: list[list[Any]] = [[False, True] for _ in now.renamed]
     spans = [0, len(options)]
@@ -112,7 +112,7 @@ def states(now: Image, limit: int, draw: Random) -> Iterator[dict[str, bytes]]:
 
 
 def materialise(state: Mapping[str, bytes], root: Path, folder: Path) -> None:
-    """Put a state into a folder, as another boot of the machine would find it."""
+    """Put a state into a folder, as found by another boot of the machine."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path, data in state.items():
@@ -131,7 +131,7 @@ def put(log: JsonlLog, name: str) -> None:
 
 
 def names(log: JsonlLog) -> list[str]:
-    """Return the name in each line of ratings."""
+    """Return the name in each rating."""
     found = (json.loads(line)["body"].get("name") for batch in log.read() for line in split_lines(batch.data))
     return [name for name in found if name is not None]
 
@@ -146,7 +146,7 @@ def sealed_ranges(log: JsonlLog) -> list[tuple[int, int]]:
 
 
 class Outcome(NamedTuple):
-    """What came of one state.
+    """The result of one state.
 
     Attributes:
         read: The names read once it was recovered.
@@ -184,7 +184,7 @@ def recover(folder: Path, written: Sequence[str]) -> Outcome:
 
 
 def refused(folder: Path, written: Sequence[str]) -> int:
-    """Deliver what a state does not hold, the newest first, and return how many were wrongly taken for known."""
+    """Deliver the missing batches of a state, the newest first, and return how many were refused by mistake."""
     log = JsonlLog(folder)
     try:
         wanted = [name for name in reversed(written) if name not in names(log)]
@@ -199,7 +199,7 @@ def refused(folder: Path, written: Sequence[str]) -> int:
 
 
 def judge(outcome: Outcome, twin: Outcome, acknowledged: Sequence[str], written: Sequence[str]) -> dict[str, int]:
-    """Return which promises a state broke, by heading."""
+    """Return the promises that a state broke, by heading."""
     read = outcome.read[::LINES][:-1]
     whole = [name for name in [*read, "after"] for _ in range(LINES)] == outcome.read
     in_order = read == [name for name in written if name in {*read}]
@@ -217,7 +217,7 @@ def judge(outcome: Outcome, twin: Outcome, acknowledged: Sequence[str], written:
 
 
 def opening(folder: Path) -> Recorder:
-    """Begin a ledger; a second writer begins too before the first has flushed, and a third batch follows."""
+    """Create a ledger; a second writer creates it too before the first has flushed, and a third batch follows."""
     with Recorder(folder) as run:
         first, second = JsonlLog(folder), JsonlLog(folder)
         run.meanwhile.append(lambda: _acknowledge(run, second, "b"))
@@ -229,7 +229,7 @@ def opening(folder: Path) -> Recorder:
 
 
 def sealing(folder: Path) -> Recorder:
-    """Recover from a batch whose first sector was lost, though the keys of the cache speak of it; then go on."""
+    """Recover from a batch whose first sector was lost, though the cache has its keys; then continue."""
     log = JsonlLog(folder)
     put(log, "a")
     old = (folder / "head").read_bytes()
@@ -251,7 +251,7 @@ def sealing(folder: Path) -> Recorder:
 
 
 def appending(folder: Path) -> Recorder:
-    """Go on with a ledger, a second writer between the first one's write and its flush."""
+    """Continue a ledger, with a second writer between the first one's write and its flush."""
     log, second = JsonlLog(folder), JsonlLog(folder)
     put(log, "a")
     log.close()
@@ -266,7 +266,7 @@ def appending(folder: Path) -> Recorder:
 
 
 def at_once(folder: Path) -> Recorder:
-    """Go on with a ledger by eight writers, each of which writes before any has flushed."""
+    """Continue a ledger with eight writers, each of which writes before any has flushed."""
     logs = [JsonlLog(folder) for _ in range(8)]
     put(logs[0], "a")
     logs[0].close()
@@ -300,7 +300,7 @@ class Broken(NamedTuple):
     Attributes:
         where: The run, and after which of its steps the power went.
         counts: What was broken, by heading.
-        outcome: What came of it.
+        outcome: Its result.
         state: Path → bytes of the disk.
     """
 
@@ -311,7 +311,7 @@ class Broken(NamedTuple):
 
 
 def give_cache(root: Path, folder: Path) -> None:
-    """Give a state the cache that the run left, which may speak of more than the disk holds."""
+    """Give a state the cache of the run, which may be ahead of the disk."""
     left, place = caches.find_folder(root), caches.find_folder(folder)
     if left is not None and place is not None and Path(left).exists():
         shutil.rmtree(place, ignore_errors=True)
@@ -319,10 +319,10 @@ def give_cache(root: Path, folder: Path) -> None:
 
 
 def suffer(name: str, limit: int, setting: Setting) -> tuple[int, dict[str, int], list[Broken]]:
-    """Trace one run, and recover from up to about ``limit`` of the states that it could leave.
+    """Trace one run, and recover from up to about ``limit`` of its possible states.
 
     Returns:
-        How many different states were tried, what came of them by heading, and those that broke a promise.
+        The number of different states, their results by heading, and those that broke a promise.
     """
     draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same states
     folder = setting.folder / "crash-states"

@@ -1,8 +1,8 @@
-"""Row ``fuzz``: logs are changed below their proofs, and every path that reads a line must come to one verdict.
+"""Row ``fuzz``: logs are changed below their proofs, and every path that reads a line must have one verdict.
 
 A change of bytes ends at the chain, so most changed logs are proven anew: checksums, sums, seals and chain fit again,
-and what the lines say is what the readers must judge. Coverage leads the changes where atheris is installed, else
-chance does. A failure carries its log, packed: ``judge(folder, unpacked(text))`` repeats it.
+and the readers must judge the content of the lines. Coverage guides the changes if atheris is installed, else they are
+random. A failure carries its log, packed: ``judge(folder, unpacked(text))`` repeats it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def hostile() -> dict[str, tuple[bytes, str]]:
 
 
 def log_of(*steps: Sequence[Draft] | bytes) -> bytes:
-    """Return a log of these batches behind its opening; bytes among them are a torn end, sealed by a line behind it."""
+    """Return a log of these batches after its opening; bytes among them are a torn end, followed by its seal."""
     data, mark = b"", START
     serial = count(1)
     for step in ([encode(LedgerOpened("00000000-0000-4000-8000-000000000001", 1))], *steps):
@@ -91,7 +91,7 @@ def log_of(*steps: Sequence[Draft] | bytes) -> bytes:
 
 
 def redacted(data: bytes, secret: bytes) -> bytes:
-    """Return a log in which every free value that holds a secret was blotted out in place."""
+    """Return a log in which every free value with a secret was overwritten."""
     values = re.findall(rb',\t"free":(\{[^\n]*?\})\}?(?:\n|,\t"chain")', data)
     for value in values:
         if secret in value:
@@ -129,7 +129,7 @@ _SEAL = re.compile(rb'\{"begin":[0-9]+,"end":[0-9]+,"digest":"[0-9a-f]*"\}')
 
 
 def proven_anew(data: bytes, *, renumbered: bool = True) -> bytes:
-    """Return a log in which every batch that has the form of one is proven again, whatever its lines say.
+    """Return a log in which every well-formed batch has new proofs, whatever its lines hold.
 
     Args:
         data: The log.
@@ -170,14 +170,14 @@ def _proven_batch(lines: Sequence[bytes], mark: Position, done: bytes, *, renumb
 
 
 def _other_token(chance: Random, line: bytes, begin: int, end: int) -> bytes:
-    """Put hostile JSON, or a token of any log, in the place of a token."""
+    """Replace a token by hostile JSON, or by a token of any log."""
     source = chance.choice(logs())
     other = chance.choice(_TOKEN.findall(source, at := chance.randrange(len(source)), at + 999) or [b"0"])
     return line[:begin] + chance.choice((other, chance.choice(list(hostile().values()))[0])) + line[end:]
 
 
 def _within(form: re.Pattern[bytes], change: Callable[[Random, bytes, int, int], bytes]) -> Callable[..., bytes]:
-    """Return what makes a change at one of the places in a line that have a form."""
+    """Return a function that makes a change at one of a line's tokens."""
 
     def changed(chance: Random, line: bytes) -> bytes:
         places = list(form.finditer(line))
@@ -197,7 +197,7 @@ WITHIN: dict[str, Callable[[Random, bytes], bytes]] = {
 
 
 def changed(chance: Random, data: bytes) -> bytes:
-    """Return a log changed in one to three ways, most often proven anew."""
+    """Return a log with one to three changes, most often with new proofs."""
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         lines = _LINE.findall(data) or [b"\n"]
         at = chance.randrange(len(lines))
@@ -213,12 +213,12 @@ def changed(chance: Random, data: bytes) -> bytes:
 
 
 def packed(data: bytes) -> str:
-    """Return a log as text that a person can hand on."""
+    """Return a log as text that a person can copy."""
     return b85encode(zlib.compress(data, 9)).decode()
 
 
 def unpacked(text: str) -> bytes:
-    """Return the log that was packed."""
+    """Return the log of such a text."""
     return zlib.decompress(b85decode(text))
 
 
@@ -226,8 +226,8 @@ def unpacked(text: str) -> bytes:
 
 
 @contextmanager
-def _no_standstill() -> Iterator[None]:
-    """Raise where the system can tell a program so after HANG_S seconds; used outside the tests alone."""
+def _with_time_limit() -> Iterator[None]:
+    """Raise after HANG_S seconds if the system can; used outside the tests alone."""
 
     def stop(*_: object) -> None:
         raise TimeoutError(f"stands still for {HANG_S} s")
@@ -245,10 +245,10 @@ def _no_standstill() -> Iterator[None]:
 
 
 class Run:
-    """What so many logs came to."""
+    """The result of a run."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        """Begin with nothing tried."""
+        """Begin without a log."""
         self.folder = folder
         self.seed = seed
         self.tried = 0
@@ -256,9 +256,9 @@ class Run:
         self.failures: dict[str, str] = {}
 
     def take(self, data: bytes) -> None:
-        """Judge one log, and remember the first log of every complaint."""
+        """Judge one log, and store the first log of every complaint."""
         self.tried += 1
-        with _no_standstill():
+        with _with_time_limit():
             outcome = judge(self.folder, data)
         verdict = (
             "whole" if outcome.whole else "damaged, and spelt so that a fold takes it" if outcome.taken else "damaged"
@@ -269,19 +269,19 @@ class Run:
             self.failures.setdefault(complaint, f"{complaint}: input {self.tried} of seed {self.seed}, {packed(data)}")
 
     def as_json(self) -> str:
-        """Return it as another process takes it in."""
+        """Return it for another process."""
         return json.dumps([self.tried, self.counts, self.failures])
 
 
-def by_chance(run: Run, times: int) -> None:
-    """Judge so many logs, each a change of a whole one, or of one that was changed before."""
+def at_random(run: Run, times: int) -> None:
+    """Judge so many logs, each a change of a valid one, or of an earlier change."""
     chance = Random(run.seed)  # noqa: S311 - a seed to repeat it
     for _ in range(times):
         run.take(changed(chance, chance.choice(logs())))
 
 
-def led(folder: str, times: int, seed: int) -> None:
-    """Judge so many logs as atheris leads; called in a process of its own, which ends with the last of them."""
+def judge_guided(folder: str, times: int, seed: int) -> None:
+    """Judge so many logs that atheris makes; called in a process of its own, which ends with the last of them."""
     import atheris  # noqa: PLC0415 - an extra that need not be there
 
     run = Run(Path(folder) / "ledger", seed)
@@ -317,12 +317,12 @@ sys.path[:0] = sys.argv[1:3]
 import atheris
 with atheris.instrument_imports(include=["ledger"]):
     from faults import fuzz
-fuzz.led(sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+fuzz.judge_guided(sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
 """
 
 
 def by_coverage(run: Run, times: int) -> None:
-    """Judge so many logs in a process that atheris leads."""
+    """Judge so many logs in a process that atheris guides."""
     run.folder.mkdir()
     words = [str(TESTS), str(TESTS.parent), str(run.folder), str(times), str(run.seed)]
     done = subprocess.run([sys.executable, "-B", "-c", _LED, *words], capture_output=True, text=True, check=False)
@@ -341,12 +341,12 @@ def rows(setting: Setting, *, guided: bool | None = None) -> Iterator[Tally]:
     """Yield the tally of changed logs.
 
     Args:
-        setting: What the caller asked for.
-        guided: Whether coverage leads; None where it does if atheris is installed.
+        setting: The options of the command line.
+        guided: Whether coverage guides the changes; None: if atheris is installed.
     """
     guided = find_spec("atheris") is not None if guided is None else guided
     run = Run(setting.folder / "fuzz", setting.seed)
-    (by_coverage if guided else by_chance)(run, setting.times(COUNT))
+    (by_coverage if guided else at_random)(run, setting.times(COUNT))
     counts = {heading: run.counts[heading] for heading in HEADINGS}
     note = "led by coverage (atheris)" if guided else "changed by chance: atheris is not installed"
     yield Tally("fuzz", "Tallybook", run.tried, counts, note, tuple(run.failures.values())[:MAX_FAILURES])

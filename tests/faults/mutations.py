@@ -1,4 +1,4 @@
-"""Row ``mutations``: a log is changed in every way that bytes and lines can be, and its readers must notice."""
+"""Row ``mutations``: a log is changed in every possible way, and its readers must notice."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _RATER = {"rater": "reflector", "session": "00000000-0000-4000-8000-000000000001
 
 
 class Image(NamedTuple):
-    """A ledger as it is before it is changed, with a head at the end of its log.
+    """A ledger before it is changed, with a head at the end of its log.
 
     Attributes:
         data: The whole log.
@@ -73,12 +73,12 @@ class Image(NamedTuple):
 
 
 class Mutation(NamedTuple):
-    """The log, changed.
+    """A changed log.
 
     Attributes:
         kind: A key of BYTES or LINES.
-        where: Offset or index of the line, as its kind was told.
-        data: The changed bytes, never those there were.
+        where: Offset or index of the line, the argument of its kind.
+        data: The changed bytes, never the same as before.
     """
 
     kind: str
@@ -148,7 +148,7 @@ def _flip(chance: Random, data: bytes, at: int) -> bytes:
 
 
 def _change(chance: Random, data: bytes, at: int) -> bytes:
-    """Put another byte there: any, or one that stands elsewhere, so that a digit may become another digit."""
+    """Replace a byte: by any, or by one of the same file, so that a digit may become another digit."""
     other = chance.randrange(len(data))
     return _over(data, at, chance.choice((chance.randbytes(1), data[other : other + 1])))
 
@@ -216,7 +216,7 @@ def _moved(lines: Lines, at: int, line: bytes) -> Lines:
 
 
 def _sections(line: bytes) -> dict[str, tuple[int, int]]:
-    """Return where each section of a line begins and ends; a line of a sealed range has none but its bytes."""
+    """Return the bounds of each section of a line; a line of a sealed range is one section."""
     ends = [len(line)]
     names = []
     for name, mark in (("chain", CHAIN_MARK), ("free", FREE_MARK), ("what", SECTION)):
@@ -240,7 +240,7 @@ def systematic(image: Image) -> Iterator[tuple[str, int]]:
 
 
 def somewhere(data: bytes, chance: Random) -> bytes:
-    """Change bytes of any file, in any way, at any place; what comes out is never what there was."""
+    """Change bytes of any file at random; the result always differs."""
     while True:
         changed = BYTES[chance.choice(list(BYTES))](chance, data, chance.randrange(len(data)))
         if changed != data:
@@ -271,7 +271,7 @@ def mutations(image: Image, other: Image, count: int, seed: int) -> Iterator[Mut
 
 
 class Outcome(NamedTuple):
-    """What became of one changed log.
+    """The result of one changed log.
 
     Attributes:
         verified: Whether ``verify`` found it.
@@ -291,12 +291,12 @@ class Outcome(NamedTuple):
 
 
 def _events(batches: Iterable[RawBatch]) -> list[tuple[bytes, bytes, bytes | None]]:
-    """Return each line as it is understood: the blanks of a redaction, which no reader sees, make no difference."""
+    """Return each line as a reader sees it: the blanks of a redaction make no difference."""
     return [split_line(line) for batch in batches for line in split_lines(batch.data)]
 
 
 def judge(image: Image, data: bytes) -> Outcome:
-    """Give the changed log to both readers."""
+    """Pass the changed log to both readers."""
     image.log.path.write_bytes(data)
     # What is added behind the head was never acknowledged: it is left out by the fold, and noted.
     behind = data.startswith(image.data)
@@ -317,7 +317,7 @@ def judge(image: Image, data: bytes) -> Outcome:
 
 
 def changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
-    """Return the number of the one line that was changed and the section of its first changed byte, or None."""
+    """Return the number of the only changed line and the section of its first changed byte, or None."""
     old, new = before.split(b"\n"), after.split(b"\n")
     differing = [index for index, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]]
     if len(old) != len(new) or len(differing) != 1:
@@ -330,7 +330,7 @@ def changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
 
 
 def _named(image: Image, line: int, named: int | None) -> str:
-    """Say whether the line that was named is the one that was changed, or at least of the same batch."""
+    """Return whether the named line is the changed one, or at least of the same batch."""
     if line == named:
         return "line"
     # A sealed range begins where the batch before it ends.
@@ -339,7 +339,7 @@ def _named(image: Image, line: int, named: int | None) -> str:
 
 
 def ours(setting: Setting, count: int, store: str) -> Tally:
-    """Change our own log so many times, and tally what its readers found."""
+    """Change Tallybook's own log so many times, and tally what its readers found."""
     image, other = build(setting.folder / store / "a", 1), build(setting.folder / store / "b", 2)
     counts: Counter[str] = Counter()
     hit: Counter[str] = Counter()
@@ -385,7 +385,7 @@ def events_of(image: Image) -> rivals.Rows:
 
 
 def rows(setting: Setting) -> Iterator[Tally]:
-    """Change our log, then the rivals' files; the number that is asked for is ours, rivals get up to rivals.COUNT."""
+    """Change Tallybook's log, then the rivals' files; the given number is for ours, rivals get up to rivals.COUNT."""
     yield ours(setting, setting.times(COUNT), "Tallybook")
     events = events_of(build(setting.folder / "rivals", 1))
     for make in rivals.RIVALS:

@@ -1,4 +1,4 @@
-"""Power loss: writers append to a real file system in a loop-mounted image, and its plug is pulled under them.
+"""Power loss: writers append to a real file system in a loop-mounted image, which is shut down under them.
 
 The plug is the kernel's shutdown of a mounted file system without a last flush of its journal. What was acknowledged
 is read from the writers' pipes before it is pulled: a flush that races with it may be confirmed falsely.
@@ -92,7 +92,7 @@ while True:
 
 
 class Pulled(NamedTuple):
-    """What came of one pull.
+    """The result of one power loss.
 
     Attributes:
         counts: By heading.
@@ -115,7 +115,7 @@ def _run(*words: str | Path) -> None:
 
 
 def why_not(system: str) -> str:
-    """Return why no plug of such a file system can be pulled here, nothing where it can."""
+    """Return the reason why no such file system can be shut down here, an empty text if it can."""
     if sys.platform != "linux":
         return "only Linux can shut a file system down"
     if os.geteuid() != 0:
@@ -144,7 +144,7 @@ def mounted(image: Path, place: Path) -> Iterator[None]:
 
 
 def pull(place: Path) -> None:
-    """Shut a mounted file system down at once, as if its power went."""
+    """Shut a mounted file system down at once, as in a power loss."""
     import fcntl  # noqa: PLC0415 - not on Windows
 
     fd = os.open(place, os.O_RDONLY)
@@ -155,7 +155,7 @@ def pull(place: Path) -> None:
 
 
 def write_back(path: Path, draw: Random) -> None:
-    """Let the system write some pages of a file's end before others, as it may at any time, and commit its size."""
+    """Make the system write some pages of a file's end before others, as it may at any time, and commit its size."""
     sync = ctypes.CDLL(None, use_errno=True).sync_file_range
     size = path.stat().st_size
     fd = os.open(path, os.O_RDONLY)
@@ -179,7 +179,7 @@ def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
 
 
 class Pipes:
-    """What writers tell of their batches, read while the power is still on."""
+    """The output of writers about their batches, read before the power loss."""
 
     def __init__(self, writers: Sequence[subprocess.Popen[bytes]]) -> None:
         """Read from these writers."""
@@ -187,11 +187,11 @@ class Pipes:
         self._told = dict.fromkeys(self._writers, b"")
 
     def lines(self) -> list[list[str]]:
-        """Return what each has told; what is cut off behind the last line feed was not told yet."""
+        """Return the lines of each; an unfinished last line is left out."""
         return [data.decode().split("\n")[:-1] for data in self._told.values()]
 
     def read_until(self, is_enough: Callable[[list[list[str]]], bool]) -> None:
-        """Read until enough was told.
+        """Read until there is enough.
 
         Raises:
             ChildProcessError: A writer ended.
@@ -206,7 +206,7 @@ class Pipes:
 
 
 def _written_until_pulled(folder: Path, name: str, draw: Random) -> list[str]:
-    """Let writers append, pull the plug while each has a batch in flight, and return what they had acknowledged."""
+    """Run writers, shut down while each has a batch in flight, and return the acknowledged batches."""
     least = LEAST + draw.randrange(SPREAD)
     writers = [start(folder, f"{name}.{index}") for index in range(WRITERS)]
     try:
@@ -224,8 +224,8 @@ def _written_until_pulled(folder: Path, name: str, draw: Random) -> list[str]:
     return [line for lines in pipes.lines() for line in lines if line != IN_FLIGHT]
 
 
-def _other_boot(folder: Path) -> None:
-    """Let the head say another boot of the machine: a power loss ends one, and this machine's goes on."""
+def _set_other_boot(folder: Path) -> None:
+    """Write another boot id into the head: a power loss ends a boot, and this machine's continues."""
     with suppress(FileNotFoundError):
         data = (folder / "head").read_bytes()
         head = heads.decode(data)
@@ -233,9 +233,9 @@ def _other_boot(folder: Path) -> None:
             (folder / "head").write_bytes(heads.encode(head._replace(boot=OTHER_BOOT)))
 
 
-def _looked_at(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) -> Pulled:
-    """Go on with the ledger, and count what became of all that was acknowledged, ``fresh`` of it just now."""
-    _other_boot(folder)
+def _checked(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) -> Pulled:
+    """Append to the ledger, and count the acknowledged batches, ``fresh`` of them from just now."""
+    _set_other_boot(folder)
     log = JsonlLog(folder)
     problems: list[str] = []
     read: Counter[str] = Counter()
@@ -268,7 +268,7 @@ def _looked_at(folder: Path, acknowledged: Sequence[str], fresh: int, after: str
 
 
 def suffer(system: str, count: int, setting: Setting) -> Iterator[Pulled]:
-    """Pull the plug of one file system ``count`` times, and yield what came of each.
+    """Shut down one file system ``count`` times, and yield each result.
 
     Raises:
         NoToolError: It cannot be done here.
@@ -289,7 +289,7 @@ def suffer(system: str, count: int, setting: Setting) -> Iterator[Pulled]:
             if number > 0:
                 after = f"after.{number}x1"
                 acknowledged += fresh
-                yield _looked_at(folder, acknowledged, len(fresh), after)
+                yield _checked(folder, acknowledged, len(fresh), after)
                 acknowledged.append(after)
             if number % PULLS_A_LEDGER == 0:
                 if number > 0:

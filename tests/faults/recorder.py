@@ -1,4 +1,4 @@
-"""The recorder: it stands before the system's calls, lets each through, and notes what it did to a folder's files."""
+"""The recorder: it replaces system calls, passes each on, and records its effect on a folder's files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """One thing that the traced run did.
+    """One effect of the traced run.
 
     Attributes:
         call: write, size, flush, names, flush-folder or acknowledged.
@@ -32,10 +32,10 @@ class Step(NamedTuple):
 
 
 class Recorder:
-    """A recorder of calls, and nothing else: every call goes through to the system, and what it did is noted."""
+    """Records calls: every call is passed on to the system, and its effect is recorded."""
 
     def __init__(self, root: Path) -> None:
-        """Note what stands in the folder, which counts as flushed; ``begun`` steps say so."""
+        """Record the content of the folder, which counts as flushed; ``begun`` steps have it."""
         self.root = root
         self.steps: list[Step] = []
         self.meanwhile: list[Callable[[], None]] = []
@@ -51,7 +51,7 @@ class Recorder:
         self._patches = ExitStack()
 
     def __enter__(self) -> Self:
-        """Stand before the calls."""
+        """Replace the calls."""
         calls: dict[str, Callable[..., Any]] = {
             "open": self._opened,
             "write": self._wrote,
@@ -65,11 +65,11 @@ class Recorder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stand aside."""
+        """Restore the calls."""
         self._patches.close()
 
     def acknowledged(self, name: str) -> None:
-        """Note that a caller was told that its batch is kept."""
+        """Record that a caller's batch was acknowledged."""
         self.steps.append(Step("acknowledged", name))
 
     def _note(self, call: str, what: int | str, data: bytes = b"") -> None:

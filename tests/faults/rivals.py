@@ -1,4 +1,4 @@
-"""Other stores of the same events, each in a file of its own that is changed, and what they then give out."""
+"""Other stores of the same events, each in a file of its own that is changed, and their answers."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ RIVALS: tuple[Callable[[Path, Rows], Rival], ...] = (jsonl, sqlite_main, sqlite_
 
 
 def outcomes(checked: int | None, reported: int, tried: int, silent: int, lost: int) -> dict[str, int | None]:
-    """Return what a tally of this row counts, for ours as for a rival."""
+    """Return the counts of a tally of this row, for Tallybook and for a rival."""
     return {
         "found by its check": checked,
         "reported by reading": reported,
@@ -153,8 +153,8 @@ def outcomes(checked: int | None, reported: int, tried: int, silent: int, lost: 
     }
 
 
-def _asked(question: Callable[[], Any]) -> Any:
-    """Return the answer, None where the store reports anything at all."""
+def _answer(question: Callable[[], Any]) -> Any:
+    """Return the answer, None if the store reports any error."""
     try:
         return question()
     except Exception:  # noqa: BLE001 - whatever a rival raises is counted as a report, in its favour
@@ -162,7 +162,7 @@ def _asked(question: Callable[[], Any]) -> Any:
 
 
 def against(rival: Rival, rows: Rows, setting: Setting, change: Callable[[bytes, Random], bytes]) -> Tally:
-    """Change a rival's file, and tally what it reports and what it gives out as if nothing were."""
+    """Change a rival's file, and tally its reports and its silent answers."""
     whole = rival.path.read_bytes()
     if rival.read() != rows:
         raise AssertionError(f"{rival.name} does not give what it was given, before anything is changed")
@@ -174,12 +174,12 @@ def against(rival: Rival, rows: Rows, setting: Setting, change: Callable[[bytes,
         counts["made"] += 1
         changed = change(whole, chance)
         rival.path.write_bytes(changed)
-        found = _asked(rival.read)
+        found = _answer(rival.read)
         counts.update(reported=found is None, silent=found is not None and found != rows)
         counts["lost"] += 0 if found is None else len(set(map(repr, rows)) - set(map(repr, found)))
         if rival.check is not None:
             rival.path.write_bytes(changed)
-            counts["checked"] += _asked(rival.check) is not True
+            counts["checked"] += _answer(rival.check) is not True
     checked = counts["checked"] if rival.check is not None else None
     found = outcomes(checked, counts["reported"], counts["made"], counts["silent"], counts["lost"])
     return Tally("mutations", rival.name, counts["made"], found, rival=True)

@@ -1,6 +1,6 @@
-"""Scenes: a real command on a real project under strace, so that any of its calls can be made to end it or to fail.
+"""Scenes: a real command on a real project under strace, so that any of its calls can be made to fail or to kill it.
 
-A new command comes under fire by one row of SCENES.
+A new command is tested by one row of SCENES.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ LEGACY = {"key_points": ["Bare", {"text": "Without counts"}, {"name": "kpt_007",
 
 
 class Answer(NamedTuple):
-    """What a command came to: its exit code, below 0 where a signal ended it, and what it printed."""
+    """The result of a command: its exit code, below 0 after a signal, and its output."""
 
     code: int
     out: str
@@ -88,7 +88,7 @@ class Answer(NamedTuple):
 
 @attrs.frozen
 class Scene:
-    """What happens while calls fail.
+    """A command and its project, to play while calls fail.
 
     Attributes:
         make: Makes the project in a folder.
@@ -110,13 +110,13 @@ class Scene:
 
 
 def new(root: Path) -> Project:
-    """Make a project without a ledger, so that the command has to begin it."""
+    """Make a project without a ledger, so that the command has to create it."""
     (root / ".claude").mkdir(parents=True)
     return Project(root)
 
 
-def begun(root: Path) -> Project:
-    """Make a project with three entries, and a rating that was acknowledged."""
+def three_entries(root: Path) -> Project:
+    """Make a project with three entries, and an acknowledged rating."""
     project = new(root)
     for text in ("Use type hints", "Name things well", "Test the edges"):
         commands.add(project, text, HUMAN)
@@ -125,48 +125,48 @@ def begun(root: Path) -> Project:
 
 
 def legacy(root: Path) -> Project:
-    """Make a project with an old file and no ledger, so that the command has to take the file in."""
+    """Make a project with an old file and no ledger, so that the command has to import the file."""
     project = new(root)
     project.playbook.write_text(json.dumps(LEGACY), encoding="utf-8")
     return project
 
 
-def beside(root: Path) -> Project:
-    """Make a project without a ledger and with an old file beside it, for an import."""
+def with_old_file(root: Path) -> Project:
+    """Make a project without a ledger and with an old file for an import."""
     project = new(root)
     (root / GIVEN).write_text(json.dumps(LEGACY), encoding="utf-8")
     return project
 
 
 def torn(root: Path) -> Project:
-    """Make a project whose log has a bad end, so that the command has to seal it."""
-    project = begun(root)
+    """Make a project whose log has a torn end, so that the command has to seal it."""
+    project = three_entries(root)
     with (project.ledger / "events.jsonl").open("ab") as file:
         file.write(TORN)
     return project
 
 
 def suspect(root: Path) -> Project:
-    """Make a project where a flush has failed, so that the command has to write again what it may have lost."""
-    project = begun(root)
+    """Make a project where a flush has failed, so that the command has to rewrite the suspect range."""
+    project = three_entries(root)
     fault = ["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=1"]
-    failed = run(project, Scene(begun), ["-P", str(project.ledger / "events.jsonl"), *fault])
+    failed = run(project, Scene(three_entries), ["-P", str(project.ledger / "events.jsonl"), *fault])
     if failed.code != EXIT_NOT_WRITTEN:
         raise AssertionError(f"a flush that fails is no success: {failed}")
     return project
 
 
 def waiting(root: Path) -> Project:
-    """Make a project where a payload waits, so that the command has to take it in and to remove its file."""
-    project = begun(root)
+    """Make a project with a spooled payload, so that the command has to record it and remove its file."""
+    project = three_entries(root)
     with lock_held(project):
         commands.rate(project, "kpt_003", "helpful", HUMAN)
     return project
 
 
 def changed(root: Path) -> Project:
-    """Make a project whose playbook.json a hand changed, so that the command has to take the change in."""
-    project = begun(root)
+    """Make a project with a manual edit of playbook.json, so that the command has to record it."""
+    project = three_entries(root)
     data = project.playbook.read_bytes()
     project.playbook.write_bytes(data.replace(b"Name things well", b"Name things by what they do"))
     return project
@@ -174,35 +174,35 @@ def changed(root: Path) -> Project:
 
 def unreadable(root: Path) -> Project:
     """Make a project whose playbook.json is broken, so that the command has to set it aside."""
-    project = begun(root)
+    project = three_entries(root)
     project.playbook.write_bytes(b'{"key_points": [{"na')
     return project
 
 
 def unrendered(root: Path) -> Project:
     """Make a project without a playbook.json, so that the command has to write it."""
-    project = begun(root)
+    project = three_entries(root)
     project.playbook.unlink()
     return project
 
 
 def cited(root: Path) -> Project:
     """Make a project in which a session that cited an entry is to be reflected on."""
-    project = begun(root)
+    project = three_entries(root)
     ask_again(project, Script(kept(root) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
     return project
 
 
 def lengthy(root: Path) -> Project:
-    """Make a project with so long a history that the command keeps a checkpoint of it."""
-    project = begun(root)
+    """Make a project with a history so long that the command stores a checkpoint."""
+    project = three_entries(root)
     commands.record(project, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(8)]}, HUMAN)
     return project
 
 
 def settled(root: Path) -> Project:
-    """Make a project in which nothing is owed, so that a hook leaves no process behind."""
-    project = begun(root)
+    """Make a project without pending work, so that a hook starts no worker."""
+    project = three_entries(root)
     (project.ledger / MARKS).mkdir(exist_ok=True)
     (project.ledger / MARKS / "settled").write_text("none", encoding="utf-8")
     return project
@@ -211,12 +211,12 @@ def settled(root: Path) -> Project:
 ASKED = 3  # So often a held lock is asked for before the number depends on the machine.
 KEYED = ("record", "--key", "span-1", "-")
 SCENES = {
-    "append": Scene(begun),
-    "batch": Scene(begun, given=BATCH),
-    "append under a key": Scene(begun, KEYED),
+    "append": Scene(three_entries),
+    "batch": Scene(three_entries, given=BATCH),
+    "append under a key": Scene(three_entries, KEYED),
     "first opening": Scene(new, given=FIRST, standing=True),
     "first opening of a legacy file": Scene(legacy, given=FIRST, standing=True),
-    "import": Scene(beside, ("import", f"{{project}}/{GIVEN}"), "", standing=True),
+    "import": Scene(with_old_file, ("import", f"{{project}}/{GIVEN}"), "", standing=True),
     "repair of a torn end": Scene(torn),
     "repair by a replay": Scene(torn, ("replay",), ""),
     "repair after a failed flush": Scene(suspect),
@@ -227,10 +227,10 @@ SCENES = {
     "redaction": Scene(
         torn, ("redact", "--text", "Name things well", "--reason", "private", "--yes"), "", takes_out="Name things well"
     ),
-    "spooling": Scene(begun, held=True, standing=True),
+    "spooling": Scene(three_entries, held=True, standing=True),
     "a checkpoint": Scene(lengthy),
-    "a decision": Scene(begun, ("merge", "kpt_001", "kpt_002", "--reason", "they say the same"), ""),
-    "undoing": Scene(begun, ("undo", "--reason", "misread"), ""),
+    "a decision": Scene(three_entries, ("merge", "kpt_001", "kpt_002", "--reason", "they say the same"), ""),
+    "undoing": Scene(three_entries, ("undo", "--reason", "misread"), ""),
     "keeping quotes": Scene(cited, ("reflect",), ""),
     "telling a session": Scene(settled, ("hook",), TELLING, silent=True),
     "a citation": Scene(settled, ("hook",), CITING, silent=True),
@@ -258,7 +258,7 @@ def run(
     short: str = "",
     before: Callable[[], None] | None = None,
 ) -> Answer:
-    """Run a scene's command as a process of its own.
+    """Run a scene's command in its own process.
 
     Args:
         project: Where.
@@ -295,7 +295,7 @@ def run(
 
 
 def here(project: Project, *words: str) -> Answer:
-    """Run the command line in this process, which is as good and quicker where nothing is made to fail."""
+    """Run the command line in this process, which is quicker and enough if no call is to fail."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = run_here(["--project", str(project.root), *words])
@@ -304,7 +304,7 @@ def here(project: Project, *words: str) -> Answer:
 
 @cache
 def why_not() -> str:
-    """Return why calls cannot be interrupted in this way here, nothing where they can."""
+    """Return the reason why calls cannot be interrupted here in this way, an empty text if they can."""
     if shutil.which("strace") is None:
         return "strace is not installed"
     tried = subprocess.run(
@@ -314,14 +314,14 @@ def why_not() -> str:
 
 
 class Call(NamedTuple):
-    """A call of a run: its name, and which of its name it is among those that touch the project."""
+    """A call of a run: its name, and its number among those of that name that touch the project."""
 
     name: str
     number: int
 
 
 class Fault(NamedTuple):
-    """One call that is interrupted.
+    """One interrupted call.
 
     Attributes:
         name: The call.
@@ -334,12 +334,12 @@ class Fault(NamedTuple):
     how: str
 
     def __str__(self) -> str:
-        """Render so that it can be found again."""
+        """Render it so that it can be repeated."""
         return f"{self.how} at {self.name} {self.number}"
 
 
 class Staged:
-    """A scene that can be played again and again from the same beginning, with another call interrupted each time.
+    """A scene that can be played repeatedly from the same start, each time with another call interrupted.
 
     Attributes:
         scene: What is played.
@@ -384,13 +384,13 @@ class Staged:
         return calls
 
     def put_back(self) -> None:
-        """Put the project back as it was, without a cache."""
+        """Restore the project, without a cache."""
         for folder in (self.project.root, f"{self.project.root}.cache"):
             shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.kept.root, self.project.root)
 
     def play(self, fault: Fault | None = None) -> Answer:
-        """Play the scene from its beginning, with one call interrupted where one is given."""
+        """Play the scene from its start, with one call interrupted if one is given."""
         self.put_back()
         if fault is None or fault.how == SHORT:
             return run(self.project, self.scene, short=f"{fault.name} {fault.number}" if fault else "")

@@ -1,4 +1,4 @@
-"""Row ``sparse``: a log behind whose end a hole of many gigabytes lies, read, verified and sealed in little memory."""
+"""Row ``sparse``: a log followed by a hole of many gigabytes, read, verified and sealed in little memory."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ print(peak[0] if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 class Read(NamedTuple):
-    """What came of a verb.
+    """The result of a verb.
 
     Attributes:
         peak_kib: The process's peak of memory.
-        names: What the ledger says afterwards, and once another batch was appended.
-        problems: What is wrong, in words.
+        names: The names in the ledger afterwards, and after another append.
+        problems: The problems, in words.
     """
 
     peak_kib: int
@@ -63,7 +63,7 @@ class Read(NamedTuple):
 
 
 def suffer(verb: str, hole_bytes: int, folder: Path) -> Read:
-    """Let a process of its own read, verify or append to a log that a hole follows, and look at the log then."""
+    """Read, verify or append to such a log in a process of its own, and check the log then."""
     log = JsonlLog(folder)
     put(log, "a")
     log.close()

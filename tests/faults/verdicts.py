@@ -1,4 +1,4 @@
-"""One log given to every path that reads a line: what they must agree about, and where they do not."""
+"""One log passed to every path that reads a line, and their disagreements."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ VERIFY_ALONE = ("repeats the id ", "repeats the key ")
 SPELLING = "not canonical JSON"
 
 
-class Told(NamedTuple):
-    """What a reader makes of a batch.
+class BatchRead(NamedTuple):
+    """A batch as a reader returns it.
 
     Attributes:
         last: Sequence number of its last line.
@@ -64,19 +64,19 @@ class Told(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a path that gives out batches came to.
+    """The answer of a path that returns batches.
 
     Attributes:
-        told: What it gave out.
-        refused: What it said then; None where it came to the end.
+        batches: The batches that it returned.
+        refused: Its refusal after them; None at the end.
     """
 
-    told: list[Told]
+    batches: list[BatchRead]
     refused: TallybookError | None
 
 
 class Outcome(NamedTuple):
-    """What became of one log.
+    """The result of one log.
 
     Attributes:
         whole: Whether ``verify`` finds nothing, all of it being acknowledged.
@@ -90,10 +90,10 @@ class Outcome(NamedTuple):
 
 
 class Case:
-    """One log in a folder of its own, and what is wrong with the answers it got so far."""
+    """One log in a folder of its own, and the complaints so far."""
 
     def __init__(self, folder: Path, data: bytes, acknowledged: Position) -> None:
-        """Make the ledger; whatever stands in the folder is removed."""
+        """Make the ledger; the folder's old content is removed."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / LOG_NAME).write_bytes(data)
@@ -102,12 +102,12 @@ class Case:
         self.complaints: list[str] = []
 
     def unless(self, holds: object, complaint: str) -> None:
-        """Note a complaint unless something holds."""
+        """Add a complaint unless a condition holds."""
         if not holds:
             self.complaints.append(complaint)
 
-    def asked(self, path: str, question: Callable[[], T]) -> T | TallybookError | None:
-        """Return the answer of a path, or its refusal; None, with a complaint, where it raises anything else."""
+    def answer_of(self, path: str, question: Callable[[], T]) -> T | TallybookError | None:
+        """Return the answer of a path, or its refusal; None, with a complaint, after any other exception."""
         try:
             return question()
         except TallybookError as error:
@@ -119,30 +119,30 @@ class Case:
             self.complaints.append(f"{path} raises {type(error).__name__} ({place})")
             return None
 
-    def told(self, path: str, read: Callable[[], Iterable[Batch]]) -> Answer:
-        """Return what a path makes of the log, heads included."""
-        told: list[Told] = []
+    def read_by(self, path: str, read: Callable[[], Iterable[Batch]]) -> Answer:
+        """Return the batches that a path reads, headers included."""
+        batches: list[BatchRead] = []
 
         def drain() -> None:
             for batch in read():
-                told.append(Told(batch.last, batch.chain, tuple(batch.events), tuple(batch.records)))  # noqa: PERF401
+                batches.append(BatchRead(batch.last, batch.chain, tuple(batch.events), tuple(batch.records)))  # noqa: PERF401
 
-        refused = self.asked(path, drain)
-        return Answer(told, refused)
+        refused = self.answer_of(path, drain)
+        return Answer(batches, refused)
 
 
 def end_of(data: bytes) -> Position:
-    """Return the place behind a log as a head has it that acknowledges every byte."""
+    """Return the position after a log, for a head that acknowledges every byte."""
     chain = data[-CHAIN_CHARS - len(CHAIN_END) : -len(CHAIN_END)]
     known = len(chain) == CHAIN_CHARS and chain.isalnum() and data.endswith(CHAIN_END)
     return Position(data.count(b"\n"), chain.decode() if known else GENESIS, len(data))
 
 
 def judge(folder: Path, data: bytes) -> Outcome:
-    """Give a log to every path that reads it: all of it acknowledged, and then nothing of it.
+    """Pass a log to every path that reads it: first all of it acknowledged, then nothing.
 
     Args:
-        folder: Where the ledger is made; whatever stands there is removed.
+        folder: Where the ledger is made; its old content is removed.
         data: The log.
     """
     settled = Case(folder, data, end_of(data))
@@ -160,12 +160,12 @@ def judge(folder: Path, data: bytes) -> Outcome:
 
 
 def _readers(case: Case) -> tuple[Verdict | TallybookError | None, Answer]:
-    """Return what verify and a fold make of a log, once they are compared with each other and with salvage."""
-    verdict = case.asked("verify", lambda: verify(case.log))
-    answer = case.told("a fold", lambda: decode(case.log.read()))
-    kept = case.told("salvage", lambda: salvage(case.log))
+    """Return the answers of verify and a fold, after comparing them with each other and with salvage."""
+    verdict = case.answer_of("verify", lambda: verify(case.log))
+    answer = case.read_by("a fold", lambda: decode(case.log.read()))
+    kept = case.read_by("salvage", lambda: salvage(case.log))
     if verdict is not None and not case.complaints:
-        _order(case, answer.told)
+        _order(case, answer.batches)
         _compare(case, verdict, answer)
         _compare_salvage(case, verdict, answer, kept)
     if answer.refused is None:
@@ -173,10 +173,10 @@ def _readers(case: Case) -> tuple[Verdict | TallybookError | None, Answer]:
     return verdict, answer
 
 
-def _order(case: Case, told: Sequence[Told]) -> None:
-    """What a fold gives out says the same with its heads as without, in order and without a gap."""
+def _order(case: Case, batches: Sequence[BatchRead]) -> None:
+    """Check that a fold gives the same with headers as without, in order and without a gap."""
     last = 0
-    for batch in told:
+    for batch in batches:
         seqs = [record.seq for record in batch.records]
         case.unless(batch.events == tuple(record.event for record in batch.records), "records are not the events")
         case.unless(seqs == sorted({*seqs}) and all(last < seq <= batch.last for seq in seqs), "seqs out of order")
@@ -184,7 +184,7 @@ def _order(case: Case, told: Sequence[Told]) -> None:
 
 
 def _compare(case: Case, verdict: Verdict | TallybookError, answer: Answer) -> None:
-    """What verify says of a log, a fold says too."""
+    """Check that a fold agrees with verify."""
     refused = answer.refused
     if isinstance(verdict, TallybookError):
         case.unless(refused is not None, f"a fold takes what verify refuses with {type(verdict).__name__}")
@@ -200,17 +200,17 @@ def _compare(case: Case, verdict: Verdict | TallybookError, answer: Answer) -> N
         }
         for problem in verdict.problems:
             case.unless(_verify_alone(problem, lines), f"a fold takes what verify calls damage: {_kind_of(problem)}")
-        end = (answer.told[-1].last, answer.told[-1].chain) if answer.told else (0, GENESIS)
+        end = (answer.batches[-1].last, answer.batches[-1].chain) if answer.batches else (0, GENESIS)
         case.unless(not verdict.ok or end == verdict.head[:2], "verify ends elsewhere than a fold")
 
 
 def _kind_of(problem: Problem) -> str:
-    """Return what is wrong, without what differs from log to log."""
+    """Return the kind of fault, without the parts that differ from log to log."""
     return "".join(char for char in problem.message if not char.isdigit())[:80]
 
 
 def _verify_alone(problem: Problem, lines: dict[int, bytes]) -> bool:
-    """Say whether a problem is one that a fold need not see: a repeat, or a spelling that means the same to all."""
+    """Return whether only verify reports a problem: a repetition, or a spelling with one meaning."""
     if problem.message.startswith(VERIFY_ALONE):
         return True
     if SPELLING not in problem.message or problem.seq not in lines:
@@ -226,15 +226,17 @@ def _verify_alone(problem: Problem, lines: dict[int, bytes]) -> bool:
 
 
 def _compare_salvage(case: Case, verdict: Verdict | TallybookError, answer: Answer, kept: Answer) -> None:
-    """Salvage gives what a fold gives, and where that refuses goes on behind the damage."""
+    """Check that salvage returns the batches of a fold, and continues after damage."""
     case.unless(not isinstance(kept.refused, DamagedLedgerError), "salvage gives a batch whose head cannot be read")
-    case.unless(kept.refused or kept.told[: len(answer.told)] == answer.told, "salvage leaves out what a fold gives")
+    case.unless(
+        kept.refused or kept.batches[: len(answer.batches)] == answer.batches, "salvage leaves out what a fold gives"
+    )
     if isinstance(verdict, Verdict) and verdict.ok:
-        case.unless(kept.told == answer.told, "salvage gives more than a fold of what verify calls whole")
+        case.unless(kept.batches == answer.batches, "salvage gives more than a fold of what verify calls whole")
 
 
 def _views(case: Case) -> None:
-    """Fold what a reader takes into every view, and write it out."""
+    """Fold a reader's batches into every view, and write its document."""
 
     def seen() -> None:
         batches = list(decode(case.log.read()))
@@ -243,20 +245,20 @@ def _views(case: Case) -> None:
         stories = [story_json(fold(audit_view(name), batches)) for name in (ENTRY, "")]
         json.dumps([rows, stories], ensure_ascii=False).encode()
 
-    case.unless(case.asked("a view", seen) is None, "a view refuses what a fold takes")
+    case.unless(case.answer_of("a view", seen) is None, "a view refuses what a fold takes")
 
 
 # The writer's paths, on a log of which nothing is acknowledged: whatever is torn at its end is the writer's to seal
 
 
 def _writer_looks(case: Case) -> None:
-    """The writer's looks at the end and the index of keys see the batches that readers see."""
+    """Check that a writer's check of the end and its index of keys see the readers' batches."""
     path = case.log.path
-    batches = case.asked("reading", lambda: list(case.log.read()))
+    batches = case.answer_of("reading", lambda: list(case.log.read()))
     with path.open("rb") as file:
         size, fd = path.stat().st_size, file.fileno()
-        tail = case.asked("the writer's look", lambda: recovery.find_tail(fd, path, size, case.log.read_head(), ""))
-        quick = case.asked("the writer's quick look", lambda: find_last_batch_end(fd, size))
+        tail = case.answer_of("the writer's look", lambda: recovery.find_tail(fd, path, size, case.log.read_head(), ""))
+        quick = case.answer_of("the writer's quick look", lambda: find_last_batch_end(fd, size))
         if not isinstance(batches, list) or not isinstance(tail, recovery.Tail):
             case.unless(holds=False, complaint="the writer's look refuses what readers take")
             return
@@ -269,7 +271,7 @@ def _writer_looks(case: Case) -> None:
 
 
 def _keys(batches: Iterable[RawBatch]) -> set[str]:
-    """Return the keys in the heads of batches, as verify finds them."""
+    """Return the keys in the headers of batches, as verify finds them."""
     lines = (line for batch in batches for line in split_lines(batch.data))
     forms = (parse_head(split_line(line)[0]) for line in lines)
     return {form.key for form in forms if form is not None and form.key is not None}
@@ -277,7 +279,7 @@ def _keys(batches: Iterable[RawBatch]) -> set[str]:
 
 def _is_known(case: Case, key: str, fd: int) -> bool:
     return (
-        case.asked(
+        case.answer_of(
             "the index of keys", lambda: bool(idempotency.find_known((key,), case.log.read, case.log.folder, fd))
         )
         is True
@@ -285,23 +287,23 @@ def _is_known(case: Case, key: str, fd: int) -> bool:
 
 
 def _writer_appends(case: Case, verdict: Verdict | TallybookError | None, before: Answer) -> None:
-    """An append seals a torn end, changes nothing that readers saw, and is read by those that came so far."""
+    """Check that an append seals a torn end, changes nothing that readers saw, and is read by the resident ones."""
 
     def append() -> None:
         with case.log.transaction() as tx:
             tx.append([encode(RATED)], BY, KEY)
 
     known = len(case.complaints)
-    refused = case.asked("an append", append)
+    refused = case.answer_of("an append", append)
     if refused is not None or len(case.complaints) > known:
         case.unless(refused is None or before.refused is not None, "an append refuses what readers take")
         return
-    after = case.told("a fold behind an append", lambda: decode(case.log.read()))
-    case.unless(before.told == after.told[: len(before.told)], "an append changes what stood before it")
+    after = case.read_by("a fold after an append", lambda: decode(case.log.read()))
+    case.unless(before.batches == after.batches[: len(before.batches)], "an append changes earlier events")
     case.unless(type(before.refused) is type(after.refused), "an append changes what a fold refuses")
     if after.refused is None:
-        case.unless((RATED,) == after.told[-1].events, "an append is not read again")
-    again = case.asked("verify behind an append", lambda: verify(case.log))
+        case.unless((RATED,) == after.batches[-1].events, "an append is not read again")
+    again = case.answer_of("verify behind an append", lambda: verify(case.log))
     if isinstance(verdict, Verdict) and isinstance(again, Verdict):
         found = {(problem.seq, problem.message) for problem in verdict.problems}
         fresh = [problem for problem in again.problems if (problem.seq, problem.message) not in found]

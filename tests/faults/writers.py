@@ -1,4 +1,4 @@
-"""Writers that are killed at random moments: sixty-four at once on one log, and what they were told is kept."""
+"""Writers that are killed at random moments: sixty-four at once on one log keep all acknowledged ratings."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def start(folder: Path, name: str, appends: int = APPENDS) -> subprocess.Popen[b
 
 
 def finish(writers: Sequence[subprocess.Popen[bytes]]) -> tuple[list[str], list[bytes]]:
-    """Wait for writers; return what they acknowledged, and what they complained of."""
+    """Wait for writers; return the acknowledged pairs, and the errors."""
     acknowledged: list[str] = []
     complaints: list[bytes] = []
     for writer in writers:
@@ -88,7 +88,7 @@ def counts(log: JsonlLog) -> Counter[str]:
 
 
 def judge(log: JsonlLog, acknowledged: Sequence[str]) -> dict[str, int]:
-    """Count what is wrong with a log: acknowledged pairs that are lost, pairs read twice or by half, damage."""
+    """Count the faults of a log: acknowledged pairs that are lost, pairs read twice or in part, damage."""
     found = counts(log)
     return {
         "lost": sum(found[name] == 0 for name in acknowledged),
@@ -99,7 +99,7 @@ def judge(log: JsonlLog, acknowledged: Sequence[str]) -> dict[str, int]:
 
 
 def append_one(log: JsonlLog, name: str) -> None:
-    """Append one rating, however often another holds the lock for too long."""
+    """Append one rating, however often another process holds the lock for too long."""
     while True:
         try:
             with log.transaction() as tx:
@@ -110,10 +110,10 @@ def append_one(log: JsonlLog, name: str) -> None:
 
 
 def tally(setting: Setting) -> dict[str, int]:
-    """Kill writers until there were as many kills as are asked for.
+    """Kill writers until there were as many kills as requested.
 
-    The seed repeats the choice of whom to kill and when; the scheduler's part cannot be repeated. A new ledger is begun
-    for every thousand kills or so.
+    The seed repeats the choice of writers and moments; the scheduler's part cannot be repeated. About every thousand
+    kills have a new ledger.
 
     Returns:
         Counts: kills, acknowledged, and BROKEN, which are 0 if all is well.

@@ -1,1 +1,1 @@
-"""What several test files share: examples, builders of ledgers, and ways to run the command."""
+"""Helpers that several test files use: examples, builders of ledgers, and ways to run the command."""

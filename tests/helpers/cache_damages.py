@@ -1,4 +1,4 @@
-"""What can become of a file of the cache that has its digest before it: what the tests of all such files share."""
+"""Damages to a cache file that begins with its digest, for the tests of all such files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEST = b"[" * 100_000
 
 
 def _flipped(data: bytes) -> bytes:
-    """Return bytes of which the middle one is another."""
+    """Return bytes with another one in the middle."""
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 

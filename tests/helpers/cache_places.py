@@ -1,4 +1,4 @@
-"""Where the caches of a ledger are while the tests run: in the cache folder of the home that they are given."""
+"""The folder of a ledger's caches during the tests: in the cache folder of their home."""
 
 from __future__ import annotations
 

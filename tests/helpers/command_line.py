@@ -1,4 +1,4 @@
-"""What a command came to when a test ran it in its own process; conftest.py has the fixture that does."""
+"""The result of a command that a test ran in its own process; conftest.py has the fixture that does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tallybook.projections.surfaces.cli.main import tallybook
 
 
 class Answer(NamedTuple):
-    """What a command came to: its exit code and what it printed."""
+    """The result of a command: its exit code and its output."""
 
     code: int
     out: str
@@ -23,7 +23,7 @@ Run = Callable[..., Answer]
 
 
 def verbs() -> dict[str, click.Command]:
-    """Return every verb by its name, wherever it stands."""
+    """Return every verb by its name, at any depth."""
     context = click.Context(tallybook)
     found = {name: tallybook.get_command(context, name) for name in tallybook.list_commands(context)}
     return {name: verb for name, verb in found.items() if verb is not None}

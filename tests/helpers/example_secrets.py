@@ -1,4 +1,4 @@
-"""A secret of every format as it stands in a text, put together here, so that no scanner finds one in this file."""
+"""A secret of every format within a text, assembled here, so that no scanner finds one in this file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def part(value: object) -> str:
 
 
 class Example(NamedTuple):
-    """A secret as it stands in a text.
+    """A secret within a text.
 
     Attributes:
         name: Its format.
         secret: What is masked.
-        before: What must stand before it, and stays.
-        after: Likewise behind it.
+        before: The text that must precede it, and stays.
+        after: The text that must follow it, and stays.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Example(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The secret with what must stand around it."""
+        """The secret with the text that its format needs around it."""
         return f"{self.before}{self.secret}{self.after}"
 
     @property
@@ -45,7 +45,7 @@ class Example(NamedTuple):
 
 
 def key_block(kind: str) -> str:
-    """Return a private key as its file has it."""
+    """Return a private key as in its file."""
     body = ("Proc-Type: 4,ENCRYPTED", "", MIXED[:64], MIXED[3:67], MIXED[:20] + "==")
     return "\n".join((f"-----BEGIN {kind}-----", *body, f"-----END {kind}-----"))
 

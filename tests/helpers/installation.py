@@ -13,13 +13,13 @@ from helpers.repository import ROOT
 
 
 def package_folders() -> dict[str, Path]:
-    """Return package → folder in the repository, as pyproject.toml says, subpackages not named."""
+    """Return package → folder in the repository, as in pyproject.toml, without subpackages."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     return {name: ROOT / folder for name, folder in settings["tool"]["setuptools"]["package-dir"].items()}
 
 
 def lay_out(target: Path) -> Path:
-    """Copy the package into a folder, as an installer would, and return the folder.
+    """Copy the package into a folder, like an installer, and return the folder.
 
     Args:
         target: A folder; what it holds of the package is replaced.
@@ -33,7 +33,7 @@ def lay_out(target: Path) -> Path:
 
 @cache
 def installed() -> str:
-    """Return a folder with such a copy, for processes that look nowhere else; it goes when this process ends."""
+    """Return a folder with such a copy, for processes that import only from it; this process deletes it at its end."""
     folder = tempfile.mkdtemp(prefix="tallybook-installed-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return str(lay_out(Path(folder)))

@@ -67,20 +67,20 @@ def sample(kind: str) -> Any:
 
 
 def sections(kind: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the body and the free value of a sample, as its line has them."""
+    """Return the body and the free value of a sample, as in its line."""
     draft = encode(sample(kind))
     return dict(draft.body), None if draft.free is None else {"salt": "5a17", **draft.free}
 
 
 def line_of(kind: str, body: Any, free: Any = None, version: int | None = None) -> tuple[str, str | None]:
-    """Return a line's what-section and free value, in JSON."""
+    """Return a line's content section and free value, in JSON."""
     v = EVENT_TYPES[kind][1] if version is None else version
     what = f'"kind":{dumps(kind)},"v":{v},"body":{dumps(body)}'
     return what, None if free is None else dumps(free)
 
 
 def decoded(*lines: tuple[str, str | None]) -> Sequence[Event]:
-    """Return what the codec makes of lines, once a scan has found that their proofs fit."""
+    """Return the codec's events for lines whose proofs fit."""
     batch = forge(*lines)
     found = read(batch.raw)
     assert ([batch], None) == (found.batches, found.stop)
@@ -88,7 +88,7 @@ def decoded(*lines: tuple[str, str | None]) -> Sequence[Event]:
 
 
 def damage_in_the_second(*lines: tuple[str, str | None]) -> str:
-    """Return the message about a batch whose line 2 is the first that no Tallybook wrote."""
+    """Return the message about a batch whose line 2 is the first invalid one."""
     with pytest.raises(DamagedLedgerError) as caught:
         decoded(line_of("point.removed", {"name": "kpt_001"}), *lines)
     (problem,) = caught.value.problems

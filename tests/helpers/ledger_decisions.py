@@ -23,7 +23,7 @@ def by_name(*points: Entry) -> dict[str, Entry]:
 
 
 def known(*points: Entry, high_water: int | None = None, used: Iterable[str] = ()) -> KnownPlaybook:
-    """Return what stands, where nothing else ever stood but what is named as used, and what the mark tells."""
+    """Return the facts of these entries, with further used names, and the resulting high-water mark."""
     stood = {*by_name(*points), *used}
     mark = max((parse_number(name) or 0 for name in stood), default=0)
     return KnownPlaybook(by_name(*points), mark if high_water is None else high_water, stood)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def refuse(code: int) -> Callable[..., int]:
-    """Return a stand-in for a call of the system that fails."""
+    """Return a stand-in for a system call that fails."""
 
     def call(*_: object) -> int:
         raise OSError(code, os.strerror(code))

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Killed(BaseException):
-    """Stands for a process that ends at once: nothing of ours catches it."""
+    """Simulates the end of a process: Tallybook never catches it."""
 
 
 class Flushes:
-    """Stands in for the disk's flush: the n-th call does what the n-th step says, any later one nothing."""
+    """Replaces the disk's flush: the n-th call does the n-th step, any later one nothing."""
 
     def __init__(self, *steps: Callable[[], object]) -> None:
-        """Take what the calls are to do."""
+        """Store the steps of the calls."""
         self.steps = list(steps)
 
     def __call__(self, _: int) -> None:
@@ -36,7 +36,7 @@ class Flushes:
 
 
 def fail() -> None:
-    """Fail as a disk does."""
+    """Fail like a disk."""
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
@@ -52,5 +52,5 @@ def append_failing(log: JsonlLog, *some: str, key: str | None = None) -> None:
 
 
 def head_of(log: JsonlLog) -> Head:
-    """Return the head as it stands on disk."""
+    """Return the head on disk."""
     return log.read_head() or NO_HEAD

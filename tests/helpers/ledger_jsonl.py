@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """Take away the administrator's right to write everywhere, if the tests run with it."""
+    """Drop the administrator's right to write everywhere, if the tests run with it."""
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)

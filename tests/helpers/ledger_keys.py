@@ -17,17 +17,17 @@ SLOTS = b"0" * 20 * 64
 
 
 def cache(log: JsonlLog) -> Path:
-    """Return where the cache says up to where it speaks."""
+    """Return the file that has the cache's position."""
     return caches_of(log.folder) / "held"
 
 
-def kept(log: JsonlLog) -> dict[str, bytes]:
+def cache_files(log: JsonlLog) -> dict[str, bytes]:
     """Return every file of the cache."""
     return {path.name: path.read_bytes() for path in caches_of(log.folder).glob("held*")}
 
 
 def put_back(log: JsonlLog, files: dict[str, bytes]) -> None:
-    """Let the cache be as it was."""
+    """Restore the cache."""
     for path in caches_of(log.folder).glob("held*"):
         path.unlink()
     for name, data in files.items():
@@ -35,5 +35,5 @@ def put_back(log: JsonlLog, files: dict[str, bytes]) -> None:
 
 
 def table(said: bytes) -> bytes:
-    """Return a table that says something and proves it."""
+    """Return a table of these fields with a right checksum."""
     return said + b" %08x\n" % binascii.crc32(said)

@@ -77,11 +77,11 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 
 
 class Read(NamedTuple):
-    """What a scan of some bytes came to.
+    """The result of a scan of some bytes.
 
     Attributes:
-        batches: The batches that it gave out.
-        stop: Where and why it ended early, None where it came to the end.
+        batches: The batches that it returned.
+        stop: Where and why it ended early, None at the end.
         sealed: The ranges that it skipped.
     """
 
@@ -98,7 +98,7 @@ def stamp(
     key: str | None = None,
     ids: str = "id",
 ) -> Stamp:
-    """Return a stamp that leaves nothing to chance: ids are numbered by seq, every salt is the same."""
+    """Return a stamp without random parts: ids are numbered by seq, every salt is the same."""
     serial = count(mark.seq + 1)
     return Stamp(mark, at, by or BY, lambda: f"{ids}-{next(serial)}", lambda: "5a17", key)
 
@@ -113,13 +113,13 @@ def batches_of(*groups: Sequence[Draft], mark: Position = START) -> list[RawBatc
 
 
 def raw(batches: Iterable[RawBatch]) -> bytes:
-    """Return the bytes of batches as they stand in a file."""
+    """Return the bytes of batches as in a file."""
     return b"".join(batch.raw for batch in batches)
 
 
 @cache
 def _scratch() -> IO[bytes]:
-    """Return a file to write over and over: making one for each of many thousand logs would take half a minute."""
+    """Return a file to write again and again: a new one for each of many thousand logs would take half a minute."""
     return cast("IO[bytes]", tempfile.TemporaryFile(buffering=0))
 
 
@@ -139,11 +139,11 @@ def read(data: bytes) -> Read:
 
 
 def forge(*sections: tuple[str, str | None], mark: Position = START, head: Mapping[str, str] | None = None) -> RawBatch:
-    """Return a batch of which every proof fits, whatever its lines say.
+    """Return a batch of any lines whose proofs all fit.
 
     Args:
-        sections: For each line its what-section without ``sum``, and its free value in JSON or None.
-        mark: The position after which it goes.
+        sections: For each line its content section without ``sum``, and its free value in JSON or None.
+        mark: The position before it.
         head: Fields of each line's first section, by name and in JSON, that are not to be the usual ones.
     """
     lines = []

@@ -1,4 +1,4 @@
-"""Helpers of tests: logs of each back end, and what is in them."""
+"""Helpers of tests: logs of each back end, and their content."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ BEGIN_US = 1_795_000_000 * MICROSECONDS
 
 
 class Clock:
-    """A clock that stands still until it is moved.
+    """A clock that only ``move`` moves.
 
     Attributes:
         unix_us: Microseconds since 1970.
     """
 
     def __init__(self) -> None:
-        """Stand at a moment in November 2026."""
+        """Begin at a moment in November 2026."""
         self.unix_us = BEGIN_US
 
     def __call__(self) -> Now:
@@ -35,7 +35,7 @@ class Clock:
         return moment(self.unix_us)
 
     def move(self, seconds: float) -> str:
-        """Go on, or back, and return the new moment as the ledger writes it."""
+        """Move on, or back, and return the new moment as the ledger writes it."""
         self.unix_us += round(seconds * MICROSECONDS)
         return self().at
 
@@ -52,17 +52,17 @@ def append(log: Log, *names: str, key: str | None = None) -> RawBatch | None:
 
 
 def lines(log: Log) -> list[dict[str, Any]]:
-    """Return every line that reads, as JSON."""
+    """Return every readable event, as JSON."""
     return [json.loads(line) for batch in log.read() for line in split_lines(batch.data)]
 
 
 def names(log: Log) -> list[str]:
-    """Return the names of all ratings that read, in order."""
+    """Return the names of all readable ratings, in order."""
     return [line["body"]["name"] for line in lines(log) if line["kind"] == "point.rated"]
 
 
 def break_off(log: Log) -> None:
-    """Append a batch with the key ``k``, and one that is refused, in a transaction that ends by the refusal."""
+    """Append one batch with the key ``k``, and one that is refused, in a transaction that ends with the refusal."""
     with log.transaction() as tx:
         tx.append(rated("lost"), BY, "k")
         tx.append([Draft("x.y", 1, {}, {"text": "\udc00"})], BY)

@@ -22,8 +22,8 @@ def batch_at(mark: Position, *some: str) -> RawBatch:
     return frame(rated(*some), stamp)
 
 
-def made(folder: Path, *some: str) -> JsonlLog:
-    """Return a ledger in which each of some ratings was acknowledged by a process that is gone."""
+def acknowledged_log(folder: Path, *some: str) -> JsonlLog:
+    """Return a ledger in which a process that has ended acknowledged each of some ratings."""
     log = JsonlLog(folder, lambda: moment(BEGIN_US))
     for name in some:
         append(log, name)
@@ -32,7 +32,7 @@ def made(folder: Path, *some: str) -> JsonlLog:
 
 
 def add(log: JsonlLog, tail: bytes) -> int:
-    """Add bytes that nobody acknowledged, and return where they begin."""
+    """Add unacknowledged bytes, and return where they begin."""
     begin = log.path.stat().st_size
     with log.path.open("ab") as file:
         file.write(tail)

@@ -40,7 +40,7 @@ def put(log: JsonlLog, *events: Event) -> RawBatch:
 
 
 def events(log: JsonlLog) -> dict[str, Event]:
-    """Return every event that reads, by its id."""
+    """Return every readable event, by its id."""
     return {record.id: record.event for batch in decode(log.read()) for record in batch.records}
 
 
@@ -54,13 +54,13 @@ def id_of(log: JsonlLog, kind: type[Event], text: str = "") -> str:
     return found
 
 
-def owe(log: JsonlLog, *ids: str) -> None:
-    """Begin a redaction: from now on the texts are taken for gone."""
+def begin_redaction(log: JsonlLog, *ids: str) -> None:
+    """Begin a redaction: from now on readers hide the texts."""
     redaction.write_pending(log.folder, PendingRedaction(ids, ("hunter2",), "gone", BY))
 
 
-def pay(log: JsonlLog, *ids: str) -> None:
-    """Say it, do it, and take the note back."""
+def finish_redaction(log: JsonlLog, *ids: str) -> None:
+    """Append its event, overwrite the texts, and remove the pending file."""
     put(log, *(EventRedacted(id_, "gone") for id_ in ids))
     with log.transaction() as tx:
         redaction.erase(log.path, tx.read(), ids)
@@ -69,8 +69,8 @@ def pay(log: JsonlLog, *ids: str) -> None:
 
 def strike(log: JsonlLog, *ids: str) -> None:
     """Redact these events from beginning to end."""
-    owe(log, *ids)
-    pay(log, *ids)
+    begin_redaction(log, *ids)
+    finish_redaction(log, *ids)
 
 
 def overwrite(log: JsonlLog, old: bytes, new: bytes) -> None:
@@ -81,14 +81,14 @@ def overwrite(log: JsonlLog, old: bytes, new: bytes) -> None:
 
 
 def value_of(log: JsonlLog, needle: bytes) -> bytes:
-    """Return the whole free value in which something stands."""
+    """Return the whole free value that holds something."""
     data = log.path.read_bytes()
     begin = data.rindex(FREE_MARK, 0, data.index(needle)) + len(FREE_MARK)
     return data[begin : data.index(b'"}', begin) + 2]
 
 
-def begun(folder: Path) -> JsonlLog:
-    """Return a ledger of a secret, a text that stays, and a rating after them."""
+def ledger_with_secret(folder: Path) -> JsonlLog:
+    """Return a ledger with a secret, another text, and a rating after them."""
     log = JsonlLog(folder)
     put(log, PointAdded("kpt_001", TOLD), PointAdded("kpt_002", "Write tests"), PlaybookUpdated(2, 0, 0))
     put(log, PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0))

@@ -66,7 +66,7 @@ class Sealed(NamedTuple):
 
 
 def seal_of(mark: Position, torn: bytes, **changed: object) -> RawBatch:
-    """Return the line that seals ``torn`` after a position, or one that says something else of it."""
+    """Return the line that seals ``torn`` after a position, or one with other fields."""
     begin, end = mark.offset, mark.offset + len(torn)
     body = {"begin": begin, "end": end, "digest": sha256(torn).hexdigest()[:32]} | changed
     return frame([Draft("log.recovered", 1, body)], stamp(mark._replace(offset=end)))
@@ -83,5 +83,5 @@ def sealed_log(torn: bytes, **changed: object) -> Sealed:
 
 
 def end_of(data: bytes) -> Position | None:
-    """Return what ``last_batch_end`` says of bytes as a file."""
+    """Return the result of ``last_batch_end`` for bytes as a file."""
     return find_last_batch_end(file_of(data), len(data))

@@ -11,17 +11,17 @@ from tallybook.ledger.decisions.legacy_import import LegacyFile, read_legacy
 
 
 def read(*items: object, **top: object) -> LegacyFile:
-    """Return what is read from a playbook of these items."""
+    """Return the entries read from a playbook of these items."""
     return read_legacy(json.dumps({"key_points": items, **top}).encode())
 
 
 def read_text(text: str) -> LegacyFile:
-    """Return what is read from a file with this text."""
+    """Return the entries read from a file with this text."""
     return read_legacy(text.encode())
 
 
 def entries(legacy: LegacyFile) -> list[dict[str, Any]]:
-    """Return the entries as the specification writes them."""
+    """Return the entries in the specification's format."""
     return [attrs.asdict(item.point) for item in legacy.items]
 
 

@@ -1,4 +1,4 @@
-"""Ledgers of which a register is kept from their first batch on, and what is said in them: what several tests share."""
+"""Ledgers that have an index from their first batch on, and their events."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ STORY: list[list[Any]] = [
 
 
 def make_long(patch: pytest.MonkeyPatch) -> None:
-    """Let a stretch end after every batch, and a ledger be long from its first."""
+    """End a segment after every batch, and index a ledger from its first."""
     patch.setattr(reading, "TIMES", 0)
     for name in ("APART_BYTES", "TAIL_BYTES"):
         patch.setattr(cache_files, name, 0)
@@ -103,7 +103,7 @@ def grow(log: JsonlLog, stretches: Sequence[Sequence[Any]]) -> None:
 
 
 def _named(event: Any, ids: Sequence[str]) -> Any:
-    """Return an event that names events of this ledger by the ids that they have."""
+    """Return an event that names events of this ledger by their ids."""
     known = {f"id-{number}": id_ for number, id_ in enumerate(ids, 1)}
     if isinstance(event, EventsVoided):
         return attrs.evolve(event, ids=tuple(known.get(one, one) for one in event.ids))

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-def wish(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:
-    """Let somebody decide something about an entry."""
+def curate(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:
+    """Record a curation of an entry by a person."""
     curation.curate(here, Curation(verb, name, "", text, merged), HUMAN)
 
 
 def read(here: Project) -> Any:
-    """Return playbook.json as it stands on disk."""
+    """Return playbook.json from the disk."""
     return json.loads(here.playbook.read_bytes())
 
 

@@ -1,4 +1,4 @@
-"""The real command, as a process of its own, also as a user whom permissions bind."""
+"""The real command, in its own process, also as a user whom permissions bind."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def run(project: Project, *arguments: str, before: Callable[[], None] | None = N
 
 
 def texts(project: Project) -> list[str]:
-    """Return the texts that stand by the ledger alone, whatever playbook.json says."""
+    """Return the texts of the ledger alone, whatever playbook.json has."""
     return [kp["text"] for kp in json.loads(commands.replay_bytes(project))["key_points"]]
 
 
 def assert_refused(answer: Answer, code: int, says: str) -> None:
-    """Check that an answer is one line on standard error that says what is wrong, and an exit code."""
+    """Check that an answer is one line of error on standard error, with this exit code."""
     assert (code, "") == (answer.code, answer.out)
     assert answer.err.startswith("tallybook: ")
     assert "\n" == answer.err[-1]
@@ -49,12 +49,12 @@ def assert_refused(answer: Answer, code: int, says: str) -> None:
 
 
 def bind_root() -> None:
-    """Let permissions bind this process even if it is root's: drop what passes over them from the next exec on."""
+    """Make permissions bind this process even if it is root's: drop its capabilities from the next exec on."""
     for capability in (1, 2):
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
 
 
-def as_somebody(project: Project, *arguments: str) -> Answer:
+def run_unprivileged(project: Project, *arguments: str) -> Answer:
     """Run the real command as a user whom permissions bind."""
     is_root = os.geteuid() == 0
     if is_root and sys.platform != "linux":

@@ -28,7 +28,7 @@ TOLD = f"the key is {PRIVATE}, keep it"
 
 
 def spellings(text: str) -> set[bytes]:
-    """Return a text as it may stand in a file: as it is, in JSON, and in JSON within JSON."""
+    """Return the spellings of a text in a file: unchanged, in JSON, and in JSON within JSON."""
     found = {text}
     for _ in range(2):
         found |= {json.dumps(one, ensure_ascii=plain)[1:-1] for one, plain in product(found, (True, False))}
@@ -42,7 +42,7 @@ def holding(here: Project, text: str = PRIVATE) -> list[str]:
 
 
 def content(here: Project) -> dict[Path, bytes]:
-    """Return every file in the agent's folder but those that locks and caches leave."""
+    """Return every file in the agent's folder except those of locks and caches."""
     files = (path for path in here.claude.rglob("*") if path.is_file() and not path.name.endswith("lock"))
     return {path: path.read_bytes() for path in files}
 
@@ -58,7 +58,7 @@ def texts(here: Project) -> list[str]:
 
 
 def counts(here: Project) -> list[tuple[Any, ...]]:
-    """Return what the playbook says apart from its texts."""
+    """Return the playbook apart from its texts."""
     return [(entry["name"], entry["helpful"], entry["harmful"]) for entry in commands.show(here)["key_points"]]
 
 
@@ -73,7 +73,7 @@ def held(here: Project) -> Iterator[None]:
         os.close(fd)
 
 
-def begun(root: Path) -> Project:
+def project_with_secret(root: Path) -> Project:
     """Return a project with a secret between two other texts, and some ratings."""
     here = Project(root)
     for text in ("Use type hints", TOLD, "Test the edges"):
@@ -84,7 +84,7 @@ def begun(root: Path) -> Project:
 
 
 def strike_nothing(here: Project) -> tuple[str, ...]:
-    """Redact what is gone already, and return nothing."""
+    """Redact a text that is erased already, and return nothing."""
     with pytest.raises(NothingToRedactError):
         strike(here)
     return ()

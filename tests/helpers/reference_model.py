@@ -1,7 +1,7 @@
-"""The plain reference model: the specification in dict code, which property tests compare with, and what to feed it.
+"""The plain reference model: the specification in dict code, for property tests to compare with, and their input.
 
-Nothing of ours is imported here, and nothing is optimised: whoever knows the specification can read this page
-against it.
+Nothing of Tallybook is imported here, and nothing is optimised: a reader who knows the specification can compare this
+page with it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def counters_of(item: dict[str, Any]) -> tuple[int, int]:
 
 
 def migrate(doc: dict[str, Any]) -> dict[str, Any]:
-    """Return the playbook that a well-formed legacy document stands for (REQ-SCORE-004, -005, -006).
+    """Return the playbook of a well-formed legacy document (REQ-SCORE-004, -005, -006).
 
     Args:
         doc: A playbook whose items are strings or dicts with ``text``. A name is one more than the highest among
@@ -77,11 +77,11 @@ def migrate(doc: dict[str, Any]) -> dict[str, Any]:
 
 
 class Model:
-    """The playbook under updates; ``copy`` keeps a moment of it.
+    """The playbook under updates; ``copy`` stores a moment of it.
 
     Attributes:
         playbook: What ``load_playbook`` would return, as a dict of its own.
-        high_water: Highest ``kpt`` number that ever stood in it, 0 before the first.
+        high_water: Highest ``kpt`` number ever used in it, 0 before the first.
     """
 
     def __init__(self, playbook: dict[str, Any]) -> None:
@@ -90,11 +90,11 @@ class Model:
         self.high_water = max((number_of(kp["name"]) for kp in self.playbook["key_points"]), default=0)
 
     def copy(self) -> Model:
-        """Return a model that goes its own way from here."""
+        """Return an independent copy of the model."""
         return copy.deepcopy(self)
 
     def update(self, extraction: dict[str, Any]) -> None:
-        """Apply an extraction result: new points, then counters, then the prune (contract, "When Pruning Occurs").
+        """Apply an extraction result: new entries, then counters, then the prune (contract, "When Pruning Occurs").
 
         Args:
             extraction: ``new_key_points``, whose items other than texts are ignored, and ``evaluations``, dicts of

@@ -53,7 +53,7 @@ def config(**own: Any) -> Config:
 
 
 def events(measured: Mapping[str, Mapping[str, float]], version: str = "") -> tuple[Event, ...]:
-    """Return what was measured of a session's components, and its end."""
+    """Return the measurements of a session's components, and its end."""
     return (*(MetricsRecorded(name, Numbers(dict(one)), "") for name, one in measured.items()), SessionEnded(version))
 
 
@@ -63,7 +63,7 @@ def noon(day: str) -> str:
 
 
 def folded(config: Config, *sessions: tuple[str, str, Mapping[str, Mapping[str, float]], str]) -> Scores:
-    """Return what sessions score, each ``(id, time, what was measured, version)``."""
+    """Return the scores of sessions, each ``(id, time, measurements, version)``."""
     batches, seq = [], 0
     for id_, at, measured, version in sessions:
         told = events(measured, version)
@@ -74,22 +74,22 @@ def folded(config: Config, *sessions: tuple[str, str, Mapping[str, Mapping[str, 
 
 
 def handoffs(config: Config, scores: Mapping[str, int]) -> Scores:
-    """Return what a session a day scores, of which one component and so all else has the score of its day."""
+    """Return the scores of a session a day, of which one component and so all else has the score of its day."""
     days = [(f"s-{day}", noon(day), plain(value), "") for day, value in scores.items()]
     return folded(config, *days)
 
 
 def plain(value: float, component: str = "ac09") -> dict[str, dict[str, float]]:
-    """Return what gives a component of plain measures a score."""
+    """Return an event that gives a component of plain measures a score."""
     return {component: dict.fromkeys(MEASURED[component], value)}
 
 
 def example(config: Config) -> Scores:
-    """Return what the session of the document's example scores."""
+    """Return the scores of the session of the document's example."""
     return folded(config, (EXAMPLE, AT, MEASURED, "2.0.0"))
 
 
-def say(project: Path, session: str | None, told: tuple[Event, ...], when: str | None = None) -> None:
+def record_events(project: Path, session: str | None, told: tuple[Event, ...], when: str | None = None) -> None:
     """Record events of a session that happened at some time."""
     by = {"rater": "test"} | ({} if session is None else {"session": session})
     record.write(Project(project), [Request(PlainEvents(told), by, when=when)])
@@ -97,4 +97,4 @@ def say(project: Path, session: str | None, told: tuple[Event, ...], when: str |
 
 def record_example(project: Path) -> None:
     """Record the session of the document's example."""
-    say(project, EXAMPLE, events(MEASURED, "2.0.0"), AT)
+    record_events(project, EXAMPLE, events(MEASURED, "2.0.0"), AT)

@@ -1,4 +1,4 @@
-"""What the tests of scores have in common: configurations as YAML, what was measured, and histories of that."""
+"""Helpers for tests of scores: configurations as YAML, measurements, and histories of them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ LINEAR = {
 
 @lru_cache(maxsize=1)
 def document() -> dict[str, Any]:
-    """Return the packaged default, which nobody changes."""
+    """Return the packaged default; no test may change it."""
     return configuration.default()
 
 
 def config_of(own: str = "") -> Config:
-    """Return the default configuration with YAML laid over what stands under ``scoring``."""
+    """Return the default configuration with YAML merged below ``scoring``."""
     return read_config(overlaid(document(), {"scoring": yaml.safe_load(own) or {}}))
 
 
@@ -51,13 +51,13 @@ def metrics(component: str, **values: float) -> MetricsRecorded:
 
 
 def line(seq: int, event: Any, session: str | None = "s1", at: str = NOON, when: str | None = None) -> EventRecord:
-    """Return an event with its place and its times, which are given to the second."""
+    """Return an event with its position and its times, which are given to the second."""
     happened = None if when is None else f"{when}.000000Z"
     return EventRecord(seq, f"{at}.000000Z", event, f"id-{seq:03}", Author("test", session), None, happened)
 
 
 def session_of(*events: Any) -> Session:
-    """Return a session that heard these events, a line each."""
+    """Return a session with these events."""
     session = Session("s1")
     for seq, event in enumerate(events, 1):
         session.add_event(line(seq, event))
@@ -65,7 +65,7 @@ def session_of(*events: Any) -> Session:
 
 
 def scored(component: str, own: str = "", /, **values: float) -> Score | None:
-    """Return the score of a component of which this was measured, by the default with YAML laid over it."""
+    """Return the score of a component with these measurements, by the default with YAML merged into it."""
     config = config_of(own)
     return component_score(config.components[component], session_of(metrics(component, **values)), config)
 

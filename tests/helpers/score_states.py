@@ -40,8 +40,8 @@ def cache_of(project: Project) -> Path:
     return caches_of(project.ledger) / store.NAME
 
 
-def say(project: Project, session: str | None, events: list[Any], when: str | None = None) -> None:
-    """Record what is said of a session."""
+def record_events(project: Project, session: str | None, events: list[Any], when: str | None = None) -> None:
+    """Record events of a session."""
     with closing(open_log(project)) as log, log.transaction() as tx:
         tx.append(
             [encode(event, when) for event in events], {"rater": "agent"} | ({"session": session} if session else {})
@@ -49,13 +49,13 @@ def say(project: Project, session: str | None, events: list[Any], when: str | No
 
 
 def folded(project: Project, config: Config = CONFIG, until: int | None = None) -> Scores:
-    """Return what a plain fold of the whole ledger comes to."""
+    """Return the plain fold of the whole ledger."""
     log = open_log(project)
     return fold_history(view.scores_view(config), lambda: decode(log.read()), until).count()
 
 
-def told(state: Scores) -> dict[str, Any]:
-    """Return all that a state shows, sessions among it, in a form that compares."""
+def comparable(state: Scores) -> dict[str, Any]:
+    """Return all of a state's document, with its sessions, in a form that compares."""
     latest = list(state.sessions.latest())
     shown = {field.name: getattr(state, field.name) for field in attrs.fields(type(state))}
     # The playbook is folded anew where something comes that it measures, and shows in nothing else.
@@ -69,6 +69,6 @@ def told(state: Scores) -> dict[str, Any]:
 
 
 def shown(state: Scores) -> list[str]:
-    """Return what a state shows as text that crosses to another process, and the event that it is of."""
-    parts = [(name, repr(value)) for name, value in told(state).items() if name != "config"]
+    """Return a state as text for another process, and the number of its event."""
+    parts = [(name, repr(value)) for name, value in comparable(state).items() if name != "config"]
     return [str(state.seq), repr(sorted(parts))]

@@ -1,4 +1,4 @@
-"""Screens for tests: what a view prints for people into a pipe of some width and encoding, and stories to print."""
+"""Screens for tests: the output of a view in a pipe of some width and encoding, and stories to print."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTHS = pytest.mark.parametrize("width", [40, 80])
 
 
 def shown(screen: Callable[[Console], None], width: int = 80, encoding: str = "utf-8") -> str:
-    """Return what a screen prints into a pipe of this width and encoding."""
+    """Return the output of a screen in a pipe of this width and encoding."""
     stream = TextIOWrapper(BytesIO(), encoding=encoding, newline="\n")
     screen(terminal.console_for(stream, width))
     stream.seek(0)
@@ -28,7 +28,7 @@ def shown(screen: Callable[[Console], None], width: int = 80, encoding: str = "u
 
 
 def words(text: str) -> str:
-    """Return a text with line breaks and stretches of spaces as one space."""
+    """Return a text with every run of white space as one space."""
     return " ".join(text.split())
 
 
@@ -39,7 +39,7 @@ def rating(seq: int, helpful: int, harmful: int, rating: str = "harmful") -> dic
 
 
 def ignored(seq: int, reason: str, rating: str = "helpful") -> dict[str, Any]:
-    """Return a row of what changed nothing."""
+    """Return a row of an event without effect."""
     return {"seq": seq, "at": AT, "kind": "point.rated", "by": BY, "rating": rating, "reason": reason}
 
 

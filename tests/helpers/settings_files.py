@@ -119,6 +119,6 @@ def files(document: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[byte
 
 
 def parsed(data: bytes) -> dict[str, Any]:
-    """Return what a file says."""
+    """Return the content of a file."""
     document: dict[str, Any] = json.loads(data.decode("utf-8-sig"))
     return document

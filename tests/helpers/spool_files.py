@@ -1,4 +1,4 @@
-"""Payloads that wait in the spool while another process holds the lock."""
+"""Payloads in the spool while another process holds the lock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ with open(sys.argv[1], "r+b") as lock:
 
 @contextmanager
 def held(project: Project) -> Iterator[None]:
-    """Let another process hold the ledger's lock."""
+    """Hold the ledger's lock in another process."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(project.ledger / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -38,5 +38,5 @@ def held(project: Project) -> Iterator[None]:
 
 
 def spooled(project: Project) -> list[Path]:
-    """Return the files that wait, oldest first."""
+    """Return the spooled files, oldest first."""
     return sorted((project.ledger / "spool").glob("*.json"))

@@ -1,4 +1,4 @@
-"""How much of a long sweep a test tries: a slice in every run, all of it in `python -m tests.sweeps`."""
+"""The share of a long sweep that a test tries: a slice in every run, all of it in `python -m tests.sweeps`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of telemetry, and what is recorded from them."""
+"""Files of telemetry, and the events recorded from them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def written(path: Path, objects: Sequence[object]) -> Path:
 
 
 def rows(project: Project) -> list[dict[str, Any]]:
-    """Return what was recorded, without the line that opens the ledger."""
+    """Return the recorded events, without the one that opens the ledger."""
     return list(commands.list_events(project))[1:] if project.ledger.exists() else []
 
 
 def bodies(project: Project) -> list[str]:
-    """Return who said what of which moment, in an order of its own."""
+    """Return author, content and moment of the events, in an order of its own."""
     return sorted(json.dumps([row["by"], row["kind"], row["body"], row.get("when")]) for row in rows(project))

@@ -38,13 +38,13 @@ KEPT = {"used", "high_water", "rewrites", "last_redaction", "last_undo"}
 
 
 def shown(state: Playbook) -> dict[str, Any]:
-    """Return all that a playbook shows and goes by, but for event times and used names."""
+    """Return all of a playbook's state, except for event times and used names."""
     fields = attrs.fields_dict(Playbook).keys() - TIMES - KEPT
     return {field: plain(getattr(state, field)) for field in sorted(fields)}
 
 
 def folded(batches: Sequence[Batch], until: int | None = None) -> Playbook:
-    """Return the playbook of a history, without what is void in it."""
+    """Return the playbook of a history, without its undone events."""
     return fold_history(PLAYBOOK, lambda: batches, until)
 
 
@@ -54,13 +54,13 @@ def playbook(*stretches: list[Any]) -> Playbook:
 
 
 def without(batches: Sequence[Batch], ids: Collection[str]) -> list[Batch]:
-    """Return a history as if some events, of kinds that can be taken back, had never been."""
+    """Return a history without some events, of kinds that can be undone."""
     left = [[one for one in batch.records if not (one.id in ids and type(one.event) in UNDOABLE)] for batch in batches]
     return [make_batch(*records) for records in left if records]
 
 
-def then(batches: Sequence[Batch], *stretches: Sequence[Any], session: str | None = None) -> list[Batch]:
-    """Return a history that goes on with these batches, by a session of their own."""
+def followed_by(batches: Sequence[Batch], *stretches: Sequence[Any], session: str | None = None) -> list[Batch]:
+    """Return a history with these further batches, by a session of their own."""
     told = list(batches)
     for events in stretches:
         seq = told[-1].last if told else 0

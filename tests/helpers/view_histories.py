@@ -1,4 +1,4 @@
-"""Histories that hypothesis makes of every kind of event, and what a view shows, in a form that compares."""
+"""Histories of every kind of event by hypothesis, and the documents of views, in a form that compares."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ _TOLD_BY_FIELDS = {
 
 
 def plain(value: Any) -> Any:
-    """Return a value as lists and texts that compare by what they say: order counts, random ids and chains do not."""
+    """Return a value as lists and texts that compare by content: order counts, random ids and chains do not."""
     if isinstance(value, Batch):
         # Of one that is left out there is nothing but its place.
         return value.at if value.records else value.last
@@ -167,25 +167,25 @@ def plain(value: Any) -> Any:
     return value
 
 
-def told(state: State) -> list[Any]:
-    """Return what a state shows, wherever in which file it was read."""
+def comparable(state: State) -> list[Any]:
+    """Return the document of a state, wherever in a file it was read."""
     beside = {*attrs.fields_dict(State), "stamp", "adoption", "last_redaction", "last_undo"}
     values = [(name, getattr(state, name)) for name in attrs.fields_dict(type(state)) if name not in beside]
-    return [[name, _told_value(value)] for name, value in values]
+    return [[name, _comparable_value(value)] for name, value in values]
 
 
-def _told_value(value: Any) -> Any:
+def _comparable_value(value: Any) -> Any:
     if isinstance(value, dict) and any(isinstance(child, State) for child in value.values()):
-        return [[key, told(child)] for key, child in value.items()]
-    return told(value) if isinstance(value, State) else plain(_placeless(value))
+        return [[key, comparable(child)] for key, child in value.items()]
+    return comparable(value) if isinstance(value, State) else plain(_without_position(value))
 
 
-def _placeless(value: Any) -> Any:
-    """Return a value without the last line of a batch in it, which may be of a kind that is not known."""
+def _without_position(value: Any) -> Any:
+    """Return a value without the last line of its batch, which may be of an unknown kind."""
     return attrs.evolve(value, moment=0) if isinstance(value, TurningPoint) else value
 
 
 def ticking() -> Callable[[], Now]:
-    """Return a clock that goes on by a second whenever it is read."""
+    """Return a clock that moves on by a second at each read."""
     seconds = iter(range(1_000_000_000, 2_000_000_000))
     return lambda: moment(next(seconds) * 1_000_000)

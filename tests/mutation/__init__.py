@@ -2,9 +2,9 @@
 
     python -m tests.mutation [MODULE ...] [--jobs N] [--folder DIR]
 
-mutmut makes the mutants and runs the tests of the function that it changed; what it is told stands in pyproject.toml.
-It works on a copy of the repository in a folder for scratch files, so nothing that it makes comes near the original.
-``plugin.py`` chooses and orders the tests of a mutant, ``survivors.toml`` explains those that no test can notice.
+mutmut makes the mutants and runs the tests of the function that it changed; its configuration is in pyproject.toml.
+It works on a copy of the repository in a folder for scratch files, so it never changes the original.
+``plugin.py`` chooses and orders the tests of a mutant, ``survivors.toml`` explains the mutants that no test can notice.
 """
 
 from __future__ import annotations

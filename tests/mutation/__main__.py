@@ -1,4 +1,4 @@
-"""The command: mutate a copy of the repository, let the tests notice, print what they did not."""
+"""The command: mutate a copy of the repository, run the tests, print the mutants that survive."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ OUT_OF_TIME: Final = {24, 36, 152, -24}
 
 @attrs.frozen
 class Change:
-    """What a mutant changed: its number says nothing, because it moves with every edit of the function.
+    """The change of a mutant; its number changes with every edit of the function.
 
     Attributes:
         place: Dotted name of the function, ``tallybook.ledger.decisions.legacy_import.NameAssigner.note_number``.
         was: The changed lines, without blanks around them, one space between two.
-        becomes: What they are in the mutant, likewise.
+        becomes: The same lines in the mutant, in the same form.
     """
 
     place: str
@@ -54,7 +54,7 @@ def place_of(mutant: str) -> str:
 
 
 def change_of(mutant: str, diff: str) -> Change:
-    """Return what a mutant changed, from the difference that mutmut shows of it."""
+    """Return the change of a mutant, from mutmut's difference."""
     lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
     was, becomes = (" ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
     return Change(place_of(mutant), was, becomes)
@@ -86,7 +86,7 @@ def verdicts(copy: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def shown(copy: Path, mutant: str) -> str:
-    """Return what mutmut shows of a mutant: its name, and the difference."""
+    """Return mutmut's output about a mutant: its name, and the difference."""
     return subprocess.run([MUTMUT, "show", mutant], cwd=copy, capture_output=True, text=True, check=True).stdout
 
 
@@ -105,8 +105,8 @@ def percent(count: Counter[str]) -> float:
     return 100 * (count["noticed"] + count["out of time"]) / (count.total() or 1)
 
 
-def tell(copy: Path) -> int:
-    """Print what came of the mutants that were tried.
+def report(copy: Path) -> int:
+    """Print the results of the mutants that were tried.
 
     Returns:
         0 where at least GOAL_PERCENT were killed and every survivor is explained, else 1.
@@ -135,7 +135,7 @@ def tell(copy: Path) -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """Mutate what the command line asks for, and print what came of it."""
+    """Mutate the modules of the command line, and print the results."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="tallybook.ledger.names; all where none is named")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="mutants at a time")
@@ -150,7 +150,7 @@ def main(words: Sequence[str]) -> int:
         command = [MUTMUT, "run", "--max-children", str(asked.jobs), *(f"{module}.*" for module in asked.modules)]
         place = {"TMPDIR": str(scratch), "PYTHONHASHSEED": "0"}
         subprocess.run(command, cwd=copy, env=os.environ | place, stdout=sys.stderr, check=True)
-        return tell(copy)
+        return report(copy)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What pytest does differently for a mutant: its own tests first, few examples, and an end to endless loops.
+"""How pytest runs for a mutant: its own tests first, few examples, and an end to endless loops.
 
-mutmut hands over every test that ever came through the changed function, in no order: for a function at the bottom
-that is nearly all of them. Nine of ten mutants fall to the first tests of their own file.
+mutmut passes every test that reaches the changed function, in no order: for a function at the bottom that is nearly
+all of them. Nine of ten mutants are caught by the first tests of their own file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def chosen(tests: Sequence[str], module: str, durations: dict[str, float]) -> li
     """Return the tests for a mutant of a module: those of its own file, then the quickest others within the budget.
 
     Args:
-        tests: Every test that comes through the changed function, in any order.
+        tests: Every test that reaches the changed function, in any order.
         module: Dotted name of the changed module.
         durations: Seconds by test, as measured without a mutant.
     """
@@ -74,12 +74,12 @@ def chosen(tests: Sequence[str], module: str, durations: dict[str, float]) -> li
 
 
 def _plain(test: str) -> str:
-    """Return a test's name as it is at first: pytest escapes its backslashes again whenever it collects again."""
+    """Return a test's original name: pytest escapes its backslashes again at each collection."""
     return re.sub(r"\\+", r"\\", test)
 
 
 def _forget() -> None:
-    """Forget what was imported from the copy, this package excepted."""
+    """Forget the modules imported from the copy, except this package."""
     here = Path.cwd()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -87,8 +87,8 @@ def _forget() -> None:
             del sys.modules[name]
 
 
-def _keep_to_itself() -> None:
-    """Let a mutant that forks and takes child for parent end nobody else, and not seem to have passed every test."""
+def _isolate() -> None:
+    """Prevent a mutant that forks and confuses the processes from ending others, or from passing every test."""
     # It may kill whoever is in its group: os.kill(0, ...).
     os.setpgid(0, 0)
     pid, leave = os.getpid(), os._exit
@@ -97,16 +97,16 @@ def _keep_to_itself() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Let mutmut itself leave as it means to."""
+    """Let mutmut itself exit normally."""
     _ending.undo()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the tests, where this is the run of a mutant."""
+    """Choose the tests, if this is the run of a mutant."""
     mutant = os.environ.get("MUTANT_UNDER_TEST", "")
     if "__mutmut_" not in mutant:
         return
-    _keep_to_itself()
+    _isolate()
     # What the process began with is as it was; pytest collects garbage more than once, and would look at all of it.
     gc.freeze()
     _durations.update(json.loads(Path("mutmut-stats.json").read_bytes())["duration_by_test"])
@@ -122,7 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
-    """Set the number of examples before a test module is imported; behind conftest.py, which has its own."""
+    """Set the number of examples before a test module is imported; after conftest.py, which has its own."""
     settings.register_profile(
         "mutation", max_examples=EXAMPLES, phases=(Phase.explicit, Phase.generate), database=None, derandomize=True
     )
@@ -142,7 +142,7 @@ def _give_up(_signal: int, _frame: FrameType | None) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """End the process of a mutant that does not come to an end."""
+    """End the process of a mutant that runs for too long."""
     if not _order:
         return (yield)
     signal.signal(signal.SIGPROF, _give_up)
@@ -154,6 +154,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Count a mutant as noticed if its module cannot even be imported."""
+    """Count a mutant as noticed if its module cannot be imported."""
     if _order and report.failed:
         os._exit(1)
