@@ -15,13 +15,16 @@ from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESS
 from helpers.json_values import JSON
 from helpers.transcripts import RECORDED
 from tallybook.compat import load_transcript
+from tallybook.projections.reflections import ReadPosition
 from tallybook.projections.surfaces.agents import codex, table
+from tallybook.projections.surfaces.reflection.chunks import Unread, all_pieces
 from tallybook.projections.surfaces.reflection.transcript import files_of, format_turn, lines, reader_of
 
 if TYPE_CHECKING:
     from helpers.agent_sessions import RecordedSession
 
 EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
+TOOL = "mcp__tallybook__playbook"
 OF_PROGRAMS = (
     "# Playbook",
     "Use these key points",
@@ -91,6 +94,16 @@ def test_any_cut_into_reads_gives_the_same_turns(recorded: RecordedSession, data
             begin = line.end
     shutil.rmtree(folder)
     assert (recorded.turns[""], len(whole)) == (said, begin)
+
+
+@EACH
+@given(chars=st.integers(1, 3_000))
+def test_any_size_of_pieces_gives_the_same_turns(recorded: RecordedSession, chars: int) -> None:
+    """Subagents first; however much is asked at once, each turn is in one piece."""
+    path = RECORDED / recorded.path
+    unread = Unread(recorded.session, path, "claude", ReadPosition(), ReadPosition(), (), 1, (), max_chars=chars)
+    turns = [turn for found in recorded.turns.values() for turn in found]
+    assert "\n".join(turns) == "\n".join(piece.text for piece in all_pieces(unread) if piece.text)
 
 
 @EACH
@@ -184,6 +197,35 @@ def test_each_kind_of_tool_is_a_use(tmp_path: Path, item: dict[str, Any], expect
     path.write_text(json.dumps({"type": "response_item", "payload": item}) + "\n", encoding="utf-8")
     (said,) = turns_of(path)
     assert said.startswith(f"Agent used {expected}: ")
+
+
+ANSWER = {"functionResponse": {"id": "c", "response": {"output": "as"}}}
+SERVER_USES: dict[str, list[dict[str, Any]]] = {
+    "s1.jsonl": [
+        {"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "c", "name": TOOL}]}},
+        {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "c", "content": "x"}]}},
+    ],
+    "rollout-x.jsonl": [
+        {"type": "response_item", "payload": {"type": "function_call", "call_id": "c", "name": TOOL}},
+        {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "c", "output": "as"}},
+    ],
+    "session-x.jsonl": [
+        {"id": "m1", "type": "gemini", "toolCalls": [{"id": "c", "name": TOOL, "result": [ANSWER]}]},
+    ],
+    "events.jsonl": [
+        {"type": "assistant.message", "data": {"toolRequests": [{"toolCallId": "c", "name": TOOL}]}},
+        {"type": "tool.execution_complete", "data": {"toolCallId": "c", "result": {"content": "as"}}},
+    ],
+}
+"""Name of a transcript → the lines with which its agent uses a tool of ``tallybook mcp``."""
+
+
+@pytest.mark.parametrize(("name", "rows"), SERVER_USES.items(), ids=["Claude Code", "Codex", "Gemini", "Copilot"])
+def test_an_answer_of_our_own_server_is_left_out(tmp_path: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    """What a model read of the playbook by a tool of ``tallybook mcp`` is not learned again, by no agent."""
+    path = tmp_path / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert ["Tool answered: (the playbook, left out)"] == turns_of(path)
 
 
 @EACH

@@ -81,7 +81,7 @@ _PASSED_ON = "internal_chat_message_metadata_passthrough"
 def _blocks(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     kind, call = text_of(item, "type"), text_of(item, "call_id")
     if kind in USES:
-        name = item.get("name") or "shell"
+        name = ".".join(filter(None, (text_of(item, "namespace"), text_of(item, "name")))) or "shell"
         return [{"type": "tool_use", "id": call, "name": name, "input": _input(item.get(USES[kind]))}]
     if kind in ANSWERS:
         return [{"type": "tool_result", "tool_use_id": call, "content": item.get("output")}]

@@ -37,6 +37,8 @@ _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", 
 _PLAYBOOK_LINE: Final = re.compile(r"^\s*\[[^\]\n]{1,200}\] helpful=\d+ harmful=\d+ ::.*$", re.MULTILINE)
 # A tool that was asked for one of these may answer with the playbook.
 _ASKS_FOR_PLAYBOOK: Final = re.compile(r"playbook\.json|\btallybook\b|\.claude[\\/]+ledger")
+_SERVER: Final = "tallybook"
+"""Every agent names the tools of ``tallybook mcp`` after the server."""
 _SHOWS_PLAYBOOK: Final = re.compile(r"playbook\.json|\.claude[\\/]+ledger|\"helpful\"\s*:\s*\d+\s*,\s*\"harmful\"\s*:")
 # How many times the room of a text is searched for secrets: one that begins further from the cut leaves no part in it.
 _SCREENED: Final = 8
@@ -136,6 +138,14 @@ class _Memory:
     asked_ids: set[str] = attrs.field(factory=set)
     seen: set[str] = attrs.field(factory=set)
 
+    def add(self, entry: Entry) -> None:
+        """Remember the uses of tools in a line that ask for the playbook, those of our own server among them."""
+        for block in entry.blocks:
+            if block.get("type") == "tool_use" and (
+                _SERVER in str(block.get("name")) or _ASKS_FOR_PLAYBOOK.search("\n".join(_texts(block.get("input"))))
+            ):
+                self.asked_ids.add(str(block.get("id")))
+
 
 def lines(path: Path, begin: int = 0, reader: Transcripts | None = None) -> Iterator[Line]:
     """Yield the whole lines of a transcript from an offset on; an unfinished last one is left for later.
@@ -153,7 +163,7 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None) -> Iter
         memory = _Memory()
         file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
         while (room := begin - file.tell()) > 0 and (data := file.readline(min(room, MAX_LINE_BYTES))):
-            _line(data, 0, 0, reader, memory)
+            memory.add(reader.read_line(load_object(data), memory.seen))
         while data := file.readline(MAX_LINE_BYTES):
             is_whole = data.endswith(b"\n")
             if not is_whole and len(data) < MAX_LINE_BYTES:
@@ -178,6 +188,7 @@ def load_object(data: bytes) -> dict[str, Any]:
 def _line(data: bytes, begin: int, end: int, reader: Transcripts, memory: _Memory) -> Line:
     """Return a line, without turns if it is damaged or has no message."""
     entry = reader.read_line(load_object(data), memory.seen)
+    memory.add(entry)
     turns = [_turn(block, entry.role, memory.asked_ids) for block in entry.blocks]
     shown = tuple(turn for turn in turns if turn is not None and turn.text)
     uuid, at, subagent = map(_valid, (entry.uuid, entry.at, entry.subagent))
@@ -210,7 +221,7 @@ def _turn(block: Mapping[str, Any], role: str, asked_ids: set[str]) -> Turn | No
     Args:
         block: The block.
         role: Who wrote the message.
-        asked_ids: Ids of the uses of tools that asked for the playbook; one more is added.
+        asked_ids: Ids of the uses of tools that asked for the playbook.
     """
     kind = block.get("type")
     if kind == "text" and isinstance(text := block.get("text"), str):
@@ -220,8 +231,6 @@ def _turn(block: Mapping[str, Any], role: str, asked_ids: set[str]) -> Turn | No
         return Turn(role, _mask(own, MESSAGE_CHARS), whole=own, occasion=handler.occasion_of(text))
     if kind == "tool_use":
         given = "\n".join(_texts(block.get("input")))
-        if _ASKS_FOR_PLAYBOOK.search(given):
-            asked_ids.add(str(block.get("id")))
         return Turn("use", _mask(given, TOOL_CHARS), _valid(str(block.get("name") or "a tool"))[:100], given)
     if kind == "tool_result":
         answer = "\n".join(_texts(block.get("content")))
