@@ -38,8 +38,8 @@ function lifeRow({ name }, made) {
   const { history } = page, state = page.timeline.state(name, view.event), touched = history.eventsOf(name);
   made.className = "life";
   const canvas = el("canvas", { "aria-hidden": "true", "data-life": name });
-  made.append(el("span", { class: "clip" }, quoted(history.name(name)), el("span", { class: "note", text: ` ${state.status ? META.statuses[state.status] : "not yet"}` })), canvas);
-  made.setAttribute("aria-label", `${history.name(name)}: ${state.status ? META.statuses[state.status] : "not yet in the playbook"}, ${state.helpful} helpful, ${state.harmful} harmful, ${plural(touched.length, "event")}`);
+  made.append(el("span", { class: "clip" }, quoted(history.name(name)), el("span", { class: "note", text: ` ${state.status ? META.statuses[state.status] : "not yet"}` }),
+    el("span", { class: "unseen", text: `, ${state.helpful} helpful, ${state.harmful} harmful, ${plural(touched.length, "event")}` })), canvas);
   canvas.addEventListener("click", (event) => {
     event.stopPropagation();
     const box = canvas.getBoundingClientRect(), at = (event.clientX - box.left - 8) / (box.width - 16) * history.moments - 1;

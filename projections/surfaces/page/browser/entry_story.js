@@ -30,14 +30,14 @@ const fact = (term, text) => [el("dt", { text: term }), el("dd", {}, quoted(text
 
 function storyParts(story) {
   const { history, stories } = page;
-  if (!stories) return el("p", { class: "note", text: "The stories are being read…" });
+  if (!stories) return el("p", { class: "note", text: page.whole ? "The page has no stories; the command below tells it." : "The stories are being read…" });
   if (!story) return el("p", { class: "note", text: stories.omitted ? `Only the entries with the most events have a story here; ${count(stories.omitted)} have none. The command below tells it.` : "There is no story of this name." });
   return [
     el("h3", { text: "Its story, to the end of the history" }),
     story.sentences.map((sentence) => el("p", { class: "words" }, quoted(sentence))),
     story.deciding?.length ? el("p", { class: "row" }, "Decided by ", story.deciding.map((event) => el("button", { onclick: () => show({ event }), text: `event ${event}` }))) : null,
     (story.notes || []).map((note) => el("p", { class: "note" }, quoted(String(note)))),
-    story.others?.length ? [el("h3", { text: "The same guidance under other names" }), el("ul", { class: "steps" }, story.others.map(([other, status, relation, of]) => el("li", {}, entryLink(other), el("span", { class: "what" }, quoted([status, relation, typeof of === "number" && of >= 0 ? history.name(of) : of].filter(Boolean).join(" "))))))] : null,
+    story.others?.length ? [el("h3", { text: "The same guidance under other names" }), el("ul", { class: "steps" }, story.others.map(([other, status, relation, of]) => el("li", {}, entryLink(other), el("span", { class: "what" }, quoted(`${status}, ${relation} ${history.name(of)}`)))))] : null,
   ];
 }
 

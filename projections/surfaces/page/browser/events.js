@@ -25,11 +25,12 @@ function eventRow(index, made) {
   made.className = ["event", by && "undone", moment === page.moment && "now", !whole && "part"].filter(Boolean).join(" ");
   const undone = by ? `, undone by event ${by}` : later ? `, undone later by event ${later}` : "";
   made.title = `${eventText(event)}${undone}`.slice(0, 400);
-  made.append(
+  const short = by || later ? el("span", { class: "tag faint", "aria-label": undone.slice(2), text: by ? `undone by ${by}` : `until ${later}` }) : null;
+  fill(made,
     el("span", { class: "number", text: String(event) }),
     el("span", { class: `sign ${tone}`, "aria-hidden": "true", text: mark }),
-    el("span", { class: "text" }, quoted(eventText(event).slice(0, 300)), undone && el("span", { class: "tag faint", text: undone.slice(2) })),
-  );
+    el("span", { class: "text" }, quoted(eventText(event).slice(0, 300))), short);
+
 }
 
 function makeEvents() {

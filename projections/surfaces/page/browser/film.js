@@ -37,8 +37,8 @@ function play(on = !playing) {
 /** Return the moment that somebody names by an event number, ~N or a time; null where it names none. */
 function findMoment(text) {
   const { history } = page, words = text.trim();
-  if (/^[0-9]{1,15}$/.test(words)) return history.momentOf(Math.min(Number(words), history.events));
-  if (/^~[0-9]{1,15}$/.test(words)) return history.momentOf(Math.max(0, history.events - Number(words.slice(1))));
+  if (/^[0-9]{1,15}$/.test(words)) return history.momentAt(Number(words));
+  if (/^~[0-9]{1,15}$/.test(words)) return history.momentAt(Math.max(0, history.events - Number(words.slice(1))));
   const time = /^\d{4}-\d\d-\d\d$/.test(words) ? Date.parse(`${words}T23:59:59.999`) : Date.parse(words.replace(" ", "T"));
   if (!Number.isFinite(time)) return null;
   let moment = -1;

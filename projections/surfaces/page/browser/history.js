@@ -150,6 +150,11 @@ class History {
     return event <= 0 ? -1 : Math.min(this.moments - 1, above(this.lasts, event - 1));
   }
 
+  /** Return the last moment that is over at an event, as `--at` means it: inside a batch, the one before it. */
+  momentAt(event) {
+    return above(this.lasts, event) - 1;
+  }
+
   last(moment) {
     return moment < 0 ? 0 : this.lasts[moment];
   }

@@ -1,6 +1,7 @@
 // A list of a million rows of which only those in sight are elements.
 
 const TALLEST = 6_000_000; // Browsers place nothing exactly below some 16 million pixels.
+const ON_PAPER = 200;
 
 /** Make a list box in an element: `rows(index)` returns the row's children, `choose(index)` is called for a chosen one. */
 class VirtualList {
@@ -57,10 +58,18 @@ class VirtualList {
     this.box.scrollTop = (wanted / rows) * pixels;
   }
 
+  /** Have the rows next to the current one on paper, and only those in sight on the screen again. */
+  print(on) {
+    this.printing = on;
+    this.draw(true);
+  }
+
   draw(anew = false) {
+    if (!this.box.isConnected) return;
     const top = this.top;
-    const first = Math.max(0, Math.floor(top) - 2);
-    const last = Math.min(this.length, Math.ceil(top + this.box.clientHeight / this.height) + 2);
+    const [before, after] = this.printing ? [ON_PAPER / 2, ON_PAPER] : [2, 2];
+    const first = Math.max(0, Math.floor(top) - before);
+    const last = Math.min(this.length, Math.ceil(top + this.box.clientHeight / this.height) + after);
     const offset = this.box.scrollTop - top * this.height;
     if (!anew && first === this.first && last === this.last && offset === this.offset) return;
     Object.assign(this, { first, last, offset });

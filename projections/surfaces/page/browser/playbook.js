@@ -15,14 +15,19 @@ function entryRow(row, made) {
   const { history, timeline } = page, state = timeline.state(row.name, view.event);
   const change = page.changeOf.get(row.name), text = history.text(state);
   made.className = ["entry", change && "changed", change && isWorse(change) && "worse", row.left && "left"].filter(Boolean).join(" ");
-  const tags = [row.left, row.only, state.flags & PINNED && "pinned", change && !row.left && changeWords(change)].filter(Boolean);
+  const tags = [row.left, row.only, state.flags & PINNED && "pinned", change && !row.left && changeWords(change)].filter((tag, i, all) => tag && all.indexOf(tag) === i);
   made.title = text.slice(0, 600);
   made.append(
     el("span", { class: "name clip" }, quoted(history.name(row.name))),
     el("span", { class: "words" }, quoted(text.slice(0, 400)), tags.map((tag) => el("span", { class: "tag faint" }, quoted(tag)))),
-    el("span", { class: "counts number" }, el("span", { class: "good", text: `+${state.helpful}` }), " ", el("span", { class: "bad", text: `−${state.harmful}` })),
+    countsOf(state),
     trustBar(state));
-  made.setAttribute("aria-label", `${history.name(row.name)}, ${state.helpful} helpful, ${state.harmful} harmful, ${tags.join(", ")} ${text.slice(0, 300)}`);
+}
+
+/** Return the counts, with their words for a screen reader. */
+function countsOf({ helpful, harmful }) {
+  const unseen = (text) => el("span", { class: "unseen", text });
+  return el("span", { class: "counts number" }, el("span", { class: "good" }, `+${helpful}`, unseen(" helpful")), " ", el("span", { class: "bad" }, `−${harmful}`, unseen(" harmful")));
 }
 
 /** Return the 95 % interval of the share of helpful ratings as a bar; Python computed it. */
@@ -31,7 +36,7 @@ function trustBar(state) {
   svg.append(svgElement("rect", { x: 0, y: 34, width: 1000, height: 12, class: "bar-ground" }));
   if (range && state.helpful + state.harmful) {
     const [low, high] = range;
-    svg.append(svgElement("rect", { x: low, y: 10, width: Math.max(20, high - low), height: 60, class: low + high < 1000 ? "bar-bad" : "bar-good" }));
+    svg.append(svgElement("rect", { x: low, y: 10, width: Math.max(20, high - low), height: 60, class: high < 500 ? "bar-bad" : low > 500 ? "bar-good" : "bar-open" }));
   }
   svg.append(svgElement("rect", { x: 497, y: 0, width: 6, height: 80, class: "bar-middle" }));
   return svg;
@@ -61,7 +66,7 @@ function drawPlaybook() {
   const { kept } = page.book, policy = page.history.policies.find(({ stream: name }) => name === view.policy);
   const gone = rows.filter(({ left }) => left).length;
   const filtered = rows.length - gone < kept.length ? `${count(rows.length - gone)} of ` : "";
-  fill($("panel-note"), `${filtered}${plural(kept.length, "entry", "entries")} as of event ${count(view.event)}. The bar is the 95 % interval of the helpful share; the line in it is one half.`,
+  fill($("panel-note"), `${filtered}${plural(kept.length, "entry", "entries")} as of event ${count(view.event)}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
     view.policy && el("p", {}, "What if: ", quoted(policy.about || policyName(policy)), policy.rule ? [" Rule: ", el("code", { text: policy.rule }), "."] : null));
 }
 
@@ -80,7 +85,7 @@ function graveRow({ name }, made) {
   made.append(
     el("span", { class: "name clip" }, quoted(history.name(name))),
     el("span", { class: "words" }, quoted(history.text(state).slice(0, 400)), el("span", { class: "tag faint" }, quoted(`${status}${into}, event ${state.since}`))),
-    el("span", { class: "counts number" }, el("span", { class: "good", text: `+${state.helpful}` }), " ", el("span", { class: "bad", text: `−${state.harmful}` })),
+    countsOf(state),
     trustBar(state));
 }
 

@@ -17,7 +17,7 @@ function readRoute() {
     return /^[0-9]{1,15}$/.test(text) ? Math.min(Number(text), page.history.events) : otherwise;
   };
   const { opens } = META;
-  view.event = page.history.last(page.history.momentOf(number("event", opens?.event ?? page.history.events)));
+  view.event = page.history.last(page.history.momentAt(number("event", opens?.event ?? page.history.events)));
   view.since = number("since", 0);
   view.entry = words.has("entry") ? page.names.get(words.get("entry")) ?? -1 : opens?.entry ?? -1;
   view.tab = TABS.some(([tab]) => tab === words.get("tab")) ? words.get("tab") : "playbook";

@@ -44,7 +44,6 @@ function sessionRow(row, made) {
     el("span", { class: "note clip", text: clock(history.time(history.momentOf(row.first))) }),
     el("span", { class: "clip number" }, el("span", { class: "good", text: `▲${row.helpful}` }), " ", el("span", { class: "bad", text: `▼${row.harmful}` }), " ", el("span", { class: "cited", text: `◆${row.cited}` })),
     el("span", { class: "number", text: score === undefined || score === null ? "" : String(Math.round(score)) }));
-  made.setAttribute("aria-label", `${sessionName(row.index)}, ${plural(row.events, "event")}, ${row.helpful} helpful and ${row.harmful} harmful ratings, ${plural(row.cited, "citation")}`);
 }
 
 function makeSessions() {

@@ -42,7 +42,7 @@ function draw() {
   drawFilters();
   page.anew = false;
   const { body } = document;
-  body.dataset.event = view.event;
+  Object.assign(body.dataset, { event: view.event, entry: view.entry < 0 ? "" : history.name(view.entry), tab: view.tab, policy: view.policy });
   body.dataset.took = (performance.now() - began).toFixed(2);
   const changed = page.changes.slice(0, 3).map((change) => `${history.name(change.name)} ${changeWords(change)}`).join("; ");
   say(page.moment < 0 ? "Before the first event." : `Moment ${page.moment + 1}, ${eventText(view.event)}. ${changed}`);
@@ -137,7 +137,9 @@ function listen() {
   addEventListener("hashchange", () => { readRoute(); page.draw(); });
   addEventListener("resize", perFrame(drawPulse));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { page.anew = true; drawPulse(); page.draw(); });
-  addEventListener("beforeprint", () => document.querySelectorAll(".list").forEach((box) => box.dispatchEvent(new Event("printall"))));
+  const print = (on) => [page.eventList, page.panelList].forEach((list) => list?.print(on));
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
 }
 
 function drawHead() {
@@ -145,8 +147,7 @@ function drawHead() {
   $("project").textContent = META.project ? `· ${META.project}` : "";
   $("facts").textContent = `${plural(counts.events, "event")} in ${plural(counts.moments, "moment")}, ${plural(counts.entries, "entry", "entries")}, ${plural(counts.sessions, "session")}; head ${head.slice(0, 24)}; made ${clock(Date.parse(made))} ${ZONE}`;
   $("made").textContent = `Made by Tallybook ${META.tallybook} from ledger ${META.ledger}, head ${head}, on ${clock(Date.parse(made))} (times are of ${ZONE}). ${texts ? "It has the texts of the entries" : "It has no texts"}${quotes ? ", reasons and quotes." : "; no reasons and quotes."}`;
-  $("warning").hidden = !warnings.length;
-  $("warning").textContent = warnings.join(" ");
+  warn(warnings);
   document.title = `Tallybook${META.project ? ` · ${META.project}` : ""}`;
   fill($("help-keys"), KEYS.map(([key, words]) => [el("dt", { text: key === " " ? "space" : key }), el("dd", { text: words })]));
 }
@@ -170,9 +171,10 @@ async function start() {
   document.body.dataset.ready = performance.now().toFixed(0);
   for (const name of ["stories", "quotes", "scores"]) page[name] = await stream(name);
   page.storyOf = new Map((page.stories?.stories || []).map((story) => [story.entry, story]));
-  page.anew = true;
-  page.draw();
+  Object.assign(page, { anew: true, whole: true });
+  draw();
   document.body.dataset.whole = performance.now().toFixed(0);
+  if (META.served) setInterval(follow, ASK_MS);
 }
 
 start();

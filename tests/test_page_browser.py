@@ -1,0 +1,106 @@
+"""The page in a browser: the film shows what the commands show, at every moment."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+
+from helpers.browser import Tab, chromium, write_history, write_page
+from helpers.real_command import run
+from tallybook.ledger.encoding.codec import decode
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.prune import POLICIES
+from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallybook.ledger.backends.jsonl import JsonlLog
+
+EVENTS = 2_000
+
+READ_EVERY_MOMENT = """async () => {
+  const frame = () => new Promise(requestAnimationFrame);
+  const slider = document.getElementById("slider"), rows = [];
+  for (let at = 1; at <= Number(slider.max); at++) {
+    slider.value = at;
+    slider.dispatchEvent(new Event("input"));
+    await frame();
+    await frame();
+    rows.push([Number(document.body.dataset.event), document.getElementById("moment").textContent]);
+  }
+  return rows;
+}"""
+
+
+@attrs.frozen
+class Opened:
+    """A page and the ledger that it is of."""
+
+    tab: Tab
+    log: JsonlLog
+    project: Project
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """Return the page of a history of 2,000 events."""
+    with chromium() as browser:
+        folder = tmp_path_factory.mktemp("page") / "project"
+        log = write_history(folder, EVENTS)
+        yield Opened(Tab(browser, write_page(folder)), log, Project(folder))
+
+
+def saved(tab: Tab, event: int, fragment: str = "") -> list[dict[str, Any]]:
+    """Return what the page saves as JSON at an event."""
+    tab.open(f"event={event}{fragment}")
+    tab.at(event)
+    with tab.page.expect_download() as download:
+        tab.page.click("#save-json")
+    answer = json.loads(download.value.path().read_bytes())
+    assert event == answer["event"]
+    rows: list[dict[str, Any]] = answer["rows"]
+    return rows
+
+
+def test_every_moment_shows_the_counts_of_the_playbook(opened: Opened) -> None:
+    """At each moment the film counts the entries and the ratings that the fold up to it has."""
+    batches = list(decode(opened.log.read()))
+    shown = opened.tab.page.evaluate(READ_EVERY_MOMENT)
+    assert [batch.last for batch in batches] == [event for event, _ in shown]
+    for event, text in shown:
+        points = fold_history(PLAYBOOK, lambda: batches, event).points.values()
+        helpful, harmful = sum(point.helpful for point in points), sum(point.harmful for point in points)
+        entries = f"{len(points)} {'entry' if len(points) == 1 else 'entries'}"
+        assert f" · {entries}, " in text, event
+        assert text.endswith(f"{helpful:,} helpful, {harmful:,} harmful"), event
+
+
+def test_a_sample_of_moments_shows_what_show_at_prints(opened: Opened) -> None:
+    """Names, texts, counts and order at moments equal those of `show --at`."""
+    lasts = [batch.last for batch in decode(opened.log.read())]
+    for event in Random(3).sample(lasts, 4):  # noqa: S311 - the same moments in every run
+        answer = json.loads(run(opened.project, "show", "--at", str(event), "--json").out)
+        keys = ("name", "text", "helpful", "harmful")
+        expected = [{key: point[key] for key in keys} for point in answer["key_points"]]
+        assert expected == [{key: row[key] for key in keys} for row in saved(opened.tab, event)]
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "sticky"])
+def test_a_policy_shows_its_own_playbook_and_marks_the_differences(opened: Opened, name: str) -> None:
+    """Under another policy the entries are those of its fold, and each difference to the real playbook is marked."""
+    batches = list(decode(opened.log.read()))
+    event = batches[-1].last
+    other = fold_history(playbook_view(POLICIES[name]), lambda: batches, event).points
+    real = fold_history(PLAYBOOK, lambda: batches, event).points
+    rows = saved(opened.tab, event, f"&policy=policy-{name}")
+    assert [(point.name, point.helpful, point.harmful) for point in other.values()] == [
+        (row["name"], row["helpful"], row["harmful"]) for row in rows
+    ]
+    marks = opened.tab.page.locator("#entries .tag", has_text="only").all_inner_texts()
+    assert bool(set(other) ^ set(real)) == bool(marks)
