@@ -135,6 +135,34 @@ def test_what_is_written_later_is_read_alone(place: Project, recorded: RecordedS
     assert "\n".join(turn for turns in (*subagents, own) for turn in turns) == f"{first}\n{second}"
 
 
+MORE = {
+    CODEX: {
+        "type": "response_item",
+        "payload": {"type": "message", "id": "m1", "role": "user", "content": [{"type": "input_text", "text": "More"}]},
+    },
+    COPILOT: {"type": "user.message", "id": "m1", "data": {"content": "More"}},
+}
+"""Agents that copy a session when it is forked → one more line."""
+
+
+@pytest.mark.parametrize("recorded", MORE, ids=["Codex", "Copilot"])
+def test_a_fork_that_copies_its_session_is_read_from_where_it_differs(
+    place: Project, recorded: RecordedSession, client: Client
+) -> None:
+    """The lines of the copy are known by their ids, in another file and under another session."""
+    path = recorded.put(place.root)
+    fork = Path(str(path).replace(recorded.session, "f0f0f0f0-0000-4000-8000-000000000000"))
+    fork.parent.mkdir(exist_ok=True)
+    fork.write_bytes(path.read_bytes() + json.dumps(MORE[recorded]).encode() + b"\n")
+    for one, session in ((path, recorded.session), (fork, "f0")):
+        request = schedule.reflection_request(session, one.stat().st_size, "Stop", str(one), "tallybook")
+        record.write(place, [request])
+        assert worker.DONE == worker.work(place, CLAUDE)
+    assert ["\n".join(turn for turns in recorded.turns.values() for turn in turns), "User: More"] == list(
+        map(sent, client.asked)
+    )
+
+
 @EACH
 def test_a_shortened_transcript_is_read_anew(place: Project, recorded: RecordedSession, client: Client) -> None:
     """Its lines that were read before are known by the id of the last one, so nothing is sent again."""

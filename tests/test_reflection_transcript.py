@@ -130,6 +130,15 @@ def test_an_odd_line_costs_itself_alone(script: Script, odd: bytes) -> None:
     assert ["User: before", "User: after"] == said(script.path)
 
 
+def test_a_deeply_nested_answer_is_read(script: Script) -> None:
+    """Its texts count, however deep they are: an error there would stop the reflection on every session."""
+    deep: Any = "a.py"
+    for _ in range(400):
+        deep = [{"x": deep}]
+    script.tool("Bash", {"command": deep}, deep)
+    assert ["Agent used Bash: a.py", "Tool answered: a.py"] == said(script.path)
+
+
 def test_a_half_written_last_line_is_left_for_later(script: Script) -> None:
     """It is read once it is whole, from where reading ended."""
     script.user("first")

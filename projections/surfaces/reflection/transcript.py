@@ -242,13 +242,16 @@ def _turn(block: Mapping[str, Any], role: str, asked_ids: set[str]) -> Turn | No
 
 def _texts(value: object) -> list[str]:
     """Return the texts in a tool's input or answer, in order; pictures and other data are left out."""
-    if isinstance(value, str):
-        return [_valid(value)]
-    if isinstance(value, dict):
-        if value.get("type") in ("image", "document"):
-            return []
-        return [text for field, one in value.items() if field != "type" for text in _texts(one)]
-    return [text for one in value for text in _texts(one)] if isinstance(value, list) else []
+    texts, stack = [], [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            texts.append(_valid(one))
+        elif isinstance(one, list):
+            stack += reversed(one)
+        elif isinstance(one, dict) and one.get("type") not in ("image", "document"):
+            stack += reversed([inner for field, inner in one.items() if field != "type"])
+    return texts
 
 
 def _valid(text: str) -> str:
