@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import json
+import subprocess
+import sys
 from threading import Event, Thread
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -285,6 +287,16 @@ def test_a_proxy_gets_nothing_that_is_for_this_machine(address: Address, monkeyp
         assert [] == proxy.asked
         # The proxy is asked for a tunnel, which this one does not have.
         assert "Tunnel connection failed: 501" in refusal("https://api.example.com/v1").reason
+
+
+def test_no_other_rater_loads_what_this_one_needs() -> None:
+    """The modules for addresses are loaded once one is asked."""
+    code = (
+        "import sys; from tallybook.projections.surfaces.reflection import raters; "
+        "print([name for name in ('urllib.request', 'http.client', 'ssl', 'anthropic') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "[]\n" == done.stdout
 
 
 def test_a_secret_in_a_reason_is_masked(address: Address) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from typing import TYPE_CHECKING, Any
@@ -210,6 +211,19 @@ def test_what_gemini_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str]
         raters.ask_rater("gemini", "", "the prompt")
     assert (cause, tokens) == (error.value.cause, error.value.input_tokens)
     assert reason in error.value.reason
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+def test_a_client_without_a_folder_is_not_asked(
+    stand_in: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """A full or missing disk for temporary files is a failure of one line."""
+    client = stand_in(name)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(RaterError) as error:
+        raters.ask_rater(name, "", "the prompt")
+    assert error.value.reason.startswith(f"{name} cannot be asked: ")
+    assert [] == client.asked
 
 
 @pytest.mark.skipif(os.name != "posix", reason="this system has no groups of processes")

@@ -1,6 +1,6 @@
 """The real clients as raters, against models on loopback: no tool is offered, none runs, and nothing stays behind.
 
-The commands are found on PATH, or in the folder that TALLYBOOK_TEST_CLIENTS names, such as a `node_modules/.bin`.
+The commands are found on PATH, or in the folder that TALLYBOOK_CLIENTS names, such as a `node_modules/.bin`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from helpers.stub_models import Request
 
 TEXT = answer("Run the tests first.")
-COMMANDS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 SERVER = """\
 import json, pathlib, sys
 pathlib.Path({mark!r}).touch()
@@ -117,8 +116,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("marks")
     for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE", "GEMINI", "CODEX", "GOOGLE"))]:
         monkeypatch.delenv(name)
-    if clients := os.environ.get("TALLYBOOK_TEST_CLIENTS"):
-        monkeypatch.setenv("PATH", f"{clients}{os.pathsep}{os.environ['PATH']}")
+    if clients := os.environ.get("TALLYBOOK_CLIENTS"):
+        monkeypatch.setenv("PATH", f"{Path(clients).absolute()}{os.pathsep}{os.environ['PATH']}")
     with stub_model(lambda request: made.reply(request)) as model:  # noqa: PLW0108 - made after the model
         made = World(home, model, folder)
         variables = {"HOME": str(home), "ANTHROPIC_BASE_URL": model.address, "GOOGLE_GEMINI_BASE_URL": model.address}
@@ -128,13 +127,13 @@ def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         yield made
 
 
-@pytest.fixture(params=COMMANDS)
+@pytest.fixture(params=["claude", "codex", "gemini"])
 def client(request: pytest.FixtureRequest, world: World) -> str:
     """Return the name of a client that is installed."""
     name: str = request.param
     assert world.home == Path(os.environ["HOME"])
-    if shutil.which(COMMANDS[name]) is None:
-        pytest.skip(f"{COMMANDS[name]} is not installed; TALLYBOOK_TEST_CLIENTS can name its folder")
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed; TALLYBOOK_CLIENTS can name its folder")
     return name
 
 
@@ -160,8 +159,7 @@ def test_a_real_client_offers_no_tool_and_runs_none(client: str, world: World) -
     assert calls + 1 == len(world.model.requests)
     assert [] == [tool for request in world.model.requests for tool in tools_in(request.document)]
     assert "INSTRUCTIONS OF THE USER" not in world.model.requests[-1].text
-    if client != "claude":  # It tells the tokens of the last request alone.
-        assert (100 * (calls + 1), 10 * (calls + 1)) == (reply.input_tokens, reply.output_tokens)
+    assert (100 * (calls + 1), 10 * (calls + 1)) == (reply.input_tokens, reply.output_tokens)
     # Claude Code numbers its starts, and looks after its own backups.
     own = {".claude.json"}
     after = {name: digest for name, digest in world.files().items() if not name.startswith(".claude/backups/")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import os
 import signal
 import subprocess
@@ -85,7 +86,9 @@ def run_client(
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if os.name == "posix":
-        os.killpg(process.pid, signal.SIGKILL)
+        # Some systems refuse it for a group that has just ended.
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
 

@@ -103,7 +103,10 @@ def ask_rater(rater: str, model: str, prompt: str, address: str = "", key_variab
     ask = RATERS[rater].ask
     if ask is None:
         raise RaterError(UNAVAILABLE, "no rater is chosen")
-    reply = ask(Question(model, prompt, estimate_tokens(rater, prompt), address, key_variable))
+    try:
+        reply = ask(Question(model, prompt, estimate_tokens(rater, prompt), address, key_variable))
+    except OSError as error:
+        raise RaterError(UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
     try:
         return reply, prompts.read_answer(reply.text)
     except prompts.UnusableError as error:
