@@ -18,6 +18,7 @@ __all__ = ["here", "on_path"]
 COMMAND = "tallybook hook || :"
 NESTED = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": COMMAND}]}]}}
 TOML = f'[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\ncommand = {json.dumps(COMMAND)}\n'
+FAULT = "is not JSON: Expecting property name enclosed in double quotes at line 1, column 2"
 OTHERS: dict[str, tuple[str, Any]] = {
     ".codex/hooks.json": ("Codex CLI", NESTED),
     ".codex/config.toml": ("Codex CLI", TOML),
@@ -41,7 +42,8 @@ def test_hooks_of_another_agent_are_known(here: Project, name: str, *, at_home: 
     agent, value = OTHERS[name]
     path = write((Path.home() if at_home and "github" not in name else here.root) / name, value)
     (Path.home() / ".claude.json").write_text("{}", encoding="utf-8")
-    assert [("ok", f"installed in {path}, for {agent}")] == messages(here)
+    assert ("ok", f"installed in {path}, for {agent}") == messages(here)[0]
+    assert not [fix for _, _, fix in findings(here) if fix == "run `tallybook init` to install the hooks"]
 
 
 def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
@@ -60,19 +62,32 @@ def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
     assert [("note", "no agent's settings call Tallybook here, so no session gets the playbook")] == messages(here)
 
 
-@pytest.mark.parametrize("command", ["tallybook hook", COMMAND])
-def test_a_missing_program_of_another_agent_is_fixed_in_its_file(here: Project, on_path: Path, command: str) -> None:
-    """The fix does not name `tallybook init`, which does not write that file."""
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("hooks.json", "put its folder on PATH, or run `tallybook init codex` to write a working command"),
+        ("config.toml", "put its folder on PATH, or correct the command there"),
+    ],
+)
+def test_a_missing_program_of_another_agent_is_fixed_where_it_is_named(
+    here: Project, on_path: Path, name: str, fix: str
+) -> None:
+    """The fix names `tallybook init` for the file that it writes, and no command for another."""
     on_path.unlink()
-    write(here.root / ".cursor/hooks.json", {"version": 1, "hooks": {"stop": [{"command": command}]}})
-    fixes = [fix for level, _, fix in findings(here) if level == "bad"]
-    assert ["put its folder on PATH, or correct the command in that file"] == fixes
+    write(here.root / ".codex" / name, NESTED if name == "hooks.json" else TOML)
+    assert [fix] == [fix for level, _, fix in findings(here) if level == "bad"]
 
 
 def test_files_of_other_agents_that_do_not_call_are_passed_over(here: Project) -> None:
-    """As are those that cannot be read."""
+    """As are those that cannot be read; each agent is named with the command that installs."""
     write(here.root / ".codex/hooks.json", {"hooks": {"Stop": [{"hooks": [{"command": "make"}]}]}})
     write(here.root / ".codex/config.toml", "[")
     write(here.root / ".gemini/settings.json", "{")
     write(here.root / ".cursor/hooks.json", [COMMAND])
-    assert [("ok", "no agent's settings call Tallybook here, so no session gets the playbook")] == messages(here)
+    assert [
+        ("ok", "no agent's settings call Tallybook here, so no session gets the playbook"),
+        ("ok", "Codex CLI is here, and none of its settings call Tallybook"),
+        ("note", f"{here.root / '.gemini/settings.json'} {FAULT}; if it calls Tallybook cannot be told"),
+        ("note", f"{here.root / '.cursor/hooks.json'} is not a JSON object; if it calls Tallybook cannot be told"),
+    ] == messages(here)
+    assert "run `tallybook init codex` to install the hooks for it" == findings(here)[1][2]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.agent_settings import CLAUDE
 from helpers.doctor import file_states, findings_of, posix
 from helpers.doctor_hooks import (
     EVERYWHERE,
@@ -66,16 +67,16 @@ def test_what_is_installed_and_trusted_is_fine(here: Project) -> None:
 
 def test_events_that_are_missing_are_named(here: Project) -> None:
     """Settings for some events only are named with the others, and with what adds them."""
-    path = install(here.root, {"hooks": {"Stop": [hook_entries.group("tallybook hook")]}})
+    path = install(here.root, {"hooks": {"Stop": [CLAUDE.group("tallybook hook", 10)]}})
     trust(here.root)
-    missing = "SessionStart, UserPromptSubmit, PostToolUse, SubagentStop, PreCompact, SessionEnd"
+    missing = "SessionStart, UserPromptSubmit, PostToolUse, SubagentStart, SubagentStop, PreCompact, SessionEnd"
     first = ("note", f"{path}: no hook for {missing}", "run `tallybook init` to add them")
     assert first == findings(here)[0]
 
 
 def test_an_installation_for_the_user_counts(here: Project) -> None:
     """The user's own settings hold in every project; what is missing there is added there."""
-    path = install(Path.home(), {"hooks": {"Stop": [hook_entries.group("tallybook hook")]}})
+    path = install(Path.home(), {"hooks": {"Stop": [CLAUDE.group("tallybook hook", 10)]}})
     level, message, hint = findings(here)[0]
     assert ("note", True) == (level, message.startswith(f"{path}: no hook for SessionStart, "))
     assert "run `tallybook init --user` to add them" == hint
@@ -132,7 +133,7 @@ def test_a_python_that_is_not_there_is_named(
     trust(here.root)
     line = hook_command().replace(sys.executable, str(python))
     line = line.replace(str(installed_in), str(tmp_path))
-    path = install(here.root, hook_entries.install(None, line, "settings"))
+    path = install(here.root, hook_entries.install(None, CLAUDE, line, "settings"))
     assert ["ok", "ok"] == [level for level, _ in messages(here)]
     (tmp_path / gone).unlink()
     note = f"{path}: the hooks start {tmp_path / gone}, which is gone; they fall back on the slower `tallybook`"
@@ -148,7 +149,7 @@ def test_a_python_that_is_not_there_is_named(
 def test_a_program_is_looked_for_as_a_shell_does(here: Project, on_path: Path, program: str, bad: bool) -> None:
     """The home folder counts, and what only the agent's own variables lead to is believed."""
     on_path.rename(Path.home() / "tallybook")
-    install(here.root, hook_entries.install(None, f"{program} hook", "settings"))
+    install(here.root, hook_entries.install(None, CLAUDE, f"{program} hook", "settings"))
     assert bad == ("bad" in [level for level, _ in messages(here)])
 
 

@@ -21,7 +21,7 @@ CALLS = {
     "tallybook hook": Call("tallybook", is_plain=True),
     "'/my bin/tallybook' hook": Call("/my bin/tallybook", is_plain=True),
     "tallybook.exe hook": Call("tallybook.exe", is_plain=True),
-    "tallybook hook || :": Call("tallybook"),
+    "tallybook hook || :": Call("tallybook", is_plain=True),
     "nice -n 5 tallybook hook": Call("tallybook"),
     "mine && tallybook hook": Call("tallybook", does_more=True),
     "mine\ntallybook hook": Call("tallybook", does_more=True),

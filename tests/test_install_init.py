@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 import pytest
 
-from helpers.agent_settings import OURS, THEIRS, claude, on_path, tree
+from helpers.agent_settings import BACKUP, CLAUDE, OURS, THEIRS, claude, on_path, tree
 from helpers.hook_calls import START, call, told
 from helpers.settings_files import files, odd, parsed
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.cli.main import VERBS
-from tallybook.projections.surfaces.install import hook_entries, plan
+from tallybook.projections.surfaces.install import hook_entries, packaged_files
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -48,9 +48,7 @@ def test_an_empty_project_is_ready_for_the_next_session(claude: Path, run: Calla
     assert (0, "") == (answer.code, answer.err)
     assert OURS == list(tree(claude))
     group = {"hooks": [{"type": "command", "command": hook_command(), "timeout": 10}]}
-    assert {"hooks": {event: [group] for event in hook_entries.INSTALLED_EVENTS}} == json.loads(
-        (claude / "settings.json").read_bytes()
-    )
+    assert {"hooks": {event: [group] for event in CLAUDE.events}} == json.loads((claude / "settings.json").read_bytes())
     assert [] == commands.show(Project(claude.parent))["key_points"]
     assert 0 == run("add", "Use type hints").code
     assert "Use type hints" in told(call(START))
@@ -100,10 +98,10 @@ def test_the_change_is_shown_made_and_taken_back_to_the_byte(claude: Path, run: 
     answer = run("init")
     assert shown.splitlines()[:-1] == answer.out.splitlines()[:-1]
     assert '-\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\n' in answer.out
-    assert [*OURS, plan.BACKUP] == list(tree(claude))
-    assert THEIRS == (claude / plan.BACKUP).read_bytes()
+    assert [*OURS, BACKUP] == list(tree(claude))
+    assert THEIRS == (claude / BACKUP).read_bytes()
     run("init")
-    assert THEIRS == (claude / plan.BACKUP).read_bytes()
+    assert THEIRS == (claude / BACKUP).read_bytes()
     assert 0 == run("uninstall").code
     assert {"settings.json": THEIRS} == tree(claude)
     assert 0o640 == (claude / "settings.json").stat().st_mode & 0o777
@@ -121,7 +119,7 @@ def test_without_settings_before_there_are_none_afterwards(claude: Path, run: Ca
     assert {"ledger", "playbook.json"} == {path.name for path in claude.iterdir()}
     assert ledger == (claude / "ledger" / "events.jsonl").read_bytes()
     again = run("uninstall")
-    assert (0, f"Nothing to remove: Tallybook has nothing in {claude}.\n", "") == again
+    assert (0, f"Nothing to remove: Tallybook has nothing in {claude.parent}.\n", "") == again
 
 
 @profile(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
@@ -132,10 +130,10 @@ def test_settings_of_any_layout_come_back(new_project: Callable[[], Path], data:
     (claude / "settings.json").write_bytes(data)
     assert [0, 0] == [main.run(["init", "--json"]), main.run(["init", "--json"])]
     assert 0 == main.run(["uninstall", "--json"])
-    if data == hook_entries.remove(data, "settings.json"):
+    if data == hook_entries.remove(data, CLAUDE, "settings.json"):
         assert {"settings.json": data} == tree(claude)
     else:
-        assert [] == hook_entries.own_commands((claude / "settings.json").read_bytes(), "settings.json")
+        assert [] == hook_entries.own_commands((claude / "settings.json").read_bytes(), CLAUDE, "settings.json")
 
 
 @pytest.mark.parametrize("before", [None, THEIRS])
@@ -152,7 +150,7 @@ def test_an_older_installation_is_brought_up_to_date(
     (claude / "settings.json").write_bytes(old)
     answer = run("init")
     assert (now, True) == ((claude / "settings.json").read_bytes(), json.dumps(line) in answer.out)
-    assert (before is not None) == (claude / plan.BACKUP).exists()
+    assert (before is not None) == (claude / BACKUP).exists()
     assert "Nothing to change" in run("init").out
     run("uninstall")
     assert ({} if before is None else {"settings.json": before}) == tree(claude)
@@ -166,8 +164,8 @@ def test_what_others_changed_meanwhile_stays(claude: Path, run: Callable[..., An
     (claude / "settings.json").write_bytes(changed)
     answer = run("uninstall")
     assert THEIRS.replace(b"opus", b"haiku") == (claude / "settings.json").read_bytes()
-    assert f"left {claude / plan.BACKUP}: not put back, as more than our hooks would change\n" in answer.out
-    assert f"Nothing to remove: Tallybook has nothing in {claude}." == run("uninstall").out.splitlines()[-1]
+    assert f"left {claude / BACKUP}: not put back, as more than our hooks would change\n" in answer.out
+    assert f"Nothing to remove: Tallybook has nothing in {claude.parent}." == run("uninstall").out.splitlines()[-1]
 
 
 def test_what_a_person_made_ones_own_is_left(claude: Path, run: Callable[..., Answer]) -> None:
@@ -185,9 +183,7 @@ def test_what_a_person_made_ones_own_is_left(claude: Path, run: Callable[..., An
 
 def test_a_hook_behind_somebody_elses_command_is_left(claude: Path, run: Callable[..., Answer]) -> None:
     """Which command line it is, is said."""
-    mixed = {
-        "hooks": {event: [hook_entries.group("mine && tallybook hook")] for event in hook_entries.INSTALLED_EVENTS}
-    }
+    mixed = {"hooks": {event: [CLAUDE.group("mine && tallybook hook", 10)] for event in CLAUDE.events}}
     (claude / "settings.json").write_text(json.dumps(mixed))
     assert "has the hooks already" in run("init").out
     assert "`mine && tallybook hook` does more than call Tallybook; remove it yourself" in run("uninstall").out
@@ -205,11 +201,11 @@ def test_without_the_command_on_path_its_own_path_is_written(
     answer = run("init")
     assert "note: `tallybook` is not on PATH: slash commands work once it is\n" == answer.err
     installed = (claude / "settings.json").read_bytes()
-    (line,) = set(hook_entries.own_commands(installed, ""))
+    (line,) = set(hook_entries.own_commands(installed, CLAUDE, ""))
     assert line.endswith(f" || {shlex.quote(str(program))} hook || :")
     program.rename(on_path)
     assert "changed" in run("init").out
-    (line,) = set(hook_entries.own_commands((claude / "settings.json").read_bytes(), ""))
+    (line,) = set(hook_entries.own_commands((claude / "settings.json").read_bytes(), CLAUDE, ""))
     assert line.endswith(" || tallybook hook || :")
     run("uninstall")
     assert {} == tree(claude)
@@ -224,7 +220,7 @@ def test_without_any_program_the_plain_name_is_written(
     monkeypatch.setattr(sys, "argv", ["-c"])
     assert "note: `tallybook` is not on PATH: hooks and slash commands work once it is\n" == run("init").err
     installed = (claude / "settings.json").read_bytes()
-    assert {"tallybook hook"} == set(hook_entries.own_commands(installed, ""))
+    assert {"tallybook hook"} == set(hook_entries.own_commands(installed, CLAUDE, ""))
 
 
 def test_a_slash_command_comes_with_its_verb(
@@ -233,9 +229,9 @@ def test_a_slash_command_comes_with_its_verb(
     """One more file in the package is all that a further slash command takes; before its verb is there it stays out."""
     packaged = tmp_path / "prompts"
     (packaged / "commands").mkdir(parents=True)
-    (packaged / "tallybook.toml").write_bytes((plan.PACKAGED / "tallybook.toml").read_bytes())
+    (packaged / "tallybook.toml").write_bytes((packaged_files.PACKAGED / "tallybook.toml").read_bytes())
     (packaged / "commands" / "gauge.md").write_text("---\nallowed-tools: Bash(tallybook gauge:*)\n---\n")
-    monkeypatch.setattr(plan, "PACKAGED", packaged)
+    monkeypatch.setattr(packaged_files, "PACKAGED", packaged)
     run("init")
     assert OURS[2:] == list(tree(claude))
     monkeypatch.setitem(VERBS, "gauge", VERBS["show"])
@@ -245,8 +241,8 @@ def test_a_slash_command_comes_with_its_verb(
 
 def test_what_slash_commands_run_exists() -> None:
     """Each one in the package names verbs of the command line in its front matter, and runs no others."""
-    for path in (plan.PACKAGED / "commands").glob("*.md"):
-        verbs = plan._verbs_of(path.read_bytes())
+    for path in (packaged_files.PACKAGED / "commands").glob("*.md"):
+        verbs = packaged_files.verbs_of(path.read_text(encoding="utf-8"))
         assert verbs
         assert verbs <= set(main.tallybook.list_commands(click.Context(main.tallybook)))
 
@@ -261,10 +257,10 @@ def test_the_answer_in_json_lists_changes(claude: Path, run: Callable[..., Answe
     """What was changed and what was left, a file each, and the change of the settings."""
     dry, done = (answered(run, "init", *words) for words in (["--dry-run"], []))
     assert dry == done
-    assert ["changed", "left", "diff"] == list(done)
+    assert ["changed", "left", "diff", "others"] == list(done)
     assert {"path": str(claude / "settings.json"), "what": "created", "why": ""} == done["changed"][-1]
     assert (
-        f"--- /dev/null\n+++ {claude / 'settings.json'}\n@@ -0,0 +1,81 @@\n+{{"
+        f"--- /dev/null\n+++ {claude / 'settings.json'}\n@@ -0,0 +1,92 @@\n+{{"
         == done["diff"][: done["diff"].index("{") + 1]
     )
     assert f"--- {claude / 'settings.json'}\n+++ /dev/null\n" in answered(run, "uninstall")["diff"]

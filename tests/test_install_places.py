@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.agent_settings import OURS, THEIRS, claude, on_path, tree
+from helpers.agent_settings import BACKUP, CLAUDE, OURS, THEIRS, claude, on_path, tree
 from tallybook.projections.surfaces.install import hook_entries, plan
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def test_settings_may_be_a_link_to_a_file_of_the_user(
     target.write_bytes(THEIRS)
     (claude / "settings.json").symlink_to(target)
     assert 0 == run("init").code
-    assert hook_entries.own_commands(target.read_bytes(), "")
-    assert THEIRS == (claude / plan.BACKUP).read_bytes()
+    assert hook_entries.own_commands(target.read_bytes(), CLAUDE, "")
+    assert THEIRS == (claude / BACKUP).read_bytes()
     assert 0 == run("uninstall").code
     assert (target, THEIRS) == ((claude / "settings.json").readlink(), target.read_bytes())
     assert ["claude.json"] == [path.name for path in target.parent.iterdir()]
@@ -151,8 +151,8 @@ def test_settings_may_be_a_link_to_a_file_of_the_user(
         (lambda path, _: path.symlink_to(path), "settings.json"),
         (lambda path, _: path.mkdir(), "is not a regular file"),
         (lambda path, _: os.mkfifo(path), "is not a regular file"),
-        (lambda path, _: path.with_name(plan.BACKUP).mkdir(), "is not a regular file"),
-        (lambda path, away: path.with_name(plan.BACKUP).symlink_to(away / "x"), "is not a regular file"),
+        (lambda path, _: path.with_name(BACKUP).mkdir(), "is not a regular file"),
+        (lambda path, away: path.with_name(BACKUP).symlink_to(away / "x"), "is not a regular file"),
     ],
     ids=["away", "nowhere", "itself", "folder", "pipe", "backup folder", "backup link"],
 )
@@ -233,7 +233,7 @@ def test_a_file_that_changes_under_way_is_not_written_over(
     assert (4, b"{}") == (answer.code, (claude / "settings.json").read_bytes())
     assert "settings.json: was changed by another program" in answer.err
     assert 0 == run("init").code
-    assert hook_entries.own_commands((claude / "settings.json").read_bytes(), "")
+    assert hook_entries.own_commands((claude / "settings.json").read_bytes(), CLAUDE, "")
 
 
 def test_files_are_as_private_as_the_folder(claude: Path, run: Callable[..., Answer]) -> None:

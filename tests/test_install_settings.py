@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.agent_settings import CLAUDE
 from helpers.settings_files import COMMAND, KEPT, OTHERS, OURS, PLAIN, documents, files, groups, odd, parsed, plain
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.install import hook_entries, json_editor
@@ -24,12 +25,12 @@ others = documents(groups(OTHERS), 1)
 
 def install(data: bytes | None) -> bytes:
     """Return what an installation makes of a file."""
-    return hook_entries.install(data, COMMAND, "settings.json")
+    return hook_entries.install(data, CLAUDE, COMMAND, "settings.json")
 
 
 def remove(data: bytes) -> bytes:
     """Return a file without our hooks."""
-    return hook_entries.remove(data, "settings.json")
+    return hook_entries.remove(data, CLAUDE, "settings.json")
 
 
 def commands_in(groups: Any) -> list[dict[str, Any]]:
@@ -48,7 +49,7 @@ def test_an_installation_adds_what_is_missing_and_nothing_else(data: bytes) -> N
     """One group of ours for each event that does not call us yet, and this line for an older; then nothing more."""
     expected = copy.deepcopy(parsed(data))
     hooks = expected.setdefault("hooks", {})
-    for event in hook_entries.INSTALLED_EVENTS:
+    for event in CLAUDE.events:
         for one in commands_in(hooks.get(event, [])):
             if one["command"] in PLAIN:
                 one["command"] = COMMAND
@@ -82,11 +83,11 @@ def test_what_was_put_in_is_taken_out_to_the_byte(data: bytes) -> None:
 def test_nothing_of_ours_is_left(data: bytes) -> None:
     """Whoever put it there, and whatever stands around it; taking out again takes nothing."""
     done = remove(data)
-    assert [] == hook_entries.own_commands(done, "settings.json")
+    assert [] == hook_entries.own_commands(done, CLAUDE, "settings.json")
     assert done == remove(done)
 
 
-@given(others, st.sampled_from([None, 2, "\t"]), st.sampled_from(hook_entries.INSTALLED_EVENTS), st.booleans())
+@given(others, st.sampled_from([None, 2, "\t"]), st.sampled_from(list(CLAUDE.events)), st.booleans())
 def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, event: str, shared: bool) -> None:
     """A program that writes the whole file anew, a key of its own, a hook beside ours: our hooks alone go."""
     entry = {"type": "command", "command": "theirs"}
@@ -110,9 +111,7 @@ def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, 
 )
 def test_a_command_line_that_does_more_is_not_taken_out(line: str) -> None:
     """It counts as installed, and taking it out would take somebody else's command."""
-    data = json.dumps(
-        {"hooks": {event: [hook_entries.group(line)] for event in hook_entries.INSTALLED_EVENTS}}
-    ).encode()
+    data = json.dumps({"hooks": {event: [CLAUDE.group(line, 10)] for event in CLAUDE.events}}).encode()
     assert data == install(data)
     assert data == remove(data)
 

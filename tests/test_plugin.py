@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from helpers.agent_settings import CLAUDE
 from tallybook.projections.surfaces.agents import gemini
-from tallybook.projections.surfaces.install.hook_entries import INSTALLED_EVENTS
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "prompts" / "plugin"
 EXTENSION = ROOT / "prompts" / "extension"
 COMMANDS = ROOT / "prompts" / "commands"
 PAYLOAD = b'{"hook_event_name": "SessionStart", "session_id": "s1"}'
-EVENTS = [(PLUGIN, event) for event in INSTALLED_EVENTS] + [(EXTENSION, event) for event in gemini.EVENTS]
+EVENTS = [(PLUGIN, event) for event in CLAUDE.events] + [(EXTENSION, event) for event in gemini.EVENTS]
 
 
 def load(*parts: str | Path) -> Any:
@@ -78,13 +78,13 @@ def test_the_skill_is_one_text() -> None:
 
 def test_hooks_call_every_event_that_tallybook_handles() -> None:
     """The plugin has the events of `init`, the extension those that mean something of Gemini."""
-    assert [[*INSTALLED_EVENTS], [*gemini.EVENTS]] == [[*hooks(PLUGIN)], [*hooks(EXTENSION)]]
+    assert [[*CLAUDE.events], [*gemini.EVENTS]] == [[*hooks(PLUGIN)], [*hooks(EXTENSION)]]
 
 
 def test_no_hook_waits_longer_than_its_agent_allows() -> None:
     """Claude Code and Codex count seconds, and Codex allows 3 at a session's end; Gemini counts milliseconds."""
     times = {event: hook["timeout"] for event, hook in hooks(PLUGIN).items()}
-    assert dict.fromkeys(INSTALLED_EVENTS, 10) | {"SessionEnd": 3} == times
+    assert dict.fromkeys(CLAUDE.events, 10) | {"SessionEnd": 3} == times
     assert {10_000} == {hook["timeout"] for hook in hooks(EXTENSION).values()}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.agent_settings import CLAUDE
 from helpers.authors import HUMAN
 from helpers.transcripts import Script
 from tallybook.ledger import clock
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NOW = clock.moment(clock.to_unix_us("2026-11-21T12:00:00.000000Z"))
-EVERYWHERE = hook_entries.install(None, "tallybook hook", "settings")
+EVERYWHERE = hook_entries.install(None, CLAUDE, "tallybook hook", "settings")
 LONG_AGO_S = 1_700_000_000
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tallybook.projections.surfaces.install import hook_command, hook_entries
+from helpers.agent_settings import CLAUDE
+from tallybook.projections.surfaces.install import hook_command
 
 COMMAND = f"/x/python3 -I -S -X utf8 -c '{hook_command._CODE}' /lib || tallybook hook || :"
 
@@ -26,7 +27,7 @@ PLAIN = (
 """What earlier versions and other installations wrote."""
 
 
-EVENTS = (*hook_entries.INSTALLED_EVENTS, "PreToolUse", "Notification")
+EVENTS = (*CLAUDE.events, "PreToolUse", "Notification")
 
 
 KEPT = (COMMAND, "PYTHONUTF8=1 nice tallybook hook", f"nice {COMMAND}")

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from tallybook.projections.surfaces.agents.installation import Installation
+
 
 def read(document: Mapping[str, Any]) -> Payload:
     """Return a payload."""
@@ -122,3 +124,21 @@ AGENT = Agent(
     awaits_at_stop=False,
     transcripts=TRANSCRIPTS,
 )
+
+
+def installation() -> Installation:
+    """Return its files."""
+    from tallybook.projections.surfaces.agents import installation as form
+
+    at_work = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
+    names = (*at_work, "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd")
+    return form.Installation(
+        title=AGENT.title,
+        folder=".claude",
+        home=("CLAUDE_CONFIG_DIR", ".claude"),
+        file="settings.json",
+        events=dict.fromkeys(names, 10),
+        group=form.nested_group,
+        programs=("claude",),
+        prompts=form.PromptFiles("", "commands/{}.md", form.as_markdown),
+    )

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from tallybook.projections.surfaces.agents.installation import Installation
+
 
 def read(document: Mapping[str, Any]) -> Payload:
     """Return a payload; a subagent's names the subagent's transcript, not the session's."""
@@ -175,3 +177,23 @@ AGENT = Agent(
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
 )
+
+
+def installation() -> Installation:
+    """Return its files; of SessionEnd it cuts a longer timeout down to 3 seconds, and warns."""
+    from tallybook.projections.surfaces.agents import installation as form
+
+    names = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStop", "PreCompact")
+    return form.Installation(
+        title=AGENT.title,
+        folder=".codex",
+        home=("CODEX_HOME", ".codex"),
+        file="hooks.json",
+        events=dict.fromkeys(names, 10) | {"SessionEnd": 3},
+        group=form.nested_group,
+        programs=("codex",),
+        prompts=form.PromptFiles(".agents", "skills/{}/SKILL.md", form.as_skill),
+        other_hooks=(".codex/config.toml",),
+        keeps_line=True,
+        record_of_trust="config.toml",
+    )

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from tallybook.projections.surfaces.agents.installation import Installation
+
 
 def read(document: Mapping[str, Any]) -> Payload:
     """Return a payload; it names no transcript at a session's start and end, and one in camelCase names no event."""
@@ -154,3 +156,31 @@ AGENT = Agent(
     transcripts=TRANSCRIPTS,
     reports_compacted=False,
 )
+
+
+def installation() -> Installation:
+    """Return its files; only names of events in this spelling come back in the payload."""
+    from tallybook.projections.surfaces.agents import installation as form
+
+    return form.Installation(
+        title=AGENT.title,
+        folder=".github",
+        home=("COPILOT_HOME", ".copilot"),
+        file="hooks/tallybook.json",
+        events=dict.fromkeys(("SessionStart", "PostToolUse", "Stop", "PreCompact", "SessionEnd"), 10),
+        group=lambda line, timeout: {"type": "command", "bash": line, "timeoutSec": timeout},
+        timeout="timeoutSec",
+        key="bash",
+        is_nested=False,
+        document={"version": 1},
+        signs=(".github/hooks", ".github/copilot", ".github/copilot-instructions.md"),
+        programs=("copilot",),
+        prompts=form.PromptFiles(".agents", "skills/{}/SKILL.md", form.as_skill),
+        other_hooks=(
+            ".github/hooks/*.json",
+            ".github/copilot/settings.json",
+            ".copilot/hooks/*.json",
+            ".copilot/settings.json",
+        ),
+        runs="claude",
+    )

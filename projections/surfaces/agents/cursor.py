@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from tallybook.projections.surfaces.agents.installation import Installation
+
 EVENTS = {
     "sessionStart": "SessionStart",
     "beforeSubmitPrompt": "UserPromptSubmit",
@@ -58,3 +60,23 @@ AGENT = Agent(
     max_size=0,
     awaits_at_stop=False,
 )
+
+
+def installation() -> Installation:
+    """Return its files, by the same descriptions."""
+    from tallybook.projections.surfaces.agents import installation as form
+
+    return form.Installation(
+        title=AGENT.title,
+        folder=".cursor",
+        home=("", ".cursor"),
+        file="hooks.json",
+        events=dict.fromkeys(("postToolUse", "afterAgentResponse", "stop", "sessionEnd"), 0),
+        group=lambda line, _: {"command": line},
+        timeout="",
+        is_nested=False,
+        document={"version": 1},
+        programs=("cursor", "cursor-agent"),
+        remark="is not given the playbook, because no answer of its hooks is known to reach the model; "
+        "its hooks record which entries it cites",
+    )

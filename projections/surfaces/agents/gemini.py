@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from tallybook.projections.surfaces.agents.installation import Installation
+
 EVENTS = {
     "SessionStart": "SessionStart",
     "BeforeAgent": "UserPromptSubmit",
@@ -164,3 +166,19 @@ AGENT = Agent(
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
 )
+
+
+def installation() -> Installation:
+    """Return its files; its timeouts are milliseconds."""
+    from tallybook.projections.surfaces.agents import installation as form
+
+    return form.Installation(
+        title=AGENT.title,
+        folder=".gemini",
+        home=("", ".gemini"),
+        file="settings.json",
+        events=dict.fromkeys(EVENTS, 10_000),
+        group=form.nested_group,
+        programs=("gemini",),
+        prompts=form.PromptFiles("", "commands/{}.toml", form.as_toml),
+    )

@@ -12,30 +12,21 @@ import attrs
 
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.install import places
-from tallybook.projections.surfaces.install.hook_entries import calls_us, own_calls
+from tallybook.projections.surfaces.install.hook_entries import calls_us, own_calls, own_timeouts
 from tallybook.projections.surfaces.workspace.project import CLAUDE, read_small
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tallybook.projections.surfaces.agents.installation import Installation
     from tallybook.projections.surfaces.workspace.project import Project
 
 SETTINGS: Final = ("settings.local.json", "settings.json")
 """Settings files in a folder's ``.claude``, in order of precedence; the user's own folder has only the last."""
 STATE: Final = ".claude.json"
-AGENT_FILES: Final = {
-    "Codex CLI": (".codex/hooks.json", ".codex/config.toml"),
-    "Gemini CLI": (".gemini/settings.json",),
-    "Copilot CLI": (
-        ".github/hooks/*.json",
-        ".github/copilot/settings.json",
-        ".copilot/hooks/*.json",
-        ".copilot/settings.json",
-    ),
-    "Cursor": (".cursor/hooks.json",),
-}
-"""Agent → the files that may hold its hooks, in a project's folder and in the home folder."""
+CLAUDE_FILES: Final = installation.load(table.CLAUDE)
 
 _MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
 # The state file holds every prompt that a person typed in any project.
@@ -50,6 +41,7 @@ class File:
         path: Its path.
         fault: Why the agent ignores the file, empty where it does not.
         calls: Event and command line of each hook that calls Tallybook.
+        timeouts: Event and timeout of each of them that has one.
         disables: Whether it turns all hooks off, None where it has no such setting.
         changed_us: When it was changed last, in microseconds since 1970.
         plugins: Name of each plugin that it names, ``NAME@MARKETPLACE`` → whether it is enabled.
@@ -58,6 +50,7 @@ class File:
     path: Path
     fault: str = ""
     calls: tuple[tuple[str, str], ...] = ()
+    timeouts: tuple[tuple[str, object], ...] = ()
     disables: bool | None = None
     changed_us: int = 0
     plugins: Mapping[str, bool] = attrs.field(factory=dict)
@@ -69,13 +62,17 @@ class OtherFile:
 
     Attributes:
         path: Its path.
-        agent: The agent or plugin that reads it.
+        agent: The agent or plugin that reads it, by its name for people.
         commands: The command lines that call Tallybook.
+        name: The agent by its name in the table, empty for a plugin.
+        document: What the file says.
     """
 
     path: Path
     agent: str
     commands: tuple[str, ...]
+    name: str = ""
+    document: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -138,14 +135,21 @@ def _files(folder: Path) -> Iterator[File]:
             changed_us = path.stat().st_mtime_ns // 1000
         except (OSError, ValueError):
             continue
-        document, fault = _read(path)
+        document, fault = read_document(path)
         off, plugins = (document.get(name) for name in ("disableAllHooks", "enabledPlugins"))
         switches = plugins.items() if isinstance(plugins, dict) else ()
-        enabled = {name: on for name, on in switches if isinstance(on, bool)}
-        yield File(path, fault, own_calls(document), off if isinstance(off, bool) else None, changed_us, enabled)
+        yield File(
+            path,
+            fault,
+            own_calls(document, CLAUDE_FILES),
+            own_timeouts(document, CLAUDE_FILES),
+            off if isinstance(off, bool) else None,
+            changed_us,
+            {name: on for name, on in switches if isinstance(on, bool)},
+        )
 
 
-def _read(path: Path, max_bytes: int = _MAX_SETTINGS_BYTES) -> tuple[dict[str, Any], str]:
+def read_document(path: Path, max_bytes: int = _MAX_SETTINGS_BYTES) -> tuple[dict[str, Any], str]:
     """Return the document in a JSON or TOML file, and why the agent ignores it; links are followed as the agent does.
 
     Returns:
@@ -182,14 +186,24 @@ def _refuse(name: str) -> None:
 
 def _others(setup: Setup) -> Iterator[OtherFile]:
     """Yield the files other than Claude Code's settings that hold hooks of Tallybook."""
-    paths = [(f"the plugin {name}", path) for name in _plugins(setup) for path in _plugin_files(name)]
-    for agent, patterns in AGENT_FILES.items():
-        for folder in dict.fromkeys((setup.folder, places.home())):
-            paths += [(agent, path) for pattern in patterns for path in sorted(folder.glob(pattern))]
-    for agent, path in paths:
-        commands = tuple(dict.fromkeys(filter(calls_us, _texts(_read(path)[0].get("hooks")))))
+    paths = [("", f"the plugin {name}", path) for name in _plugins(setup) for path in _plugin_files(name)]
+    for name in table.AGENTS:
+        if name != table.CLAUDE:
+            files = installation.load(name)
+            paths += [(name, files.title, path) for path in _agent_files(setup, files)]
+    for name, title, path in paths:
+        document = read_document(path)[0]
+        commands = tuple(dict.fromkeys(filter(calls_us, _texts(document.get("hooks")))))
         if commands:
-            yield OtherFile(path, agent, commands)
+            yield OtherFile(path, title, commands, name, document)
+
+
+def _agent_files(setup: Setup, files: Installation) -> list[Path]:
+    """Return the files that may hold an agent's hooks, in the project's folder and in the home folder."""
+    paths = [setup.folder / files.folder / files.file, places.users_folder(files) / files.file]
+    for pattern in files.other_hooks:
+        paths += [path for folder in (setup.folder, places.home()) for path in sorted(folder.glob(pattern))]
+    return list(dict.fromkeys(paths))
 
 
 def _plugins(setup: Setup) -> list[str]:
@@ -228,7 +242,7 @@ def trusts(setup: Setup) -> bool | None:
     """
     folder = Path(os.path.realpath(setup.folder))
     names = {str(path) for start in (setup.folder.absolute(), folder) for path in (start, *start.parents)}
-    projects = _read(state_file(), _MAX_STATE_BYTES)[0].get("projects")
+    projects = read_document(state_file(), _MAX_STATE_BYTES)[0].get("projects")
     entries = projects.items() if isinstance(projects, dict) else ()
     here = [entry.get("hasTrustDialogAccepted") for name, entry in entries if name in names and isinstance(entry, dict)]
     return True in here if here else None

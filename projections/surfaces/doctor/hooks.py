@@ -13,13 +13,13 @@ from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequ
 from tallybook.ledger.storage import disk
 from tallybook.ledger.verification import read_verified
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.doctor import hook_runs, hook_settings
+from tallybook.projections.surfaces.doctor import agents, hook_runs, hook_settings
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, SUCCEEDED
+from tallybook.projections.surfaces.doctor.hook_settings import CLAUDE_FILES
 from tallybook.projections.surfaces.hooks import handler, ledger_access
 from tallybook.projections.surfaces.install import places
-from tallybook.projections.surfaces.install.hook_command import call_of, is_there
-from tallybook.projections.surfaces.install.hook_entries import INSTALLED_EVENTS, TIMEOUT_S
+from tallybook.projections.surfaces.install.hook_command import call_of
 from tallybook.projections.surfaces.workspace.project import repository_folders
 from tallybook.projections.surfaces.writing import secrets
 
@@ -67,6 +67,7 @@ def check_hooks(context: Context) -> Iterator[Finding]:
         # Without an agent there is nothing to fix.
         level = NOTE if hook_settings.is_used() or setup.files else OK
         yield Finding(level, "no agent's settings call Tallybook here, so no session gets the playbook", _INSTALL)
+    yield from agents.check_agents(setup, context)
     yield from _last_error(context)
 
 
@@ -95,19 +96,25 @@ def _last_recorded(context: Context) -> dict[str, str]:
 
 def _installation(setup: Setup) -> Iterator[Finding]:
     """Report which settings call Tallybook, for which events, and whether the programs that they name exist."""
-    for other in setup.others:
-        yield Finding(OK, f"installed in {other.path}, for {other.agent}", is_always_shown=True)
-        for other_call in filter(None, map(call_of, other.commands)):
-            yield from _missing_programs(other_call, str(other.path), "correct the command in that file")
+    plugins = [other for other in setup.others if not other.name]
+    for plugin in plugins:
+        yield Finding(OK, f"installed in {plugin.path}, for {plugin.agent}", is_always_shown=True)
+        for plugin_call in filter(None, map(call_of, plugin.commands)):
+            yield from agents.missing_programs(plugin_call, str(plugin.path), "correct the command in that file")
     if not setup.installed:
         if not setup.others:
             message = f"hooks were called earlier, but the settings that the agent reads in {setup.folder} have none"
             yield Finding(NOTE, message, _INSTALL)
         return
+    yield from _installation_of_claude(setup)
+
+
+def _installation_of_claude(setup: Setup) -> Iterator[Finding]:
+    """Report the same of Claude Code's settings."""
     where = " and ".join(str(file.path) for file in setup.installed)
     calls = [call for file in setup.installed for call in file.calls]
     events = {event for event, _ in calls}
-    if missing := [event for event in INSTALLED_EVENTS if event not in events]:
+    if missing := [event for event in CLAUDE_FILES.events if event not in events]:
         fix = f"run `tallybook init{_scope(setup)}` to add them"
         yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", fix)
     else:
@@ -115,7 +122,9 @@ def _installation(setup: Setup) -> Iterator[Finding]:
         yield Finding(OK, f"installed in {where}{twice}")
     for call in dict.fromkeys(call_of(command) for _, command in calls):
         if call is not None:
-            yield from _missing_programs(call, where, _repair(call, _scope(setup)))
+            yield from agents.missing_programs(call, where, _repair(call, _scope(setup)))
+    for file in setup.installed:
+        yield from agents.wrong_timeouts(CLAUDE_FILES, file.path, file.timeouts)
     if setup.disabled_in is not None:
         message = f'{setup.disabled_in}: "disableAllHooks" is true, so the agent calls no hook'
         yield Finding(NOTE, message, "remove it")
@@ -131,23 +140,6 @@ def _repair(call: Call, scope: str) -> str:
     if call.is_plain:
         return f"run `tallybook init{scope}` to write a working command"
     return f"run `tallybook uninstall{scope}`, then `tallybook init{scope}`"
-
-
-def _missing_programs(call: Call, where: str, repair: str) -> Iterator[Finding]:
-    """Report the programs of a hook's command line that do not exist."""
-    if not call.python:
-        if not is_there(call.program):
-            message = f"{where}: the hooks call {call.program}, which does not exist or is not on PATH"
-            yield Finding(BAD, message, f"put its folder on PATH, or {repair}")
-        return
-    programs = (call.python, os.path.join(call.folder, call.module))
-    missing = [path for path in programs if not os.path.isfile(path)]
-    if missing and is_there(call.program):
-        message = f"{where}: the hooks start {missing[0]}, which is gone; they fall back on the slower `{call.program}`"
-        yield Finding(NOTE, message, repair)
-    elif missing:
-        message = f"{where}: the hooks name {missing[0]} and {call.program}, and neither exists, so they do nothing"
-        yield Finding(BAD, message, repair)
 
 
 def _trust(setup: Setup, transcripts: TranscriptRuns, *, has_run: bool) -> Iterator[Finding]:
@@ -210,11 +202,12 @@ def _cancellations(setup: Setup, runs: Sequence[Run], context: Context) -> Itera
     for is_ours in (True, False):
         cancelled = [run for run in runs if run.outcome == CANCELLED and run.is_ours == is_ours]
         for event, event_runs in _by_event(cancelled).items():
-            if not is_ours and event not in INSTALLED_EVENTS:
+            if not is_ours and event not in CLAUDE_FILES.events:
                 continue  # Tallybook installs no hook for this event.
             timeouts = _share_of(sum(run.timed_out for run in event_runs), len(event_runs), "for taking too long")
             whose = "" if is_ours else "; the agent does not say whose hook"
-            fix = f'`"timeout": {TIMEOUT_S}` next to its command in {_place(setup)} gives it {TIMEOUT_S} seconds'
+            timeout_s = CLAUDE_FILES.events.get(event, max(CLAUDE_FILES.events.values()))
+            fix = f'`"timeout": {timeout_s}` next to its command in {_place(setup)} gives it {timeout_s} seconds'
             fix += " instead of a share of 1.5" if event == "SessionEnd" else "; a person's Esc cancels hooks as well"
             message = f"{event}: a hook was cancelled {_how_often(event_runs, context)}{timeouts}{whose}"
             yield Finding(NOTE, message, fix)

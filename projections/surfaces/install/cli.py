@@ -2,74 +2,95 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, escape, note, say, write
-from tallybook.projections.surfaces.install import hook_command as command
 from tallybook.projections.surfaces.install import places, plan
+from tallybook.projections.surfaces.install.steps import LEFT, diff, take
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tallybook.projections.surfaces.install.places import InstallTarget
-    from tallybook.projections.surfaces.install.plan import Step
+    from tallybook.projections.surfaces.install.steps import Step
     from tallybook.projections.surfaces.workspace.project import Project
 
 _DRY_RUN: Final = "Nothing was changed: this was a dry run."
 _STAYS: Final = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
 
 
+_agents: Final = click.argument("agents", metavar="[AGENT]...", nargs=-1)
 _dry_run: Final = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 _user: Final = click.option("--user", is_flag=True, help="Change the user's settings, for all projects.")
+_all: Final = click.option("--all", "everyone", is_flag=True, help="Install for every agent that is found here.")
 
 
 @click.command(epilog="Example: tallybook init --dry-run")
+@_agents
+@_all
 @_user
 @_dry_run
 @as_json
 @click.pass_context
-def init(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool) -> None:
+def init(  # noqa: PLR0913 - each is an option
+    context: click.Context, /, *, agents: tuple[str, ...], everyone: bool, user: bool, dry_run: bool, as_json: bool
+) -> None:
     """Install the hooks, commands and settings of an agent.
 
-    The project gets a ledger as well. A second run changes only hook lines that another version or installation of
-    Tallybook wrote; the agent's other settings stay as they are.
+    AGENT is claude, codex, gemini, copilot or cursor; without one it is Claude Code, and the other agents that are
+    found here are listed. The project gets a ledger as well. A second run changes only hook lines that another version
+    or installation of Tallybook wrote; the agent's other settings stay as they are.
     """
     root = context.find_root()
-    place = places.find_target(root.params["folder"], user=user)
+    names = _known(agents, "init")
+    target = places.find_target(root.params["folder"], user=user)
+    others = [] if names and not everyone else _others(target, {*names, table.CLAUDE})
+    if everyone or not names:
+        names = (table.CLAUDE, *(name for name in names if name != table.CLAUDE), *(others if everyone else ()))
+    others = [name for name in others if name not in names]
     verbs = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
-    files = plan.install(place, command.hook_command(), verbs)
-    steps = files if place.project is None else (plan.ledger(place.project), *files)
-    problems: tuple[str, ...] = ()
-    if not dry_run:
-        # The ledger comes first because it is most likely to fail: then nothing is installed.
-        if place.project is not None and steps[0].result != plan.LEFT:
-            problems = plan.begin(place.project)
-        for step in files:
-            plan.take(step)
-    note(*problems, *plan.remarks(files))
-    last = _next_steps(place) if _changes(steps) else f"Nothing to change: {place.claude} has all of it."
-    _print_steps(steps, _DRY_RUN if dry_run else last, as_json=as_json)
+    steps = _install(target, names, verbs, dry_run=dry_run)
+    if as_json:
+        _answer(steps, {"others": others})
+        return
+    _print(steps, _DRY_RUN if dry_run else _result(target, names, steps))
+    if others and not agents:
+        say(f"Also here: {', '.join(others)}. `tallybook init {' '.join(others)}` or `--all` installs them.")
+        if not dry_run and sys.stdin.isatty() and sys.stdout.isatty() and click.confirm("Install them now?"):
+            steps = _install(target, others, verbs, dry_run=False)
+            _print(steps, _result(target, others, steps))
 
 
 @click.command(epilog="Example: tallybook uninstall --dry-run")
+@_agents
 @_user
 @_dry_run
 @as_json
 @click.pass_context
-def uninstall(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool) -> None:
+def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool, dry_run: bool, as_json: bool) -> None:
     """Remove what init installed; the ledger stays.
 
+    AGENT is claude, codex, gemini, copilot or cursor; without one, what was installed for all of them is removed.
     Settings that are unchanged since `init` get their earlier text back; from others only the hooks are removed.
     """
-    place = places.find_target(context.find_root().params["folder"], user=user)
-    steps = tuple(plan.uninstall(place))
+    names = _known(agents, "uninstall")
+    target = places.find_target(context.find_root().params["folder"], user=user)
+    steps = tuple(plan.uninstall(target, names))
+    note(*plan.trust_remarks(target, steps))
     for step in () if dry_run else steps:
-        plan.take(step)
-    last = _STAYS if _changes(steps) else f"Nothing to remove: Tallybook has nothing in {place.claude}."
-    _print_steps(steps, _DRY_RUN if dry_run else last, as_json=as_json)
+        take(step)
+    if as_json:
+        _answer(steps, {})
+        return
+    where = "your own settings" if target.folder is None else target.folder
+    last = _STAYS if _changes(steps) else f"Nothing to remove: Tallybook has nothing in {where}."
+    _print(steps, _DRY_RUN if dry_run else last)
 
 
 @click.command(epilog='Example: echo \'{"hook_event_name": "SessionStart", "session_id": "s1"}\' | tallybook hook')
@@ -86,33 +107,82 @@ def hook(project: Project, /, *, agent: str) -> int:
     return handler.run([agent, "--project", str(project.root)])
 
 
+def _known(agents: Sequence[str], verb: str) -> tuple[str, ...]:
+    """Return the agents that a person named, each once.
+
+    Raises:
+        BadInputError: One is not in the table.
+    """
+    for name in agents:
+        if name not in table.AGENTS:
+            *first, last = table.AGENTS
+            raise BadInputError(f"{verb} {name}", "is not an agent", f"use {', '.join(first)} or {last}")
+    return tuple(dict.fromkeys(agents))
+
+
+def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
+    """Return the other agents that are there and not installed, and say of which another one's hooks are enough."""
+    done = plan.installed(target)
+    others = [name for name in table.AGENTS if name not in {*names, *done}]
+    here = [name for name in others if places.is_used(target, installation.load(name))]
+    served = {name: runs for name in here if (runs := plan.served_by(target, name, {*names, *done}))}
+    for name, runs in served.items():
+        title, path = installation.load(name).title, places.settings_file(target, installation.load(runs))
+        note(f"{title} runs the hooks in {path} as well; `tallybook init {name}` installs its own")
+    return [name for name in here if name not in served]
+
+
+def _install(target: InstallTarget, names: Sequence[str], verbs: Collection[str], *, dry_run: bool) -> tuple[Step, ...]:
+    """Plan an installation, and take its steps unless it is a dry run; return them."""
+    files = plan.install(target, names, verbs)
+    steps = files if target.project is None else (plan.ledger(target.project), *files)
+    problems: tuple[str, ...] = ()
+    if not dry_run:
+        # The ledger comes first because it is most likely to fail: then nothing is installed.
+        if target.project is not None and steps[0].result != LEFT:
+            problems = plan.begin(target.project)
+        for step in files:
+            take(step)
+    note(*problems, *plan.remarks(target, names, files))
+    return steps
+
+
 def _changes(steps: Sequence[Step]) -> list[Step]:
-    return [step for step in steps if step.result != plan.LEFT]
+    return [step for step in steps if step.result != LEFT]
 
 
-def _next_steps(place: InstallTarget) -> str:
-    """Return what a person should do next."""
+def _result(target: InstallTarget, names: Sequence[str], steps: Sequence[Step]) -> str:
+    """Return what an installation came to, and what a person should do next."""
+    agents = [installation.load(name) for name in names]
+    if not _changes(steps):
+        folders = [str(places.agent_folder(target, files)) for files in agents]
+        return f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it."
     check = "`tallybook doctor` checks the installation."
-    if place.folder is None:
-        where = 'in each project that is to have a playbook, `tallybook add "..."`; then start the agent'
+    start = "the agent" if [*names] == [table.CLAUDE] else " or ".join(names)
+    if target.folder is None:
+        where = f'in each project that is to have a playbook, `tallybook add "..."`; then start {start}'
         return f"Next: {where} and trust the hook. {check}"
     add = '`tallybook add "..."` adds an entry to its playbook'
-    return f"Next: start the agent in {place.folder} and trust the hook; {add}. {check}"
+    return f"Next: start {start} in {target.folder} and trust the hook; {add}. {check}"
 
 
-def _print_steps(steps: Sequence[Step], last: str, *, as_json: bool) -> None:
+def _answer(steps: Sequence[Step], rest: dict[str, list[str]]) -> None:
+    left = [step for step in steps if step.result == LEFT]
+    answer({"changed": _rows(_changes(steps)), "left": _rows(left), "diff": _difference(steps)} | rest)
+
+
+def _print(steps: Sequence[Step], last: str) -> None:
     """Print the difference of the settings, a line for each file, and a last line."""
     # All steps are taken by now, so a reader that closes the pipe interrupts none of them.
-    difference = "\n".join(filter(None, map(plan.diff, steps)))
-    if as_json:
-        left = [step for step in steps if step.result == plan.LEFT]
-        answer({"changed": _rows(_changes(steps)), "left": _rows(left), "diff": difference})
-        return
-    if difference:
+    if difference := _difference(steps):
         # Unlike other control characters, tabs are kept: they indent the lines of some settings.
         lines = ("\t".join(map(escape, line.split("\t"))) for line in difference.split("\n"))
         write("\n".join([*lines, "", ""]))
     say(*steps, last)
+
+
+def _difference(steps: Sequence[Step]) -> str:
+    return "\n".join(filter(None, map(diff, steps)))
 
 
 def _rows(steps: Sequence[Step]) -> list[dict[str, str]]:

@@ -1,8 +1,9 @@
 """The hook's command line: the one that ``init`` writes, and how it recognises every line of an earlier version.
 
 The line starts the interpreter directly, on a module whose name never changes (``tallybook.hook``). If that is gone,
-because Python was upgraded or moved, or because a team shares the settings, the line runs the installed command by its
-name. If that is missing as well, nothing happens: a hook always ends with 0.
+because Python was upgraded or moved, the line runs the installed command by its name. If that is missing as well,
+nothing happens: a hook always ends with 0. A file that a team shares gets only the last two parts, and so does an agent
+that asks for trust again whenever the line changes.
 """
 
 from __future__ import annotations
@@ -62,14 +63,23 @@ class Call:
     is_plain: bool = False
 
 
-def hook_command() -> str:
-    """Return the command line of the hook; an upgrade that keeps the interpreter does not change it."""
+def hook_command(*, is_shared: bool = False, is_kept: bool = False) -> str:
+    """Return the command line of the hook; an upgrade that keeps the interpreter does not change it.
+
+    Args:
+        is_shared: Whether other machines read it, so that it names no path of this one.
+        is_kept: Whether an upgrade of the interpreter must not change it either.
+    """
     named = f"{COMMAND} hook"
+    if is_shared:
+        return f"{named} || :"
     if not shutil.which(COMMAND):
         for path in (Path(sys.argv[0]).absolute(), Path(sys.executable).with_name(COMMAND)):
             if path.stem == COMMAND and path.is_file() and str(path).isprintable():
                 named = f"{shlex.quote(str(path))} hook"
                 break
+    if is_kept:
+        return f"{named} || :"
     folder = _installed_in()
     if os.name != "posix" or folder is None or not _is_direct(sys.executable, folder):
         return named
@@ -98,8 +108,7 @@ def call_of(command: str) -> Call | None:
     python, folder, module = match["python"] or "", match["folder"] or "", STARTED.get(match["code"], "")
     before = match["before"].split("\0")[:-1]
     does_more = "\n" in command or any(word and _OPERATORS.issuperset(word) for word in before)
-    is_plain = not before and not does_more and bool(python or not match["ignored_failure"])
-    return Call(match["program"], python, folder, module, does_more=does_more, is_plain=is_plain)
+    return Call(match["program"], python, folder, module, does_more=does_more, is_plain=not before and not does_more)
 
 
 def _split(command: str) -> list[str]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+import shutil
 import stat
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
-from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, project_around
+from tallybook.projections.surfaces.workspace import git
+from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, claude_folder, project_around
+
+if TYPE_CHECKING:
+    from tallybook.projections.surfaces.agents.installation import Installation
 
 FOLDER: Final = "CLAUDE_PROJECT_DIR"
 """Environment variable by which an agent tells a hook the folder where it was started."""
@@ -19,21 +25,24 @@ FOLDER: Final = "CLAUDE_PROJECT_DIR"
 
 @attrs.frozen
 class InstallTarget:
-    """The place of an installation.
+    """Where an installation goes: into a project, or into the user's own settings.
 
     Attributes:
-        claude: The agent's folder: the project's ``.claude``, or the user's own.
         folder: The folder where the agent is started; None for the user's settings, which apply everywhere.
         project: The project whose ledger begins; None for the user's settings.
     """
 
-    claude: Path
     folder: Path | None = None
     project: Project | None = None
 
+    @property
+    def base(self) -> Path:
+        """Return the folder that holds the agents' folders."""
+        return home() if self.folder is None else self.folder
+
 
 def find_target(given: str | None, *, user: bool) -> InstallTarget:
-    """Return the place of an installation.
+    """Return where an installation goes.
 
     Args:
         given: The value of ``--project``, None without one.
@@ -41,19 +50,50 @@ def find_target(given: str | None, *, user: bool) -> InstallTarget:
 
     Raises:
         BadInputError: There is no such folder, or it cannot be a project's.
-        CannotWriteError: The agent's folder is outside the project, or not a folder.
     """
     if user:
         if given:
             raise BadInputError("--user", "excludes --project", UNCHANGED)
-        return InstallTarget(Path(os.path.realpath(users_folder())))
+        return InstallTarget()
     folder = working_folder(given)
-    claude = Project(folder).claude
-    if os.path.lexists(claude) and not claude.is_dir():
-        raise CannotWriteError(claude, "is not a folder", "move it away")
     # Without --project, the ledger is the one that a hook of an agent in that folder finds.
     root = folder if given else Path(project_around(str(folder)) or folder)
-    return InstallTarget(claude, folder, Project(root, folder))
+    return InstallTarget(folder, Project(root, folder))
+
+
+def agent_folder(target: InstallTarget, files: Installation) -> Path:
+    """Return an agent's folder.
+
+    Raises:
+        CannotWriteError: It leads out of the project, or is not a folder.
+    """
+    if target.folder is None:
+        return Path(os.path.realpath(users_folder(files)))
+    folder = Path(claude_folder(target.folder, files.folder))
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise CannotWriteError(folder, "is not a folder", "move it away")
+    return folder
+
+
+def own_folder(target: InstallTarget) -> Path:
+    """Return the folder that has Tallybook's own settings."""
+    return agent_folder(target, installation.load(table.CLAUDE))
+
+
+def top_folder(target: InstallTarget, files: Installation, folder: Path) -> Path:
+    """Return the folder in which an agent's folders are created, and removed once they are empty."""
+    own = own_folder(target)
+    # The ledger and the playbook are in there.
+    if folder == own or own in folder.parents:
+        return own
+    return target.base if folder.is_relative_to(target.base) else agent_folder(target, files).parent
+
+
+def is_used(target: InstallTarget, files: Installation) -> bool:
+    """Say whether an agent is there: its folder in the project or at home, or its command."""
+    signs = files.signs or (files.folder,)
+    paths = [] if target.folder is None else [target.folder / sign for sign in signs]
+    return any(map(os.path.exists, (*paths, users_folder(files)))) or any(map(shutil.which, files.programs))
 
 
 def working_folder(given: str | None) -> Path:
@@ -89,9 +129,9 @@ def home() -> Path:
         return Path(os.devnull) / "home"
 
 
-def users_folder() -> Path:
-    """Return the agent's own folder of this user."""
-    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home() / CLAUDE)
+def users_folder(files: Installation | None = None) -> Path:
+    """Return an agent's own folder of this user; Claude Code's where none is named."""
+    return Path(installation.users_folder(files or installation.load(table.CLAUDE), str(home())))
 
 
 def _nearest(here: Path, name: str) -> Path | None:
@@ -104,17 +144,32 @@ def _is_home(folder: Path) -> bool:
     return os.path.realpath(folder) == os.path.realpath(home())
 
 
-def settings_file(place: InstallTarget) -> Path:
-    """Return the settings file, or the file that a link in its place leads to.
+def settings_file(target: InstallTarget, files: Installation) -> Path:
+    """Return the file with an agent's hooks, or the file that a link in its place leads to.
 
     Raises:
         CannotWriteError: It is not a regular file, or the link leads out of the user's home and the project.
     """
-    path = place.claude / "settings.json"
+    path = agent_folder(target, files) / files.file
     real = Path(os.path.realpath(path))
-    within = [os.path.realpath(folder) for folder in (home(), place.folder) if folder is not None]
+    within = [os.path.realpath(folder) for folder in (home(), target.folder) if folder is not None]
     if path.is_symlink() and not any(map(real.is_relative_to, within)):
         raise CannotWriteError(path, f"leads to {real}, out of your home and the project", UNCHANGED)
     if os.path.lexists(path) and not (real.exists() and stat.S_ISREG(real.stat().st_mode)):
         raise CannotWriteError(path, "is not a regular file", f"move it away; {UNCHANGED}")
     return real if path.is_symlink() else path
+
+
+def is_shared(path: Path) -> bool:
+    """Say whether git tracks a file, or would: it is in a repository, and not ignored.
+
+    Where git cannot tell, it does: then no path of this machine goes into the file.
+    """
+    if not any(os.path.lexists(folder / ".git") for folder in path.parents):
+        return False
+    folder = next(folder for folder in path.parents if folder.is_dir())
+    try:
+        git.ask(folder, "check-ignore", "--quiet", "--", str(path), literal=False)
+    except git.FAILURES:
+        return True
+    return False

@@ -106,13 +106,13 @@ def find_paths(here: str | None, given: str | None = None) -> ProjectPaths:
     return ProjectPaths(root, start, claude, ledger_folder(claude), is_unnamed_home(root))
 
 
-def claude_folder(root: StrPath) -> str:
-    """Return the agent's folder in a project, or the folder in the project to which a link in its place leads.
+def claude_folder(root: StrPath, name: str = CLAUDE) -> str:
+    """Return an agent's folder in a project, or the folder in the project to which a link in its place leads.
 
     Raises:
         CannotWriteError: It leads elsewhere.
     """
-    path = os.path.join(root, CLAUDE)
+    path = os.path.join(root, name)
     if not os.path.islink(path):
         return path
     target = os.path.realpath(path)

@@ -1,0 +1,174 @@
+"""The doctor's check of the agents apart from Claude Code, and of callers and sessions that got no playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.events import PlaybookInjected
+from tallybook.ledger.verification import read_verified
+from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.console.output import format_count
+from tallybook.projections.surfaces.doctor import hook_settings
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
+from tallybook.projections.surfaces.hooks.injection import UNANSWERED
+from tallybook.projections.surfaces.install import places, trust
+from tallybook.projections.surfaces.install.hook_command import call_of, is_there
+from tallybook.projections.surfaces.install.hook_entries import own_calls, own_timeouts
+from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, read_small
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tallybook.projections.surfaces.agents.installation import Installation
+    from tallybook.projections.surfaces.doctor.finding import Context
+    from tallybook.projections.surfaces.doctor.hook_settings import OtherFile, Setup
+    from tallybook.projections.surfaces.install.hook_command import Call
+
+_MAX_MARKER_BYTES = 64 * 1024
+# Seconds and milliseconds are further apart than any two timeouts that a person would choose.
+_OTHER_UNIT = 50
+
+
+def check_agents(setup: Setup, context: Context) -> Iterator[Finding]:
+    """Report on each agent that is there, on the last caller without an answer, and on sessions without a playbook."""
+    for name in table.AGENTS:
+        if name != table.CLAUDE:
+            yield from _check_agent(name, setup)
+    yield from _unanswered(context)
+    yield from _sessions_without_playbook(context)
+
+
+def _check_agent(name: str, setup: Setup) -> Iterator[Finding]:
+    files = installation.load(name)
+    own = [other for other in setup.others if other.name == name]
+    for other in own:
+        yield Finding(OK, f"installed in {other.path}, for {files.title}", is_always_shown=True)
+        yield from _check_file(name, files, other, setup)
+    runs = setup.installed if files.runs == table.CLAUDE else ()
+    served = [file.path for file in runs if file.path.parent == setup.folder / CLAUDE]
+    if not own and not places.is_used(places.InstallTarget(setup.folder), files):
+        return
+    if served:
+        once = "; each event counts once" if own else ""
+        yield Finding(OK, f"{files.title} runs the hooks in {served[0]} as well{once}", is_always_shown=True)
+    elif not own and (faults := list(_faults(files, setup))):
+        yield Finding(NOTE, f"{'; '.join(faults)}; if it calls Tallybook cannot be told", "write it without comments")
+    elif not own:
+        message = f"{files.title} is here, and none of its settings call Tallybook"
+        yield Finding(OK, message, f"run `tallybook init {name}` to install the hooks for it", is_always_shown=True)
+
+
+def _faults(files: Installation, setup: Setup) -> Iterator[str]:
+    """Yield what is wrong with each file of an agent that cannot be read; its own reader may be more lenient."""
+    for folder in (setup.folder / files.folder, places.users_folder(files)):
+        path = folder / files.file
+        if path.exists() and (fault := hook_settings.read_document(path)[1]):
+            yield f"{path} {fault}"
+
+
+def _check_file(name: str, files: Installation, other: OtherFile, setup: Setup) -> Iterator[Finding]:
+    """Report the events, programs, timeouts and trust of one file that holds hooks of an agent."""
+    project = setup.folder / files.folder / files.file
+    is_init_s = other.path in {project, places.users_folder(files) / files.file}
+    init = f"run `tallybook init {'' if other.path == project else '--user '}{name}`"
+    for call in dict.fromkeys(filter(None, map(call_of, other.commands))):
+        repair = f"{init} to write a working command" if is_init_s and call.is_plain else "correct the command there"
+        yield from missing_programs(call, str(other.path), repair)
+    calls = {event for event, _ in own_calls(other.document, files)}
+    if is_init_s and (missing := [event for event in files.events if event not in calls]):
+        yield Finding(NOTE, f"{other.path}: no hook for {', '.join(missing)}", f"{init} to add them")
+    yield from wrong_timeouts(files, other.path, own_timeouts(other.document, files))
+    trusted = trust.trusted_events(files, other.path) if files.record_of_trust else calls
+    if waiting := [event for event in files.events if event in calls - trusted]:
+        message = f"{files.title} has no record of trust in the hooks for {', '.join(waiting)}, and does not run them"
+        yield Finding(NOTE, message, f"start {files.programs[0]} in {setup.folder} and trust the hooks")
+
+
+def missing_programs(call: Call, where: str, repair: str) -> Iterator[Finding]:
+    """Report the programs of a hook's command line that do not exist."""
+    if not call.python:
+        if not is_there(call.program):
+            message = f"{where}: the hooks call {call.program}, which does not exist or is not on PATH"
+            yield Finding(BAD, message, f"put its folder on PATH, or {repair}")
+        return
+    programs = (call.python, str(Path(call.folder, call.module)))
+    missing = [path for path in programs if not Path(path).is_file()]
+    if missing and is_there(call.program):
+        message = f"{where}: the hooks start {missing[0]}, which is gone; they fall back on the slower `{call.program}`"
+        yield Finding(NOTE, message, repair)
+    elif missing:
+        message = f"{where}: the hooks name {missing[0]} and {call.program}, and neither exists, so they do nothing"
+        yield Finding(BAD, message, repair)
+
+
+def wrong_timeouts(
+    files: Installation, path: os.PathLike[str], timeouts: Iterable[tuple[str, object]]
+) -> Iterator[Finding]:
+    """Report timeouts that were meant in another unit than the agent's."""
+    for event, value in timeouts:
+        expected = files.events.get(event, max(files.events.values()))
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if not value * _OTHER_UNIT > expected > value / _OTHER_UNIT:
+            unit = "milliseconds" if expected >= 1000 else "seconds"  # noqa: PLR2004 - no hook gets a thousand seconds
+            message = f"{path}: the timeout of {event} is {value}, and {files.title} counts in {unit}"
+            yield Finding(NOTE, message, f"write {expected} there")
+
+
+# Who got no playbook
+
+
+def _unanswered(context: Context) -> Iterator[Finding]:
+    """Report who called last and was given nothing."""
+    path = context.project.ledger / MARKS / UNANSWERED
+    try:
+        document = json.loads(read_small(path, _MAX_MARKER_BYTES))
+        ago = context.age(_text(document, "at"))
+    except (OSError, ValueError, LookupError, RecursionError, CannotWriteError):
+        return
+    agent, event = _text(document, "agent"), _text(document, "event")
+    if agent in table.AGENTS:
+        title = installation.load(agent).title
+        message = f"{title} called {ago} ago and was given nothing: no answer of its hooks is known to reach the model"
+        yield Finding(OK, message, is_always_shown=True)
+        return
+    marks = [mark for mark in document.get("marks") or () if isinstance(mark, str)]
+    named = f"its marks disagree: {', '.join(marks)}" if marks else "nothing in it or its environment names an agent"
+    message = f"the last caller that was not recognised, {ago} ago at {event or 'an event'}, was given nothing; {named}"
+    inherited = [mark for mark in marks if mark in table.VARIABLES]
+    fix = "`tallybook show` and `tallybook mcp` give it the playbook"
+    if inherited:
+        fix = f"start it without {' and '.join(inherited)} in its environment"
+    yield Finding(NOTE, message, f"{fix}; run `rm {quote(str(path))}` once that is fixed")
+
+
+def _text(document: Any, field: str) -> str:
+    value = document.get(field) if isinstance(document, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _sessions_without_playbook(context: Context) -> Iterator[Finding]:
+    """Report sessions recorded as given the playbook, in an answer of an earlier version that Copilot does not read."""
+    folder = Path(table.transcripts_folder("copilot"))
+    if not folder.is_dir() or not context.log.path.exists():
+        return
+    found = dict.fromkeys(session for session in _injected(context) if (folder / session).is_dir())
+    if found:
+        who = f"{format_count(len(found), 'session')} of Copilot CLI recorded as given the playbook cannot have seen it"
+        message = f"{who}: {format_names(list(found))}; an earlier version answered in a shape that it does not read"
+        yield Finding(NOTE, message, f"`tallybook log --session {next(iter(found))}` shows what it recorded")
+
+
+def _injected(context: Context) -> Iterator[str]:
+    """Yield the sessions that were given the playbook as Claude Code's, by the idempotency key."""
+    for batch in read_verified(context.log):
+        if any(isinstance(event, PlaybookInjected) for event in batch.events):
+            first = batch.records[0]
+            session = first.by.session or ""
+            if first.key == f"injected:{session}" and session not in {"", ".", ".."} and os.sep not in session:
+                yield session

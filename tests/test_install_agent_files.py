@@ -1,0 +1,227 @@
+"""The files that ``init`` writes for every agent of the table: their bytes before, after, and after ``uninstall``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.agent_settings import AGENTS, LINE, contents, lines_of, on_path, settings_of, theirs
+from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.install import hook_entries
+from tallybook.projections.surfaces.install.hook_command import hook_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from helpers.command_line import Answer
+    from tallybook.projections.surfaces.agents.installation import Installation
+
+__all__ = ["on_path"]
+
+pytestmark = pytest.mark.usefixtures("_installed")
+
+OTHERS = [name for name in AGENTS if name != table.CLAUDE]
+LAYOUTS: dict[str, Callable[[Installation], bytes | None]] = {
+    "no file": lambda _: None,
+    "empty": lambda _: b"{}",
+    "another's hooks": lambda files: theirs(files).encode(),
+    "tabs": lambda files: theirs(files, indent="\t").encode() + b"\n",
+    "CRLF": lambda files: theirs(files, indent=4).replace("\n", "\r\n").encode(),
+    "a byte order mark": lambda files: b"\xef\xbb\xbf" + theirs(files, indent=2).encode(),
+    "other characters": lambda files: b'{"caf\xc3\xa9": "\\u00e9", ' + theirs(files)[1:].encode(),
+}
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["project", "user"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", AGENTS)
+def test_each_agent_is_installed_once_and_removed_to_the_byte(
+    project: Path, run: Callable[..., Answer], name: str, layout: str, *, user: bool
+) -> None:
+    """Every event calls the hook, a second run changes nothing, a dry run neither, and uninstall restores the file."""
+    files, root, words = AGENTS[name], Path.home() if user else project, ["--user"] if user else []
+    path = settings_of(files, project, user=user)
+    if (data := LAYOUTS[layout](files)) is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    before = contents(root), path.read_bytes() if data is not None else None
+    dry = run("init", name, *words, "--dry-run", "--json")
+    assert before == (contents(root), path.read_bytes() if data is not None else None)
+    answer = run("init", name, *words, "--json")
+    assert (0, dry.out) == (answer.code, answer.out)
+    line = hook_command(is_kept=files.keeps_line)
+    assert sorted((event, line) for event in files.events) == sorted(lines_of(files, path))
+    again = run("init", name, *words)
+    assert (0, "Nothing to change: ") == (again.code, again.out.splitlines()[-1][:19])
+    done = json.loads(run("uninstall", name, *words, "--json").out)
+    assert ["changed", "left", "diff"] == list(done)
+    assert before == (contents(root), path.read_bytes() if path.exists() else None)
+    if name != table.CLAUDE:
+        assert [] == list((root / ".claude").glob("config/*"))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_timeouts_and_events_are_those_that_the_agent_takes(
+    project: Path, run: Callable[..., Answer], name: str
+) -> None:
+    """Each event means something to the hook, and each hook has the timeout of its event in the agent's own unit."""
+    files = AGENTS[name]
+    run("init", name)
+    document = json.loads(settings_of(files, project).read_bytes())
+    given = hook_entries.own_timeouts(document, files)
+    assert ([*files.events.items()] if files.timeout else []) == [*given]
+    read = table.load(name).read
+    assert [] == [event for event in files.events if read({"hook_event_name": event}).event not in handler.ACTIONS]
+    assert {"hooks"} | files.document.keys() == document.keys()
+
+
+def test_codex_is_given_no_longer_than_it_waits_at_the_end() -> None:
+    """It cuts the timeout of SessionEnd down to three seconds, and warns of a longer one; Gemini counts in ms."""
+    assert 3 == AGENTS["codex"].events["SessionEnd"]
+    assert {10_000} == {*AGENTS["gemini"].events.values()}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_file_that_git_tracks_has_no_path_of_this_machine(
+    project: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """In a repository the line has the command alone; an ignored file has the quick one, unless it must be stable."""
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/bin:/bin")
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    files = AGENTS[name]
+    path = settings_of(files, project)
+    run("init", name)
+    assert {LINE} == {line for _, line in lines_of(files, path)}
+    written = [one for one in contents(project).values() if one] + [path.read_bytes()]
+    for own in (project, Path.home(), Path(sys.prefix)):
+        assert not any(str(own).encode() in data for data in written)
+    run("uninstall", name)
+    (project / ".gitignore").write_text(f"{files.folder}/\n")
+    run("init", name)
+    assert {hook_command(is_kept=files.keeps_line)} == {line for _, line in lines_of(files, path)}
+    assert (LINE == hook_command(is_kept=files.keeps_line)) == files.keeps_line
+    subprocess.run(["git", "-C", str(project), "add", "--force", str(path)], check=True)
+    run("init", name)
+    assert {LINE} == {line for _, line in lines_of(files, path)}
+
+
+def test_without_git_a_file_in_a_repository_counts_as_tracked(project: Path, run: Callable[..., Answer]) -> None:
+    """A path of this machine must not get into a file of a team only because git is not installed."""
+    (project / ".git").mkdir()
+    run("init", "gemini")
+    files = AGENTS["gemini"]
+    assert {LINE} == {line for _, line in lines_of(files, settings_of(files, project))}
+
+
+def test_codex_keeps_a_line_that_works(project: Path, run: Callable[..., Answer]) -> None:
+    """It records trust by the hash of a hook, so neither an upgrade nor another Python changes line or timeout."""
+    files = AGENTS["codex"]
+    path = settings_of(files, project)
+    path.parent.mkdir()
+    data = json.dumps({"hooks": {event: [files.group("tallybook hook", 7)] for event in files.events}}).encode()
+    path.write_bytes(data)
+    assert "has the hooks already" in run("init", "codex").out
+    assert data == path.read_bytes()
+    path.write_bytes(data.replace(b"tallybook hook", b"/gone/tallybook hook"))
+    run("init", "codex")
+    assert {LINE} == {line for _, line in lines_of(files, path)}
+
+
+@pytest.mark.parametrize("verb", ["init", "uninstall"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_settings_with_comments_are_refused(project: Path, run: Callable[..., Answer], name: str, verb: str) -> None:
+    """One line names the file, and nothing is installed or removed."""
+    path = settings_of(AGENTS[name], project)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"hooks": {}, // tallybook\n}')
+    before = contents(project)
+    answer = run(verb, name)
+    assert (2, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
+    assert answer.err.startswith(f"tallybook: {path}: is not JSON")
+    assert before == contents(project)
+    assert not (project / ".claude" / "ledger").exists()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_folder_that_leads_out_of_the_project_is_refused(
+    project: Path, run: Callable[..., Answer], tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    """As Claude Code's is: nothing is written there."""
+    away = tmp_path_factory.mktemp("away")
+    (project / AGENTS[name].folder).symlink_to(away)
+    answer = run("init", name)
+    assert (4, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
+    assert ([], False) == (list(away.iterdir()), (project / ".claude" / "ledger").exists())
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., Answer], name: str) -> None:
+    """As people have it who keep them elsewhere: the file is changed and restored, and the link stays."""
+    files = AGENTS[name]
+    path, target = settings_of(files, project), Path.home() / "dotfiles" / "hooks.json"
+    for folder in (path.parent, target.parent):
+        folder.mkdir(parents=True)
+    data = theirs(files, indent=1)
+    target.write_text(data)
+    path.symlink_to(target)
+    before = contents(project)
+    assert 0 == run("init", name).code
+    assert len(files.events) == len(lines_of(files, target))
+    assert 0 == run("uninstall", name).code
+    assert (data, target, before) == (target.read_text(), path.readlink(), contents(project))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has other rights")
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_file_that_may_only_be_read_keeps_its_rights(project: Path, run: Callable[..., Answer], name: str) -> None:
+    """The change replaces the file, with the rights that it had, and so does its removal."""
+    files = AGENTS[name]
+    path = settings_of(files, project)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(theirs(files))
+    path.chmod(0o440)
+    run("init", name)
+    assert len(files.events) == len(lines_of(files, path))
+    run("uninstall", name)
+    assert (theirs(files), 0o440) == (path.read_text(), stat.S_IMODE(path.stat().st_mode))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_what_others_changed_meanwhile_stays_for_each_agent(
+    project: Path, run: Callable[..., Answer], name: str
+) -> None:
+    """Then our hooks alone are removed, and the backup is left, which is said."""
+    files = AGENTS[name]
+    path = settings_of(files, project)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = theirs(files, indent=2).replace('"SessionStart": []', '"Other": []')
+    path.write_text(data)
+    run("init", name)
+    path.write_text(path.read_text().replace("theirs", "changed"))
+    out = run("uninstall", name).out
+    assert data.replace("theirs", "changed") == path.read_text()
+    assert f"left {path}.before-tallybook: not put back, as more than our hooks would change\n" in out
+
+
+def test_an_upgrade_adds_the_events_that_are_new(project: Path, run: Callable[..., Answer]) -> None:
+    """To settings of a version that had fewer, without a backup of what was ours; uninstall removes the file."""
+    files = AGENTS["claude"]
+    path = settings_of(files, project)
+    run("init")
+    older = json.loads(path.read_bytes())
+    del older["hooks"]["SubagentStart"]
+    path.write_text(json.dumps(older, indent=2) + "\n")
+    out = run("init").out
+    assert '+    "SubagentStart": [' in out
+    assert {*files.events} == {event for event, _ in lines_of(files, path)}
+    assert not path.with_name("settings.json.before-tallybook").exists()
+    run("uninstall")
+    assert not path.exists()
