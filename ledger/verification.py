@@ -14,7 +14,7 @@ from tallybook.ledger.encoding.codec import decode, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LogRecovered, UnknownEvent
 from tallybook.ledger.line import LOG_NAME, START, line_fault, split_line, split_lines
-from tallybook.ledger.reading import recovery
+from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format, has_position
@@ -129,7 +129,7 @@ def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tu
     except FileNotFoundError:
         problems: tuple[Problem, ...] = ()
         if head is not None and head.position.offset:
-            problems = (recovery.missing_log_problem(log.path, head),)
+            problems = (damage.missing_log_problem(log.path, head),)
         elif expect is not None:
             problems = (Problem(LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]),)
         return Verdict(0, START, problems, (), {})
@@ -175,7 +175,7 @@ def _verify_bytes(
     """Yield each batch whose chain verifies, after checking its bytes; report the gaps between them."""
     for part in survey(fd, START, size, LOG_NAME, findings.pending):
         if isinstance(part, Gap):
-            if recovery.is_unclean(fd, part.stop, head, size):
+            if damage.is_unclean(fd, part.stop.position.offset, head, size):
                 left = size - part.stop.position.offset
                 findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
                 return
@@ -270,9 +270,9 @@ def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> N
         if size:
             findings.notes.append("there is no head, so a missing end cannot be detected")
     elif size < head.position.offset:
-        findings.problems.append(recovery.truncated_error(LOG_NAME, fd, size, head).problems[0])
+        findings.problems.append(damage.truncated_error(LOG_NAME, fd, size, head).problems[0])
     elif not findings.problems and not has_position(fd, head.position):
-        findings.problems.append(recovery.other_log_problem(LOG_NAME, head))
+        findings.problems.append(damage.other_log_problem(LOG_NAME, head))
 
 
 def salvage(log: JsonlLog) -> Iterator[Batch]:
@@ -312,5 +312,5 @@ def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
     for part in survey(fd, START, size, LOG_NAME, redaction.pending_ids(log.folder)):
         if not isinstance(part, Gap):
             yield part
-        elif recovery.is_unclean(fd, part.stop, head, size):
+        elif damage.is_unclean(fd, part.stop.position.offset, head, size):
             return

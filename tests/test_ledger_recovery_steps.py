@@ -15,9 +15,8 @@ from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
 from helpers.ledger_redaction import begin_redaction, id_of, ledger_with_secret, overwrite, value_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import PointAdded
-from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
+from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, Draft, RawBatch, Stamp, frame
 from tallybook.ledger.reading import damage, recovery
-from tallybook.ledger.reading.scan import Stop
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 
@@ -214,9 +213,8 @@ def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
     """Return whether a file without a head has a torn end from a position on, with ``more`` bytes of it cut off."""
     path.write_bytes(data)
     fd = os.open(path, os.O_RDONLY)
-    stop = Stop(START._replace(offset=begin), Problem("", ""), finished=False)
     try:
-        return recovery.is_unclean(fd, stop, None, len(data) + more)
+        return damage.is_unclean(fd, begin, None, len(data) + more)
     finally:
         os.close(fd)
 

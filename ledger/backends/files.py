@@ -21,9 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import Position
-    from tallybook.ledger.reading import recovery
+    from tallybook.ledger.reading import damage
 else:
-    [recovery] = import_lazily("tallybook.ledger.reading.recovery")
+    [damage] = import_lazily("tallybook.ledger.reading.damage")
 
 # Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
 # not be noted would be forgotten, so that is tried for longer.
@@ -91,7 +91,7 @@ class Files:
         except FileNotFoundError:
             head = heads.read(self.head)
             if head is not None and head.position.offset:
-                raise DamagedLedgerError([recovery.missing_log_problem(self.path, head)]) from None
+                raise DamagedLedgerError([damage.missing_log_problem(self.path, head)]) from None
         return disk.open_file(self.path, write=True, append=True, create=True)
 
     def _was_acknowledged(self) -> bool:

@@ -1,4 +1,4 @@
-"""Line numbers, seals and digests of ranges in a log that does not verify. Standard library only.
+"""Damage to a log: its errors, and line numbers, seals and digests of ranges. Standard library only.
 
 A hostile log can contain any number of damaged places, so each lookup continues where the last one ended instead of
 reading the file again.
@@ -6,16 +6,23 @@ reading the file again.
 
 from __future__ import annotations
 
+import os
+
+from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.fast_stdlib import sha256
-from tallybook.ledger.line import CHAIN_CHARS, CHAIN_MARK, CHAIN_TAIL_BYTES, MAX_LINE_BYTES
+from tallybook.ledger.line import CHAIN_CHARS, CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, MAX_LINE_BYTES
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.storage.head import Head
+
 _FIRST_BYTES = 4 * 1024
 _WINDOW_BYTES = 1024 * 1024
+_HEX = frozenset(b"0123456789abcdef")
 _SEAL = b'"kind":"log.recovered"'
 _CLAIM = b',"v":1,"body":{"begin":'
 _CLAIM_END = b',"end":'
@@ -125,3 +132,34 @@ class ByteRange:
             self._blank += len(chunk) - len(rest)
             self._is_blank = bool(chunk) and not rest
         return self._blank >= end
+
+
+def truncated_error(source: str, fd: int, size: int, head: Head) -> DamagedLedgerError:
+    """Return the error for a file that ends before its acknowledged end."""
+    seq, line = head.position.seq, DamageIndex(fd, size).line_number(size)
+    lost = head.position.offset - size
+    message = f"ends {lost:,} bytes before its acknowledged end at seq {seq}"
+    return DamagedLedgerError([Problem(f"{source}:{line}", message, seq, line)])
+
+
+def other_log_problem(source: str, head: Head) -> Problem:
+    """Return the problem of a file that verifies but is not the one that was acknowledged."""
+    seq = head.position.seq
+    return Problem(source, f"does not have the chain {head.position.chain} that was acknowledged at seq {seq}", seq)
+
+
+def missing_log_problem(path: StrPath, head: Head) -> Problem:
+    """Return the problem of a file that is missing although bytes of it were acknowledged."""
+    return Problem(os.path.basename(path), f"is missing, and held {head.position.seq:,} events", head.position.seq)
+
+
+def is_unclean(fd: int, offset: int, head: Head | None, size: int) -> bool:
+    """Return whether the bytes from an offset on are the torn tail of a crash rather than damage to acknowledged ones.
+
+    Without a head it is unknown what was acknowledged; then a tail is torn if no batch ends in it.
+    """
+    if head is not None:
+        return offset >= head.position.offset
+    return not any(
+        tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS]) for tail, _ in find_chains(fd, offset, size)
+    )

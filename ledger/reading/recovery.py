@@ -10,11 +10,9 @@ from contextlib import suppress
 import os
 import stat
 
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.line import (
-    CHAIN_CHARS,
-    CHAIN_END,
     START,
     Draft,
     Position,
@@ -22,7 +20,7 @@ from tallybook.ledger.line import (
     Stamp,
     frame,
 )
-from tallybook.ledger.reading.damage import ByteRange, DamageIndex, find_chains
+from tallybook.ledger.reading.damage import ByteRange, is_unclean, other_log_problem, truncated_error
 from tallybook.ledger.reading.scan import Scan, Stop, find_last_batch_end
 from tallybook.ledger.storage import caches, disk, idempotency, redaction
 from tallybook.ledger.storage.disk import read_at
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
 
 _BLOCK_BYTES = 4096
-_HEX = frozenset(b"0123456789abcdef")
 _COPY_BYTES = 1024 * 1024
 # After the head come the batches of writers that are flushing at this moment, hardly ever more than this.
 _LONG_BYTES = 256 * 1024
@@ -51,38 +48,6 @@ class Tail(NamedTuple):
 
     position: Position
     stop: Stop | None
-
-
-def truncated_error(source: str, fd: int, size: int, head: Head) -> DamagedLedgerError:
-    """Return the error for a file that ends before its acknowledged end."""
-    seq, line = head.position.seq, DamageIndex(fd, size).line_number(size)
-    lost = head.position.offset - size
-    message = f"ends {lost:,} bytes before its acknowledged end at seq {seq}"
-    return DamagedLedgerError([Problem(f"{source}:{line}", message, seq, line)])
-
-
-def other_log_problem(source: str, head: Head) -> Problem:
-    """Return the problem of a file that verifies but is not the one that was acknowledged."""
-    seq = head.position.seq
-    return Problem(source, f"does not have the chain {head.position.chain} that was acknowledged at seq {seq}", seq)
-
-
-def missing_log_problem(path: StrPath, head: Head) -> Problem:
-    """Return the problem of a file that is missing although bytes of it were acknowledged."""
-    return Problem(os.path.basename(path), f"is missing, and held {head.position.seq:,} events", head.position.seq)
-
-
-def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
-    """Return whether a stop is the torn tail of a crash rather than damage to acknowledged bytes.
-
-    Without a head it is unknown what was acknowledged; then a tail is torn if no batch ends in it.
-    """
-    if head is not None:
-        return stop.position.offset >= head.position.offset
-    return not any(
-        tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS])
-        for tail, _ in find_chains(fd, stop.position.offset, size)
-    )
 
 
 def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six places
@@ -125,7 +90,7 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
     for batch in scan:
         position = batch.position
     position = scan.position._replace(at=position.at)
-    if scan.stop is not None and not is_unclean(fd, scan.stop, head, size):
+    if scan.stop is not None and not is_unclean(fd, scan.stop.position.offset, head, size):
         raise DamagedLedgerError([scan.stop.problem])
     return Tail(position, scan.stop)
 

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import damage, recovery
+    from tallybook.ledger.reading import damage
     from tallybook.ledger.storage.head import Head
 else:
-    # Only a log that does not verify needs them.
-    recovery, damage = import_lazily("tallybook.ledger.reading.recovery", "tallybook.ledger.reading.damage")
+    # Only a log that does not verify needs it.
+    [damage] = import_lazily("tallybook.ledger.reading.damage")
 
 # The fastest size: smaller chunks take more calls, larger ones leave the CPU cache before they are hashed.
 CHUNK_BYTES = 128 * 1024
@@ -248,7 +248,7 @@ class LogReader:
             fd = disk.open_file(self._path, write=False)
         except FileNotFoundError:
             if self._head is not None and self._head.position.offset:
-                raise DamagedLedgerError([recovery.missing_log_problem(self._path, self._head)]) from None
+                raise DamagedLedgerError([damage.missing_log_problem(self._path, self._head)]) from None
             return
         try:
             yield from self._runs(fd)
@@ -258,7 +258,7 @@ class LogReader:
     def _runs(self, fd: int) -> Iterator[Run]:
         size = os.fstat(fd).st_size
         if self._head is not None and size < self._head.position.offset:
-            raise recovery.truncated_error(self._name, fd, size, self._head)
+            raise damage.truncated_error(self._name, fd, size, self._head)
         check_format(fd, self._path)
         redacted: Collection[str] = frozenset()
         for run in self._scan(fd, self._after, size):
@@ -268,7 +268,7 @@ class LogReader:
             yield run
         if self._head is not None and not has_position(fd, self._head.position):
             # The whole file verifies but is not the one that was acknowledged: another log took its place.
-            raise DamagedLedgerError([recovery.other_log_problem(self._name, self._head)])
+            raise DamagedLedgerError([damage.other_log_problem(self._name, self._head)])
 
     def _scan(self, fd: int, after: Position, size: int) -> Iterator[Run]:
         """Yield the batches after a position.
@@ -287,7 +287,7 @@ class LogReader:
             if scan.stop is None or offset == scan.stop.position.offset:
                 break
             start, offset = scan.position, scan.stop.position.offset
-        if scan.stop is not None and not recovery.is_unclean(fd, scan.stop, self._head, size):
+        if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position.offset, self._head, size):
             raise DamagedLedgerError([scan.stop.problem])
 
     def _check_erased(self, fd: int, batch: RawBatch, redacted: Collection[str]) -> Collection[str]:

@@ -12,7 +12,7 @@ from tallybook.ledger.encoding.codec import decode, texts_of
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import LogRecovered
 from tallybook.ledger.line import START, head_field
-from tallybook.ledger.reading import recovery
+from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, redaction, spool
 from tallybook.ledger.storage.head import has_position
@@ -109,7 +109,7 @@ def _events_after_head(fd: int, log: JsonlLog, recorded_head: Head | None) -> It
     if recorded_head is not None and unacknowledged:
         message = f"{format_count(unacknowledged, 'event')} not acknowledged: a writer is at work, or was killed"
         yield Finding(NOTE, message, "the next recorded event acknowledges them as well")
-    if scan.stop is not None and recovery.is_unclean(fd, scan.stop, recorded_head, length):
+    if scan.stop is not None and damage.is_unclean(fd, scan.stop.position.offset, recorded_head, length):
         message = (
             f"{format_count(torn_bytes, 'byte')} at the end, unfinished and never acknowledged: a writer was killed"
         )

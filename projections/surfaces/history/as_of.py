@@ -58,8 +58,8 @@ class AsOf(Generic[S]):
 
     def without_numbers(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return rows that name an event each, with neither number nor id where it is not recorded yet."""
-        unrecorded = {"seq": None, "id": None}
-        return [row if row["event"]["seq"] <= self.end else row | {"event": row["event"] | unrecorded} for row in rows]
+        no_event = {"seq": None, "id": None}
+        return [row if row["event"]["seq"] <= self.end else row | {"event": row["event"] | no_event} for row in rows]
 
 
 def describe(state: State, seq: int, named: str = "") -> str:
@@ -129,11 +129,11 @@ def unverified(project: Project, when: str | None) -> AsOf[Playbook]:
     try:
         state = fold_history(PLAYBOOK, lambda: decode(read()), None if moment is None else moment.seq)
         end = state.seq if moment is None else moment.seq
-        described = describe(state, end, "" if moment is None else moment.named)
+        description = describe(state, end, "" if moment is None else moment.named)
         # It is in the head of a batch, and heads are decoded when they are asked for.
         str(state.last_updated)
     except DamagedLedgerError as error:
         # The decoder says that the chain fits, which was not verified.
         unproven = [problem._replace(message=problem.message.removeprefix(_CHAIN_FITS)) for problem in error.problems]
         raise DamagedLedgerError(unproven) from error
-    return AsOf(state, described, state.seq, (*(() if moment is None else moment.notes), UNVERIFIED))
+    return AsOf(state, description, state.seq, (*(() if moment is None else moment.notes), UNVERIFIED))

@@ -120,19 +120,19 @@ class StoredEvent:
 
 def _encode(record: EventRecord) -> Any:
     """Return an event as JSON values."""
-    event, undoing = record.event, None
+    event, undo_record = record.event, None
     if isinstance(event, UndoneEvent):
-        event, undoing = event.event, _encode(event.by)
+        event, undo_record = event.event, _encode(event.by)
     body = (KIND_OF[type(event)], attrs.asdict(event, recurse=False))
-    return [[getattr(record, name) for name in _PLAIN], attrs.astuple(record.by), body, undoing]
+    return [[getattr(record, name) for name in _PLAIN], attrs.astuple(record.by), body, undo_record]
 
 
 def _decode(values: Any) -> EventRecord:
     """Return the event of JSON values."""
-    (seq, at, id_, key, when, part), author, (kind, fields), undoing = values
+    (seq, at, id_, key, when, part), author, (kind, fields), undo_record = values
     event: Any = structure(kind, EVENT_TYPES[kind][1], fields)
-    if undoing is not None:
-        event = UndoneEvent(event, _decode(undoing))
+    if undo_record is not None:
+        event = UndoneEvent(event, _decode(undo_record))
     return EventRecord(seq, at, event, id_, Author(*author), key, when, (part[0], part[1]))
 
 

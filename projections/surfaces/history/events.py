@@ -30,34 +30,34 @@ if TYPE_CHECKING:
 # Filtering bytes
 
 
-def _needles(wanted: EventFilter) -> list[tuple[bytes, ...]]:
+def _needles(event_filter: EventFilter) -> list[tuple[bytes, ...]]:
     """Return groups of byte strings; a batch with a wanted event holds one of each group."""
     needles: list[tuple[bytes, ...]] = [
         (_by(field, value),)
-        for field, value in ((b"session", wanted.session), (b"rater", wanted.rater))
+        for field, value in ((b"session", event_filter.session), (b"rater", event_filter.rater))
         if value is not None
     ]
-    if wanted.name is not None:
-        needles.append((_quoted(wanted.name),))
-    if wanted.kinds:
-        needles.append(tuple(map(_of_kind, wanted.kinds)))
+    if event_filter.name is not None:
+        needles.append((_quote(event_filter.name),))
+    if event_filter.kinds:
+        needles.append(tuple(map(_of_kind, event_filter.kinds)))
     return needles
 
 
 def _by(field: bytes, value: str) -> bytes:
-    return b'"%b":%b' % (field, _quoted(value))
+    return b'"%b":%b' % (field, _quote(value))
 
 
 def _of_kind(kind: str) -> bytes:
-    return b'"kind":' + (_quoted(kind[:-1])[:-1] if kind.endswith(".*") else _quoted(kind))
+    return b'"kind":' + (_quote(kind[:-1])[:-1] if kind.endswith(".*") else _quote(kind))
 
 
-def _quoted(value: str) -> bytes:
+def _quote(value: str) -> bytes:
     return dumps(value).encode("utf-8", "replace")
 
 
-def _may_match(batch: RawBatch, wanted: EventFilter, needles: Iterable[tuple[bytes, ...]]) -> bool:
-    return batch.last > wanted.since and all(any(one in batch.data for one in some) for some in needles)
+def _may_match(batch: RawBatch, event_filter: EventFilter, needles: Iterable[tuple[bytes, ...]]) -> bool:
+    return batch.last > event_filter.since and all(any(one in batch.data for one in some) for some in needles)
 
 
 def comes_from(log: Log, rater: str) -> bool:
@@ -145,34 +145,34 @@ class _Cursor:
         self.position = START
         self.has_matched = False
 
-    def records(self, log: Log, wanted: EventFilter) -> Iterator[EventRecord]:
+    def records(self, log: Log, event_filter: EventFilter) -> Iterator[EventRecord]:
         """Yield the wanted events after the position, up to the present end of the log."""
-        for batch in decode(self._batches(log, wanted)):
-            for record in select_events(batch, wanted):
+        for batch in decode(self._batches(log, event_filter)):
+            for record in select_events(batch, event_filter):
                 self.has_matched = True
                 yield record
 
-    def _batches(self, log: Log, wanted: EventFilter) -> Iterator[RawBatch]:
-        needles = _needles(wanted)
+    def _batches(self, log: Log, event_filter: EventFilter) -> Iterator[RawBatch]:
+        needles = _needles(event_filter)
         last = None
         for batch in log.read(self.position):
-            if wanted.until is not None and batch.first > wanted.until:
+            if event_filter.until is not None and batch.first > event_filter.until:
                 break
             last = batch
-            if _may_match(batch, wanted, needles):
+            if _may_match(batch, event_filter, needles):
                 yield batch
         if last is not None:
             self.position = last.position
 
 
 def event_parts(
-    log: Log, wanted: EventFilter, wait: Callable[[], bool] | None = None
+    log: Log, event_filter: EventFilter, wait: Callable[[], bool] | None = None
 ) -> Iterator[tuple[Position, Iterator[EventRecord]]]:
     """Yield the wanted events, newest last, in parts, each with the position after which it begins.
 
     Args:
         log: The ledger.
-        wanted: The filter.
+        event_filter: The filter.
         wait: Called at the end of each part; returns when there may be another, and whether to go on. None for one
             part alone.
 
@@ -180,16 +180,16 @@ def event_parts(
         UnknownEntryError: There is one part, and no event of the whole log is about the wanted entry.
     """
     cursor = _Cursor()
-    yield START, cursor.records(log, wanted)
-    while wait is not None and wanted.until is None and wait():
-        yield cursor.position, cursor.records(log, wanted)
-    if wait is None and not cursor.has_matched and wanted.name is not None:
-        about_it = _Cursor().records(log, EventFilter(wanted.name))
+    yield START, cursor.records(log, event_filter)
+    while wait is not None and event_filter.until is None and wait():
+        yield cursor.position, cursor.records(log, event_filter)
+    if wait is None and not cursor.has_matched and event_filter.name is not None:
+        about_it = _Cursor().records(log, EventFilter(event_filter.name))
         if next(about_it, None) is None:
-            raise UnknownEntryError(wanted.name, find_name(wanted.name, current(log).used))
+            raise UnknownEntryError(event_filter.name, find_name(event_filter.name, current(log).used))
 
 
-def events(log: Log, wanted: EventFilter) -> Iterator[EventRecord]:
+def events(log: Log, event_filter: EventFilter) -> Iterator[EventRecord]:
     """Yield the wanted events of a log up to its end; raises as ``event_parts``."""
-    for _, records in event_parts(log, wanted):
+    for _, records in event_parts(log, event_filter):
         yield from records

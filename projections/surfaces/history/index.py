@@ -185,7 +185,7 @@ class Index:
 
     def with_prefix(self, prefix: str) -> Iterator[RawBatch]:
         """Yield the batches that have a key with a prefix; raises as ``about`` does."""
-        return self._explained(read_batches_at(self.log.path, self._offsets(prefix)))
+        return self._check_redactions(read_batches_at(self.log.path, self._offsets(prefix)))
 
     def about(self, names: Collection[str]) -> Iterator[Batch]:
         """Yield the batches that decide the history of entries: folding them gives what all of history gives.
@@ -202,7 +202,7 @@ class Index:
         offsets = self._offsets(*(f"{key}\t" for key in (*map(entry_key, kin), UNDOINGS, REDACTIONS)))
         # A batch that was read on the way to an update is not read twice.
         unread = (offset for offset in offsets if offset >= read_up_to)
-        for batch in decode(self._explained(read_batches_at(self.log.path, unread))):
+        for batch in decode(self._check_redactions(read_batches_at(self.log.path, unread))):
             yield batch
             read_up_to = batch.end
             if _leaves_open(batch, kin, undone):
@@ -242,7 +242,7 @@ class Index:
         ids = frozenset(id_ for event in undoings for id_ in event.ids)
         return Undone(ids, frozenset(event.session for event in undoings if event.session))
 
-    def _explained(self, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
+    def _check_redactions(self, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
         """Yield batches; every text that is missing in them was redacted."""
         redacted: set[str] | None = None
         for batch in batches:
@@ -308,8 +308,8 @@ def passages(log: Log, at: str) -> Iterator[Passage]:
 
 def _passage(batch: RawBatch, at: str) -> Passage:
     # All events of a batch have one time.
-    recorded = head_field(batch.data, b"at")
-    return Passage(batch.last, batch.last - batch.first + 1, recorded, recorded, recorded > at)
+    recorded_at = head_field(batch.data, b"at")
+    return Passage(batch.last, batch.last - batch.first + 1, recorded_at, recorded_at, recorded_at > at)
 
 
 def _leaves_open(batch: Batch, names: Collection[str], undone: Undone) -> bool | None:
@@ -322,8 +322,8 @@ def _leaves_open(batch: Batch, names: Collection[str], undone: Undone) -> bool |
         if isinstance(event, PlaybookUpdated) and counts:
             return False
         if type(event) in CHANGES and type(event) in ABOUT:
-            concerned = {event.name, *getattr(event, "merged", ())}  # type: ignore[attr-defined]
-            if not concerned.isdisjoint(names):
+            entry_names = {event.name, *getattr(event, "merged", ())}  # type: ignore[attr-defined]
+            if not entry_names.isdisjoint(names):
                 return True
     return None
 
@@ -337,13 +337,13 @@ def index_of(log: Log) -> Index | None:
     reading = Reading.of(log)
     if reading is None or reading.is_redacting:
         return None
-    segments = _stored(reading.log)
+    segments = _load_segments(reading.log)
     while segments and not _fits(reading.log, segments[-1]):
         segments.pop()
     return Index(reading.log, (*segments, *_new(reading, segments[-1].end if segments else START)))
 
 
-def _stored(log: JsonlLog) -> list[Segment]:
+def _load_segments(log: JsonlLog) -> list[Segment]:
     """Return the stored segments from the beginning on, each where the one before it ends."""
     segments: list[Segment] = []
     end = START

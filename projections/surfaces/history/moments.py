@@ -40,7 +40,7 @@ _DAY = re.compile(r"((?:19|20)[0-9]{2})(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
 _SESSION: Final = "session:"
 _COMMIT: Final = "git:"
 _SEQ_DIGITS = 18
-_NAMED = 5
+_MAX_NAMES = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HINT = "use an event number, ~N, a date, an age such as 2d, session:ID or git:REV"
 
@@ -104,9 +104,9 @@ class _Question:
     project: Project | None
     option: str
 
-    def refusal(self, what: str, hint: str = "") -> BadInputError:
+    def refusal(self, problem: str, hint: str = "") -> BadInputError:
         """Return the error that says why there is no such moment."""
-        return BadInputError(f"{self.option} {self.when}", what, hint)
+        return BadInputError(f"{self.option} {self.when}", problem, hint)
 
 
 def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None = None) -> Moment:
@@ -148,13 +148,13 @@ def resolve(log: Log, when: str, now: clock.Now) -> int:
 def _find(question: _Question) -> Moment:
     when = question.when
     if when.isascii() and when.isdigit():
-        return _numbered(question, int(when[: _SEQ_DIGITS + 1]))
+        return _at_number(question, int(when[: _SEQ_DIGITS + 1]))
     if back := _BACK.fullmatch(when):
         return _counted_back(question, back[1])
     if when.startswith(_SESSION):
         return _around_session(question)
     if when.startswith(_COMMIT):
-        return _committed(question)
+        return _at_commit(question)
     return _as_of_time(question, _unix_us(question))
 
 
@@ -164,7 +164,7 @@ def _end(log: Log) -> int:
     return max([head.seq, *(batch.last for batch in log.read(head))])
 
 
-def _numbered(question: _Question, seq: int) -> Moment:
+def _at_number(question: _Question, seq: int) -> Moment:
     log = question.log
     if seq > log.head().seq and seq > (end := _end(log)):
         day = _DAY.fullmatch(question.when)
@@ -189,15 +189,15 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
     from tallybook.projections.surfaces.history import index
 
     at = clock.moment(unix_us).at
-    seq = later = within = last = 0
+    seq = later_count = within = last = 0
     first_at = last_at = ""
     for passage in index.passages(question.log, at):
         last, last_at = passage.last, passage.last_at
         first_at = first_at or passage.first_at
         if passage.is_later:
-            later += passage.events
+            later_count += passage.events
         else:
-            seq, within = last, later
+            seq, within = last, later_count
     notes = []
     if last and not seq:
         notes.append(f"{question.when} is before the ledger's first event, {format_time(first_at)}")
@@ -232,9 +232,9 @@ def age_us(text: str) -> int | None:
 
 
 def _around_session(question: _Question) -> Moment:
-    wanted = question.when.removeprefix(_SESSION)
-    span = session_of(question.log, wanted.removesuffix("+"), f"{question.option} {question.when}")
-    if wanted.endswith("+"):
+    prefix = question.when.removeprefix(_SESSION)
+    span = session_of(question.log, prefix.removesuffix("+"), f"{question.option} {question.when}")
+    if prefix.endswith("+"):
         others = span.last - span.first + 1 - span.own
         note = f"of events {span.first} to {span.last}, {others} did not come from session {span.session}"
         return Moment(span.last, question.log.read, f"after session {span.session}", (note,) if others else ())
@@ -256,11 +256,11 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
     if beginning in spans:
         return spans[beginning]
     if not beginning or not spans:
-        what = "no session has an id that begins with it" if beginning else "names no session"
-        raise BadInputError(where, what, _nearest(log, beginning))
+        problem = "no session has an id that begins with it" if beginning else "names no session"
+        raise BadInputError(where, problem, _nearest(log, beginning))
     if len(spans) > 1:
-        more = f" and {len(spans) - _NAMED} more" if len(spans) > _NAMED else ""
-        names = f"{', '.join(map(repr, list(spans)[:_NAMED]))}{more}"
+        rest = f" and {len(spans) - _MAX_NAMES} more" if len(spans) > _MAX_NAMES else ""
+        names = f"{', '.join(map(repr, list(spans)[:_MAX_NAMES]))}{rest}"
         raise BadInputError(where, f"several sessions have an id that begins with it: {names}", "give more of the id")
     return next(iter(spans.values()))
 
@@ -310,7 +310,7 @@ def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:
 # Commits
 
 
-def _committed(question: _Question) -> Moment:
+def _at_commit(question: _Question) -> Moment:
     """Return the end of the ledger in a commit, or without one the moment of the commit."""
     project = question.project
     if project is None:

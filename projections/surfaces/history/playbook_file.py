@@ -133,12 +133,12 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
         read: Reads the ledger from its beginning, for an edit of an earlier rendering.
     """
     # The note comes first: a later rendering is recognised by its own stamp.
-    rendered = last_rendered(project)
+    rendering = last_rendered(project)
     data = read_bytes(project.playbook)
     if data is None:
         return ExaminedFile()
     digest = sha256(data).hexdigest()
-    if digest == (rendered.sha256 if rendered is not None else state.source):
+    if digest == (rendering.sha256 if rendering is not None else state.source):
         # The ledger's own rendering; or the adopted file, before anything was rendered over it.
         return ExaminedFile(sha256=digest)
     try:
@@ -149,27 +149,27 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
         return ExaminedFile(sha256=digest, unreadable=True, problems=(problem,))
     redacted = redacted_digests.load(project.ledger)
     if state.stamp == (0, ""):
-        legacy, refused = redacted.filter_legacy(legacy)
-        problems = (*legacy.problems, *_problems(project, refused))
+        legacy, refusals = redacted.filter_legacy(legacy)
+        problems = (*legacy.problems, *_problems(project, refusals))
         return ExaminedFile(legacy_import.seed_events(legacy), digest, adoption_key(data), problems, legacy)
-    base = _base(project, legacy, state, rendered)
-    events, refused = _edit_events(legacy, state, base, read, redacted)
+    base = _base(project, legacy, state, rendering)
+    events, refusals = _edit_events(legacy, state, base, read, redacted)
     # The same bytes may be put back after another rendering; the last one makes that another change.
-    since = rendered.seq if rendered is not None else ""
-    problems = (*legacy.problems, *_problems(project, refused))
+    since = rendering.seq if rendering is not None else ""
+    problems = (*legacy.problems, *_problems(project, refusals))
     return ExaminedFile(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", problems, legacy)
 
 
-def _problems(project: Project, refused: Sequence[update.RefusedText]) -> tuple[Problem, ...]:
+def _problems(project: Project, refusals: Sequence[update.RefusedText]) -> tuple[Problem, ...]:
     """Return a problem for each redacted text in the file."""
-    return tuple(Problem(f"{project.playbook.name}: {one.name or one.item}", one.reason) for one in refused)
+    return tuple(Problem(f"{project.playbook.name}: {one.name or one.item}", one.reason) for one in refusals)
 
 
-def _base(project: Project, legacy: LegacyFile, state: Playbook, rendered: Rendered | None) -> Playbook:
+def _base(project: Project, legacy: LegacyFile, state: Playbook, rendering: Rendered | None) -> Playbook:
     """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head."""
     stamp = read_stamp(legacy.stamp)
     # A file without a stamp is an edit of the last rendering, or else of the adopted file.
-    seq = stamp[0] if stamp is not None else rendered.seq if rendered is not None else state.adoption
+    seq = stamp[0] if stamp is not None else rendering.seq if rendering is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
     base = reading.current(open_log(project.ledger), seq)
@@ -185,26 +185,26 @@ def _edit_events(
         entries = tuple(_without_redacted(entry, base) for entry in entries)
     before = playbook_dict(base)
     del before["key_points"], before["last_updated"]
-    renamed = {
+    new_names = {
         item.point.name: entry.name
         for item, entry in zip(legacy.items, entries, strict=True)
         if item.point.name != entry.name
     }
-    changed = update.rename_in_top(legacy.top, renamed) if rename_in_sections(_top(legacy), renamed) != before else ""
-    if redacted.refusal_in_json(changed) is not None:
-        changed = ""
+    top = update.rename_in_top(legacy.top, new_names) if rename_in_sections(_top(legacy), new_names) != before else ""
+    if redacted.refusal_in_json(top) is not None:
+        top = ""
     odd = tuple(item for item in _evidence(legacy) if redacted.refusal_in_json(item.original or "") is None)
     points = tuple(base.points.values())
-    if entries == points and not changed and not odd:
+    if entries == points and not top and not odd:
         return (), ()
     moment = base.stamp[0]
     drift = _ratings_since(base, read) if base is not state else {}
-    edit = update.Edit(points, entries, changed, moment, legacy.sha256)
-    known = update.KnownPlaybook(state.points, state.high_water, state.used, refusal=redacted.refusal)
-    decision = update.decide_edit(edit, known, drift)
-    refused = tuple(one for one in decision.ignored if isinstance(one, update.RefusedText))
-    is_empty = bool(refused) and len(decision.events) == 1 and not changed and not odd
-    return () if is_empty else (*odd, *decision.events), refused
+    edit = update.Edit(points, entries, top, moment, legacy.sha256)
+    current = update.KnownPlaybook(state.points, state.high_water, state.used, refusal=redacted.refusal)
+    decision = update.decide_edit(edit, current, drift)
+    refusals = tuple(one for one in decision.ignored if isinstance(one, update.RefusedText))
+    is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
+    return () if is_empty else (*odd, *decision.events), refusals
 
 
 def _without_redacted(entry: Entry, base: Playbook) -> Entry:
@@ -219,13 +219,13 @@ def _named_entries(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
     So restoring an old file changes only what it says otherwise, and renames nothing.
     """
     by_text = {entry.text: entry for entry in base.points.values()}
-    taken = {item.point.name for item in legacy.items if not _is_unnamed(item)}
+    taken_names = {item.point.name for item in legacy.items if not _is_unnamed(item)}
     entries = []
     for item in legacy.items:
         entry = item.point
         same = by_text.get(entry.text) if _is_unnamed(item) else None
-        if same is not None and same.name not in taken:
-            taken.add(same.name)
+        if same is not None and same.name not in taken_names:
+            taken_names.add(same.name)
             entry = same if item.migrated in _WITHOUT_COUNTS else attrs.evolve(entry, name=same.name)
         entries.append(entry)
     return tuple(entries)
@@ -240,12 +240,12 @@ def _is_unnamed(item: LegacyItem) -> bool:
 
 def _evidence(legacy: LegacyFile) -> tuple[ItemSkipped, ...]:
     """Return the parts of the file that are no entries as events: a rendering drops them, the ledger keeps them."""
-    migrated = (
+    migrations = (
         ItemSkipped(item.index, f"{item.point.name} was read from it", item.original)
         for item in legacy.items
         if item.original
     )
-    return (*legacy.skipped, *migrated)
+    return (*legacy.skipped, *migrations)
 
 
 def _top(legacy: LegacyFile) -> dict[str, Any]:
@@ -276,8 +276,8 @@ def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
         if name is not None and name in base.points:
             yield name, event.rating == "helpful", event.rating == "harmful"
     elif isinstance(event, PointMerged) and event.name in base.points:
-        merged = (base.points[name] for name in set(event.merged) & base.points.keys() - {event.name})
-        yield from ((event.name, point.helpful, point.harmful) for point in merged)
+        merged_entries = (base.points[name] for name in set(event.merged) & base.points.keys() - {event.name})
+        yield from ((event.name, point.helpful, point.harmful) for point in merged_entries)
 
 
 def edit_batch(state: State, file: ExaminedFile, at: str) -> Batch:
@@ -338,8 +338,8 @@ def _replace(project: Project, state: Playbook, file: ExaminedFile, at: str) -> 
         digest = _digest(project)
         if digest in {None, file.sha256}:
             return True
-        rendered = last_rendered(project)
-        return rendered is not None and digest == rendered.sha256
+        rendering = last_rendered(project)
+        return rendering is not None and digest == rendering.sha256
 
     if file.unreadable and _digest(project) == file.sha256:
         set_aside(project, at)

@@ -314,8 +314,8 @@ def _fold_all(view: View[S], log: Log, checkpointer: Checkpointer | None, until:
     if checkpointer is None:
         return fold_history(view, lambda: decode(log.read()), until)
     checkpointer.state = view.start()
-    watched = attrs.evolve(view, start=checkpointer.begin)
-    state = fold_history(watched, lambda: checkpointer.watch(decode(log.read())), until)
+    storing_view = attrs.evolve(view, start=checkpointer.begin)
+    state = fold_history(storing_view, lambda: checkpointer.watch(decode(log.read())), until)
     if until is None:
         checkpointer.store(LATEST)
     return state

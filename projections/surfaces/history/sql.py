@@ -178,8 +178,8 @@ def _check(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """
     statements = connection.extract_statements(text)
     if len(statements) != 1:
-        what = "holds no statement" if not statements else f"holds {len(statements)} statements"
-        raise BadInputError("the query", what, "give one SELECT")
+        problem = "holds no statement" if not statements else f"holds {len(statements)} statements"
+        raise BadInputError("the query", problem, "give one SELECT")
     if statements[0].type.name not in ASKS:
         raise BadInputError(
             "the query", f"is {statements[0].type.name}, and the tables can only be read", "give one SELECT"

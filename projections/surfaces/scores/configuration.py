@@ -38,7 +38,7 @@ def load(project: Project) -> Config:
         BadInputError: Its own file cannot be read, is no YAML, or a key in it cannot be what it is; the message names
             the key.
     """
-    return _loaded(project)[0]
+    return _load(project)[0]
 
 
 def in_force(project: Project) -> tuple[str, dict[str, Any]]:
@@ -49,40 +49,40 @@ def in_force(project: Project) -> tuple[str, dict[str, Any]]:
     """
     import yaml
 
-    document = _loaded(project)[1]
+    document = _load(project)[1]
     if document == default():
         return PACKAGED.read_text(encoding="utf-8"), document
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True), document
 
 
-def _loaded(project: Project) -> tuple[Config, dict[str, Any]]:
+def _load(project: Project) -> tuple[Config, dict[str, Any]]:
     # Late, because cattrs takes a hundredth of a second, and every replay imports this module.
     from tallybook.projections.scores.configuration.parser import DocumentError, overlaid, read_config
 
-    own = _own(project.root / PLACE)
+    file = _load_own(project.root / PLACE)
     try:
         # What holds no keys is laid over nothing, so that the parser refuses it as a whole.
-        document = overlaid(default(), own) if isinstance(own, dict) else default() if own is None else own
+        document = overlaid(default(), file) if isinstance(file, dict) else default() if file is None else file
         return read_config(document), document
     except DocumentError as error:
         raise BadInputError(PLACE, str(error), HINT) from error
 
 
-def score_named(config: Config, given: str, where: str) -> str:
+def score_named(config: Config, score_name: str, where: str) -> str:
     """Return the id of the score that a user names: ``AC-06``, ``score.ac06``, ``session.overall`` or ``overall``.
 
     Raises:
         BadInputError: There is none; the error begins with ``where``.
     """
-    for wanted in (score_id(given), f"{SESSION}{given}"):
-        if wanted in config.score_ids:
-            return wanted
+    for id_ in (score_id(score_name), f"{SESSION}{score_name}"):
+        if id_ in config.score_ids:
+            return id_
     # Slow to load, and every replay loads this module.
     from difflib import get_close_matches
 
-    near = get_close_matches(given, config.score_ids, 1)
+    near = get_close_matches(score_name, config.score_ids, 1)
     hint = f"the nearest is {near[0]}" if near else f"there are {', '.join(config.score_ids)}"
-    raise BadInputError(f"{where} {given}", "is not a score", hint)
+    raise BadInputError(f"{where} {score_name}", "is not a score", hint)
 
 
 def default() -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _in_order(_owner: Any, _field: Any, value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _own(path: Path) -> Any:
+def _load_own(path: Path) -> Any:
     """Return what a project's own file says, None where there is none."""
     try:
         return parse_yaml(read_small(path, MAX_BYTES))

@@ -88,15 +88,15 @@ def blame(project: Project, state: Scores, query: DropQuery, when: Moment | None
         nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
         return answer | nothing | {"leads": [], "caution": CAUTION}
     tallies = grouped(state.days, PERIODS[query.period][1])
-    measured = min(tallies[one.period].measured(score) for one in (drop.before, drop.after))
+    coverage_percent = min(tallies[one.period].measured(score) for one in (drop.before, drop.after))
     good, bad = find_interval(state, score, query.period, drop)
-    changed = leads_between(project, (good.at, bad.at), when)
+    span_leads = leads_between(project, (good.at, bad.at), when)
     return answer | {
         "drop": {"before": drop.before._asdict(), "after": drop.after._asdict(), "points": drop.points},
-        "coverage": measured / 100,
+        "coverage": coverage_percent / 100,
         "between": {"good": _session(good), "bad": _session(bad)},
-        "moment": changed.seq,
-        "leads": [lead_json(lead) for lead in reversed(changed.leads)],
+        "moment": span_leads.seq,
+        "leads": [lead_json(lead) for lead in reversed(span_leads.leads)],
         "caution": CAUTION,
     }
 
@@ -105,9 +105,9 @@ def leads_between(project: Project, times: tuple[str, str], when: Moment | None 
     """Return what changed in the playbook after one time and up to another, as of then."""
     since, until = times
     read = open_log(project).read if when is None else when.read
-    known = read() if when is None else takewhile(lambda raw: raw.last <= when.seq, read())
+    raw_batches = read() if when is None else takewhile(lambda raw: raw.last <= when.seq, read())
     # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
-    seq = max((raw.last for raw in known if raw.position.at <= until), default=0)
+    seq = max((raw.last for raw in raw_batches if raw.position.at <= until), default=0)
     return fold_history(leads_view(since, until), lambda: decode(read()), seq)
 
 
@@ -137,10 +137,10 @@ def lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
     if drop is None:
         yield _no_drop(answer)
         return
-    measured = round(answer["coverage"] * 100)
-    if not is_enough(answer["score"], measured, min_coverage):
+    coverage_percent = round(answer["coverage"] * 100)
+    if not is_enough(answer["score"], coverage_percent, min_coverage):
         yield (
-            f"{answer['score']}: {NOT_ENOUGH} ({measured} %) to explain the drop; "
+            f"{answer['score']}: {NOT_ENOUGH} ({coverage_percent} %) to explain the drop; "
             "`tallybook score --blame COMPONENT` explains one component, such as ac06"
         )
         return
@@ -148,9 +148,9 @@ def lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
     points = "1 point" if drop["points"] == 1 else f"{drop['points']} points"
     fell = ", ".join(f"{one['score']} {_WITHIN[answer['period']]} {one['period']}" for one in (before, after))
     yield f"{answer['score']} dropped by {points}: {fell}"
-    for what, one in (("last as good as before", "good"), ("then worst", "bad")):
+    for label, one in (("last as good as before", "good"), ("then worst", "bad")):
         session = answer["between"][one]
-        yield f"  {what} in session {session['session']}, {format_time(session['at'])}, with {session['score']}"
+        yield f"  {label} in session {session['session']}, {format_time(session['at'])}, with {session['score']}"
     leads = answer["leads"]
     if not leads:
         yield "Between these nothing changed in the playbook: the cause of the drop is elsewhere."
@@ -159,8 +159,8 @@ def lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
     yield f"Between these the playbook had {changes}, the newest first. {CAUTION}"
     for lead in leads[:SHOWN]:
         by = lead["by"]
-        who = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
-        yield f"{lead['seq']:>6}  {format_time(lead['at'])}  {who}: {lead['summary']}"
+        author = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
+        yield f"{lead['seq']:>6}  {format_time(lead['at'])}  {author}: {lead['summary']}"
     if len(leads) > SHOWN:
         yield f"and {len(leads) - SHOWN} older; --json has them all"
     yield f"`tallybook show --at {answer['moment']}` shows the playbook as of then"
@@ -170,8 +170,8 @@ def _no_drop(answer: Mapping[str, Any]) -> str:
     """Return the sentence that there is no drop, and why."""
     score, word = answer["score"], _WORDS[answer["period"]]
     if answer["periods"] <= 1:
-        had = f"only one {word} has" if answer["periods"] else f"no {word} has"
-        return f"{score} did not drop: {had} data of it"
+        subject = f"only one {word} has" if answer["periods"] else f"no {word} has"
+        return f"{score} did not drop: {subject} data of it"
     if answer["name"] is not None:
         return (
             f"{score} did not drop {_WITHIN[answer['period']]} {answer['name']}, against the {word} with data before it"

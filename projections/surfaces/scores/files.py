@@ -79,13 +79,13 @@ def folder_of(project: Project, path: str) -> Path:
     """
     folder = project.root / path
     real, root, ledger = (Path(os.path.realpath(one)) for one in (folder, project.root, project.ledger))
-    for is_wrong, what, hint in (
+    for is_wrong, problem, hint in (
         (not real.is_relative_to(root), "is outside the project", "name a folder in it"),
         (real.is_relative_to(ledger), "is in the ledger's folder", "name another"),
         (ledger.is_relative_to(real), "has the ledger and playbook.json in it", "name another"),
     ):
         if is_wrong:
-            raise BadInputError(PLACE, f"{KEY} {path!r} {what}", hint)
+            raise BadInputError(PLACE, f"{KEY} {path!r} {problem}", hint)
     return folder
 
 
@@ -189,18 +189,18 @@ def _since(project: Project, state: Scores, before: _Stamp, now: _Stamp) -> froz
         # Another process wrote later files; or the ledger was replaced by a shorter one.
         return frozenset() if before.position.seq <= log.head().seq else None
     changing = scores_view(state.config).table.keys()
-    touched: set[str] = set()
+    session_ids: set[str] = set()
     try:
         for batch in decode(log.read(before.position)):
             kinds = set(map(type, batch.events))
             if kinds & {EventsVoided, EventRedacted}:
                 return None
             if kinds & changing:
-                touched.update(filter(None, map(session_of, batch.records)))
+                session_ids.update(filter(None, map(session_of, batch.records)))
     except DamagedLedgerError:
         # The files show another history than this one.
         return None
-    return frozenset(touched)
+    return frozenset(session_ids)
 
 
 def _write(folder: Path, state: Scores, since: frozenset[str] | None = None) -> Written:
@@ -220,11 +220,11 @@ def _write(folder: Path, state: Scores, since: frozenset[str] | None = None) -> 
             # Not flushed: there may be very many, and each can be written again.
             disk.replace_file(path, data, durable=False)
             written += 1
-    unwanted, others = _unwanted(folder, wanted, since)
-    for path in unwanted:
+    obsolete, others = _find_obsolete(folder, wanted, since)
+    for path in obsolete:
         path.unlink(missing_ok=True)
     foreign = [] if since is not None else [*find_foreign(folder), *foreign, *others]
-    return Written(folder, written, len(unwanted), tuple(foreign))
+    return Written(folder, written, len(obsolete), tuple(foreign))
 
 
 def find_foreign(folder: Path) -> list[str]:
@@ -268,7 +268,7 @@ def _inner(folder: Path, name: str) -> list[Path]:
     return sorted(path for path in inner.iterdir() if not path.name.startswith("."))
 
 
-def _unwanted(folder: Path, wanted: Collection[str], since: frozenset[str] | None) -> tuple[list[Path], list[str]]:
+def _find_obsolete(folder: Path, wanted: Collection[str], since: frozenset[str] | None) -> tuple[list[Path], list[str]]:
     """Return the score files that are not wanted, and the foreign ones; of sessions only those in ``since``."""
     ours, foreign = [], []
     for name in score_files.KEYS:

@@ -154,12 +154,12 @@ def feed(
     """
     report = IngestReport()
     config = _config(project)
-    prepared = (one for source in sources for one in _prepare(source, defaults, report, config))
+    prepared_objects = (one for source in sources for one in _prepare(source, defaults, report, config))
     with closing(open_for_append(project)) as log:
-        chunk = _next_chunk(prepared)
+        chunk = _next_chunk(prepared_objects)
         first = True
         while chunk:
-            following = _next_chunk(prepared)
+            following = _next_chunk(prepared_objects)
             _append(log, chunk, report, alone=first and not following and len(chunk) <= MOST_SPOOLED)
             progress(report.read_count)
             chunk, first = following, False
@@ -178,34 +178,34 @@ def _prepare(
     source: Iterable[Item | Problem], defaults: Defaults, report: IngestReport, config: Config | None
 ) -> Iterator[PreparedObject]:
     """Yield the objects of one file prepared to be appended; problems go to the report."""
-    seen: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for item in source:
         if isinstance(item, Problem):
             report.note(item)
             continue
         value = intake.fill_defaults(item.value, defaults.session, defaults.component)
-        parsed = intake.read_object(value)
-        for message in parsed.problems:
+        content = intake.read_object(value)
+        for message in content.problems:
             report.note(Problem(item.place, message))
         if config is not None:
-            report.unscored.update(why for event in parsed.events for why in unknown_parts(config, event))
-        key = intake.idempotency_key(value) if parsed.when is not None else _key_by_number(value, item.file, seen)
-        rater = "import" if item.file else parsed.rater
-        events = parsed.events
+            report.unscored.update(why for event in content.events for why in unknown_parts(config, event))
+        key = intake.idempotency_key(value) if content.when is not None else _key_by_number(value, item.file, counts)
+        rater = "import" if item.file else content.rater
+        events = content.events
         if rater != "human":
             events = tuple(_mask_secrets(event, value, item.place, report) for event in events)
         unscored_type = next((event.type for event in events if isinstance(event, TelemetryKept)), None)
-        by = {"rater": rater} | ({"session": parsed.session} if parsed.session else {})
-        yield PreparedObject([encode(event, parsed.when) for event in events], by, key, unscored_type, item.size)
+        by = {"rater": rater} | ({"session": content.session} if content.session else {})
+        yield PreparedObject([encode(event, content.when) for event in events], by, key, unscored_type, item.size)
 
 
-def _key_by_number(value: dict[str, Any], file: str, seen: Counter[int]) -> str | None:
+def _key_by_number(value: dict[str, Any], file: str, counts: Counter[int]) -> str | None:
     """Return the key of an object that names no time: which of those like it in its file it is; None outside of one."""
     if not file:
         return None
     # A number takes less room than a text, and a file may have a million of them.
     like = int(intake.idempotency_key(value, file)[-_SEEN_CHARS:], 16)
-    before, seen[like] = seen[like], seen[like] + 1
+    before, counts[like] = counts[like], counts[like] + 1
     return intake.idempotency_key(value, file, before)
 
 
@@ -213,20 +213,20 @@ def _mask_secrets(event: Any, value: dict[str, Any], place: str, report: IngestR
     """Return an event without the secrets in its free text."""
     field = _FREE_TEXT.get(type(event), "")
     whole = field == "original"
-    masked, notes = secrets.mask_value(place, value if whole else getattr(event, field, None))
+    clean, notes = secrets.mask_value(place, value if whole else getattr(event, field, None))
     for problem in notes:
         report.note(problem)
-    changed: Event = (
-        attrs.evolve(event, **{field: intake.encode_original(masked) if whole else masked}) if notes else event
+    masked_event: Event = (
+        attrs.evolve(event, **{field: intake.encode_original(clean) if whole else clean}) if notes else event
     )
-    return changed
+    return masked_event
 
 
-def _next_chunk(prepared: Iterator[PreparedObject]) -> list[PreparedObject]:
+def _next_chunk(prepared_objects: Iterator[PreparedObject]) -> list[PreparedObject]:
     """Return the next prepared, as many as one transaction takes."""
     chunk: list[PreparedObject] = []
     size = 0
-    for one in prepared:
+    for one in prepared_objects:
         chunk.append(one)
         size += one.size
         if len(chunk) == CHUNK_OBJECTS or size > _CHUNK_BYTES:
@@ -244,7 +244,7 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
     try:
         with log.transaction(disk.LOCK_WAIT_MS if alone else LOCK_WAIT_MS) as tx:
             tx.look_up(one.key for one in chunk if one.key is not None)
-            done = [(one, tx.append(one.drafts, one.by, one.key)) for one in chunk]
+            results = [(one, tx.append(one.drafts, one.by, one.key)) for one in chunk]
         cache_files.remove_former(log.folder)
         cache_files.sweep(log.folder)
     except LockHeldError as error:
@@ -256,7 +256,7 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
             raise
         hint = f"{report.read_count:,} objects were recorded; run it again, nothing is recorded twice"
         raise CannotWriteError(log.path, f"held by another process for {LOCK_WAIT_MS} ms", hint) from error
-    for one, batch in done:
+    for one, batch in results:
         report.count(one, None if batch is None else (batch.first, batch.last))
 
 
@@ -265,9 +265,9 @@ def _spool(log: JsonlLog, chunk: Sequence[PreparedObject]) -> None:
     now = log.now()
     for one in chunk:
         spool.check(one.drafts, one.by, one.key, now.at)
-    waiting = [
+    payloads = [
         {"facts": [[one.kind, one.v, one.body, one.free] for one in one.drafts], "by": one.by, "key": one.key}
         | ({"when": one.drafts[0].when} if one.drafts[0].when else {})
         for one in chunk
     ]
-    spool.put(log.folder, now.at, clock.new_id(now.unix_us), waiting)
+    spool.put(log.folder, now.at, clock.new_id(now.unix_us), payloads)

@@ -59,24 +59,24 @@ def items(file: str) -> Iterator[Item | Problem]:
     if file == "-":
         # A terminal ends at the first end of its input: to read again would wait for another.
         source = BytesIO(sys.stdin.buffer.read()) if sys.stdin.isatty() else sys.stdin.buffer
-        piped = BufferedReader(cast("Any", source))
-        yield from _unpacked(piped, "standard input", "")
+        reader = BufferedReader(cast("Any", source))
+        yield from _unpack(reader, "standard input", "")
         # Standard input stays open for the rest of the process.
-        piped.detach()
+        reader.detach()
         return
     path = Path(file)
     try:
         with path.open("rb") as stream:
-            yield from _unpacked(stream, file, path.name.removesuffix(".gz"))
+            yield from _unpack(stream, file, path.name.removesuffix(".gz"))
     except OSError as error:
         yield Problem(file, f"cannot be read: {reason(error)}")
 
 
-def _unpacked(stream: BufferedReader, name: str, file: str) -> Iterator[Item | Problem]:
+def _unpack(stream: BufferedReader, name: str, file: str) -> Iterator[Item | Problem]:
     """Yield the objects of a stream, decompressed where it begins as gzip does; after a broken end the rest is lost."""
-    packed = stream.peek(len(_GZIP)).startswith(_GZIP)
+    is_packed = stream.peek(len(_GZIP)).startswith(_GZIP)
     try:
-        yield from _objects(_lines(GzipFile(fileobj=stream) if packed else stream), name, file)
+        yield from _objects(_lines(GzipFile(fileobj=stream) if is_packed else stream), name, file)
     except (EOFError, zlib.error, OSError) as error:
         why = reason(error) if isinstance(error, OSError) and error.errno else str(error)
         yield Problem(name, f"cannot be read to its end: {why}; everything before that was read")
@@ -94,18 +94,18 @@ def _lines(stream: BufferedReader | GzipFile) -> Iterator[bytes]:
 
 def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Problem]:
     """Yield the objects of lines: of one document that they are together, or else of each."""
-    numbered = enumerate(lines, 1)
-    begun = [next(((number, line) for number, line in numbered if line.strip()), (0, b""))]
-    if begun == [(0, b"")]:
+    rest = enumerate(lines, 1)
+    first_lines = [next(((number, line) for number, line in rest if line.strip()), (0, b""))]
+    if first_lines == [(0, b"")]:
         yield Problem(name, "is empty")
         return
-    values = _document(begun, numbered) if _is_open(begun[0][1]) else []
+    values = _document(first_lines, rest) if _is_open(first_lines[0][1]) else []
     for index, value in enumerate(values):
         place = f"{name}[{index}]" if len(values) > 1 else name
-        yield from _spread(value, place, file, sum(len(line) for _, line in begun) // len(values))
+        yield from _spread(value, place, file, sum(len(line) for _, line in first_lines) // len(values))
     if not values:
         objects = (
-            one for number, line in chain(begun, numbered) for one in _line(line.strip(), f"{name}:{number}", file)
+            one for number, line in chain(first_lines, rest) for one in _line(line.strip(), f"{name}:{number}", file)
         )
         # The beginning of an array without any object is not an object either.
         yield next(objects, Problem(name, _NO_OBJECT))
@@ -117,20 +117,20 @@ def _is_open(line: bytes) -> bool:
     return line.lstrip()[:1] in {b"[", b"{"} and bool(_values(line)[1])
 
 
-def _document(begun: list[tuple[int, bytes]], numbered: Iterator[tuple[int, bytes]]) -> list[Any]:
+def _document(first_lines: list[tuple[int, bytes]], rest: Iterator[tuple[int, bytes]]) -> list[Any]:
     """Return the JSON values that all lines together hold, one after another; none where they are not JSON.
 
     Args:
-        begun: The first line; those that were read to find that out are added to it.
-        numbered: The others.
+        first_lines: The first line; further lines are appended as they are read.
+        rest: The other lines.
     """
-    size = len(begun[0][1])
-    for number, line in numbered:
-        begun.append((number, line))
+    size = len(first_lines[0][1])
+    for number, line in rest:
+        first_lines.append((number, line))
         size += len(line)
         if size > MAX_DOCUMENT_BYTES:
             return []
-    values, fault = _values(b"\n".join(line for _, line in begun))
+    values, fault = _values(b"\n".join(line for _, line in first_lines))
     return [] if fault else values
 
 

@@ -30,8 +30,8 @@ def has_scores(project: Project) -> bool:
     With a configuration of the project's own, events of the playbook may be scored as well.
     """
     log = open_log(project)
-    recorded = any(log.may_contain(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
-    return recorded or (project.root / PLACE).exists()
+    has_scored_events = any(log.may_contain(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
+    return has_scored_events or (project.root / PLACE).exists()
 
 
 def rebuild(project: Project) -> Iterator[str]:
@@ -44,10 +44,10 @@ def rebuild(project: Project) -> Iterator[str]:
         return
     from tallybook.projections.surfaces.scores import files
 
-    done = files.rebuild(project, _state(project))
-    if done.written or done.deleted:
-        yield f"{done.folder}: {format_count(done.written, 'score file')} written, {done.deleted} deleted"
-    yield from _remarks(done)
+    result = files.rebuild(project, _state(project))
+    if result.written or result.deleted:
+        yield f"{result.folder}: {format_count(result.written, 'score file')} written, {result.deleted} deleted"
+    yield from _remarks(result)
 
 
 def check(project: Project) -> None:
@@ -63,9 +63,9 @@ def check(project: Project) -> None:
     state = _state(project)
     places = files.differing(project, state)
     if places:
-        more = f", and {format_count(len(places) - 1, 'more such file')}" if len(places) > 1 else ""
+        others = f", and {format_count(len(places) - 1, 'more such file')}" if len(places) > 1 else ""
         folder = files.folder_of(project, state.config.storage.path)
-        raise commands.DriftError(folder / places[0], f"is missing or differs from the ledger{more}")
+        raise commands.DriftError(folder / places[0], f"is missing or differs from the ledger{others}")
 
 
 def refresh(project: Project, state: Scores) -> Iterator[str]:
@@ -95,10 +95,10 @@ def _state(project: Project) -> Scores:
     return state_of(project, configuration.load(project))
 
 
-def _remarks(done: Written) -> Iterator[str]:
-    for place in done.foreign[:_FOREIGN_SHOWN]:
-        yield f"{done.folder / place} is not a score file of Tallybook's and was left as it is"
-    if len(done.foreign) > _FOREIGN_SHOWN:
-        yield f"{len(done.foreign) - _FOREIGN_SHOWN} more such files"
-    for former in done.former:
+def _remarks(result: Written) -> Iterator[str]:
+    for place in result.foreign[:_FOREIGN_SHOWN]:
+        yield f"{result.folder / place} is not a score file of Tallybook's and was left as it is"
+    if len(result.foreign) > _FOREIGN_SHOWN:
+        yield f"{len(result.foreign) - _FOREIGN_SHOWN} more such files"
+    for former in result.former:
         yield f"{former}: score files of an earlier storage.path stay as they are; delete them if nothing reads them"

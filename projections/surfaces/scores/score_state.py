@@ -141,7 +141,7 @@ def _in_memory(reading: _Reading, until: int | None) -> Scores:
 def _without_cache(reading: _Reading) -> Scores:
     """Fold all of history into a temporary database, so that many sessions take little memory."""
     database = store.create_temporary()
-    return _guarded(reading, database, lambda: _fold_all(reading, database))
+    return _fold_guarded(reading, database, lambda: _fold_all(reading, database))
 
 
 def _from_cache(reading: _Reading) -> Scores:
@@ -151,7 +151,7 @@ def _from_cache(reading: _Reading) -> Scores:
         DamagedCacheError: It is missing or damaged, is not of this ledger, or lies after the moment.
     """
     database = store.connect(reading.cache_folder(), writable=False)
-    return _guarded(reading, database, lambda: _catch_up(reading, database, writable=False))
+    return _fold_guarded(reading, database, lambda: _catch_up(reading, database, writable=False))
 
 
 def _stored(reading: _Reading) -> Scores:
@@ -161,18 +161,18 @@ def _stored(reading: _Reading) -> Scores:
     with store.lock(folder):
         try:
             database = store.connect(folder, writable=True)
-            return _guarded(reading, database, lambda: _catch_up(reading, database, writable=True))
+            return _fold_guarded(reading, database, lambda: _catch_up(reading, database, writable=True))
         except store.DAMAGE as error:
             if store.is_temporary(error):
                 raise
-        fresh = store.create(folder)
-        return _guarded(reading, fresh, lambda: _save(reading, fresh, _fold_all(reading, fresh)))
+        empty = store.create(folder)
+        return _fold_guarded(reading, empty, lambda: _save(reading, empty, _fold_all(reading, empty)))
 
 
-def _guarded(reading: _Reading, database: Connection, folded: Callable[[], Scores]) -> Scores:
+def _fold_guarded(reading: _Reading, database: Connection, fold_scores: Callable[[], Scores]) -> Scores:
     """Return a state whose sessions are in a database; the database is closed when the state is dropped."""
     try:
-        state = folded()
+        state = fold_scores()
     except BaseException:
         database.close()
         raise

@@ -13,7 +13,7 @@ import attrs
 
 from tallybook.ledger.clock import MICROSECONDS
 from tallybook.ledger.line import LOG_NAME, START
-from tallybook.ledger.reading import recovery
+from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.head import check_format
@@ -175,7 +175,7 @@ class Copy:
         """
         scan = Scan(self.fd, START, self.size, LOG_NAME, redacted)
         yield from scan
-        if scan.stop is not None and not recovery.is_unclean(self.fd, scan.stop, None, self.size):
+        if scan.stop is not None and not damage.is_unclean(self.fd, scan.stop.position.offset, None, self.size):
             raise ValueError(f"is damaged: {scan.stop.problem}")
         if self.size and not scan.position.seq:
             raise ValueError("was not written by Tallybook")
