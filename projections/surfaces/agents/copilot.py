@@ -86,7 +86,7 @@ def _transcript_of(session: str) -> str:
 # Transcripts: events.jsonl in a folder with the session's id; subagents write into their session's
 
 _NAME = "events.jsonl"
-_PROGRAM_SOURCES = ("skill-", "system")
+_PROGRAM_SOURCES = ("skill", "system", "autopilot", "command")
 """How the sources of messages begin that the program writes in a person's name."""
 
 
