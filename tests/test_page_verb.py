@@ -21,6 +21,7 @@ from tallybook.projections.surfaces.page.document import assemble, is_page, secu
 from tallybook.projections.surfaces.page.quoting import quote_all, quote_argument, quote_value
 from tallybook.projections.surfaces.page.track import STATUSES
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing.requests import Rating
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,7 +147,7 @@ def test_texts_cannot_leave_their_element(project: Path, run: Run) -> None:
 
 def test_without_texts_leaves_out_texts_and_people(here: Project, run: Run) -> None:
     """No text, session, agent, model or project name is anywhere in the file; counts and names are."""
-    commands.rate_all(here, commands.requests.Rating(("kpt_001",), "helpful", "it was right"), HUMAN)
+    commands.rate_all(here, Rating(("kpt_001",), "helpful", "it was right"), HUMAN)
     meta, streams, text = page(here, run, "--without-texts")
     everything = text.encode() + b"".join(streams.values())
     for private in ("use types", "delete the cache", "s-one", "touch owned", "agent-x", "model-y", "it was right"):
@@ -160,7 +161,7 @@ def test_without_texts_leaves_out_texts_and_people(here: Project, run: Run) -> N
 
 def test_quotes_and_reasons_are_left_out_unless_asked_for(here: Project, run: Run) -> None:
     """A reason of a rating, a retirement or an undo is in the file with --with-quotes alone."""
-    commands.rate_all(here, commands.requests.Rating(("kpt_001",), "helpful", "said in the review"), HUMAN)
+    commands.rate_all(here, Rating(("kpt_001",), "helpful", "said in the review"), HUMAN)
     assert 0 == run("retire", "kpt_003", "--reason", "never needed").code
     reasons = (b"said in the review", b"never needed")
     meta, streams, _ = page(here, run)
@@ -169,7 +170,7 @@ def test_quotes_and_reasons_are_left_out_unless_asked_for(here: Project, run: Ru
     meta, streams, _ = page(here, run, "--with-quotes")
     tables, columns = unpack(streams["quotes"])
     quotes = dict(zip(columns["event"], map(tuple, tables["quotes"]), strict=True))
-    assert {("note", "said in the review"), ("reason", "never needed")} == set(quotes.values())
+    assert {("note", "helpful: said in the review"), ("reason", "never needed")} == set(quotes.values())
 
 
 def test_secrets_are_masked_and_redacted_texts_gone(here: Project, run: Run) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 
 from tallybook.ledger.errors import BadInputError
@@ -31,16 +32,23 @@ DEFAULT: Final = "tallybook-page.html"
 @click.option("--with-quotes", is_flag=True, help="Include reasons and notes.")
 @click.option("--without-texts", is_flag=True, help="Leave out texts, session ids, agents and models.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is not such a page.")
+@click.option("--serve", is_flag=True, help="Serve it on this machine instead, until Ctrl-C.")
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
 def page(project: Project, /, *, name: str | None, when: str | None, as_json: bool, **options: Any) -> None:
     """Write a page that shows the history in a browser.
 
     The page is one HTML file: it needs no server and no network, and can be mailed. It shows the playbook at every
-    moment, and opens at the end, or at WHEN, with the entry NAME selected.
+    moment, and opens at the end, or at WHEN, with the entry NAME selected. A served page is refreshed while the ledger
+    grows; only a browser that opened its address can read it.
     """
     if options["with_quotes"] and options["without_texts"]:
         raise BadInputError("--with-quotes and --without-texts", "exclude each other", "give one of them")
     choices = Choices(find_moment(project, when), name, options["with_quotes"], not options["without_texts"])
+    if options["serve"]:
+        if options["output"] is not None:
+            raise BadInputError("--serve and --output", "exclude each other", "give one of them")
+        _serve(project, attrs.evolve(choices, served=True), opens=options["opens"], as_json=as_json)
+        return
     if options["output"] == "-":
         sys.stdout.buffer.write(make(project, choices).data)
         return
@@ -51,6 +59,22 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
     _tell(project, output, made, as_json=as_json)
     if options["opens"]:
         open_in_browser(output.resolve().as_uri())
+
+
+def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) -> None:
+    """Serve the page until the person ends it."""
+    from tallybook.projections.surfaces.page import server as engine
+
+    source = engine.Source(project, choices)
+    # What is wrong with the ledger or the options is said before there is an address.
+    source.page()
+    server = engine.Server(source)
+    note(*commands.spool_notes(project))
+    answer({"address": server.address}) if as_json else say(f"serving {server.address} until Ctrl-C")
+    sys.stdout.flush()
+    if opens:
+        open_in_browser(server.address)
+    engine.serve(server)
 
 
 def _tell(project: Project, output: Path, made: Page, *, as_json: bool) -> None:

@@ -1,0 +1,203 @@
+"""The page on the loopback interface: read only, behind a random token, made again when the ledger has grown."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from hmac import compare_digest
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import os
+import secrets
+import signal
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.projections.surfaces.history.reading import current, open_log
+from tallybook.projections.surfaces.page.document import security_policy
+from tallybook.projections.surfaces.page.make import make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallybook.projections.surfaces.page.make import Choices
+    from tallybook.projections.surfaces.workspace.project import Project
+
+HOST: Final = "127.0.0.1"
+_TOKEN_BYTES: Final = 32
+_CHECK_S: Final = 1.0
+"""Seconds between two looks at whether the process that started this one is still there."""
+_REQUEST_S: Final = 10
+"""Seconds for which a client may keep a connection without a request."""
+
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": f"{security_policy(served=True)}; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Source:
+    """The page of a project, and the head of its ledger, both computed again only after the log file changed."""
+
+    def __init__(self, project: Project, choices: Choices) -> None:
+        """Compute nothing yet."""
+        self._project, self._choices = project, choices
+        self._lock = Lock()
+        self._known: dict[Callable[[], bytes], tuple[object, bytes]] = {}
+
+    def page(self) -> bytes:
+        """Return the page."""
+        return self._fresh(self._make)
+
+    def head(self) -> bytes:
+        """Return ``{head, last_redaction}`` as JSON."""
+        return self._fresh(self._read_head)
+
+    def _fresh(self, compute: Callable[[], bytes]) -> bytes:
+        with self._lock:
+            # Taken first: what is appended meanwhile is noticed the next time.
+            state = _state_of(self._project)
+            known = self._known.get(compute)
+            if known is None or known[0] != state:
+                known = self._known[compute] = (state, compute())
+            return known[1]
+
+    def _make(self) -> bytes:
+        return make(self._project, self._choices).data
+
+    def _read_head(self) -> bytes:
+        book = current(open_log(self._project))
+        return dumps({"head": f"{book.seq}:{book.chain}", "last_redaction": book.last_redaction}).encode()
+
+
+def _state_of(project: Project) -> object:
+    """Return what changes when the log file is written."""
+    with suppress(OSError):
+        status = open_log(project).path.stat()
+        return status.st_ino, status.st_size, status.st_mtime_ns
+    return None
+
+
+class Server(ThreadingHTTPServer):
+    """A server of one page, on a free port of the loopback interface.
+
+    Attributes:
+        source: What it serves.
+        token: What the address has at first.
+        cookie: What a browser gets for it.
+        parent: The process that started this one.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, source: Source) -> None:
+        """Listen; `serve` answers."""
+        self.source = source
+        # Taken before anybody knows the address: from then on whoever started this process may end.
+        self.parent = os.getppid()
+        self.token, self.cookie = (secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(2))
+        super().__init__((HOST, 0), Handler)
+
+    @property
+    def cookie_name(self) -> str:
+        """Return the name of the cookie: browsers send a host's cookies to each of its ports."""
+        return f"tallybook-{self.server_port}"
+
+    @property
+    def hosts(self) -> set[str]:
+        """Return the values of ``Host`` that are answered: any other is a name that somebody made lead here."""
+        return {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+
+    @property
+    def address(self) -> str:
+        """Return the address to open."""
+        return f"http://{HOST}:{self.server_port}/?token={self.token}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    server: Server
+    timeout = _REQUEST_S
+    server_version, sys_version = "tallybook", ""
+
+    def do_GET(self) -> None:
+        """Answer with the page, the head of the ledger, or the cookie."""
+        path = urlsplit(self.path)
+        token = parse_qs(path.query).get("token", [""])[0]
+        if self.headers.get("Host") not in self.server.hosts:
+            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this name is not the server's; use the address it printed")
+        elif path.path == "/" and token and _equals(token, self.server.token):
+            cookie = f"{self.server.cookie_name}={self.server.cookie}; HttpOnly; SameSite=Strict; Path=/"
+            self._answer(HTTPStatus.SEE_OTHER, "text/plain", b"", {"Location": "/", "Set-Cookie": cookie})
+        elif not self._is_known():
+            self._refuse(HTTPStatus.FORBIDDEN, "the token is missing or wrong; use the address the server printed")
+        elif path.path == "/":
+            self._send("text/html", self.server.source.page)
+        elif path.path == "/head":
+            self._send("application/json", self.server.source.head)
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer any other method with the one that is allowed."""
+        if name.startswith("do_"):
+            return self._not_allowed
+        raise AttributeError(name)
+
+    def _not_allowed(self) -> None:
+        self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the page is read only; use GET", {"Allow": "GET"})
+
+    def _is_known(self) -> bool:
+        """Return whether the browser has the cookie."""
+        try:
+            morsel = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie_name)
+        except CookieError:
+            return False
+        return morsel is not None and _equals(morsel.value, self.server.cookie)
+
+    def _send(self, kind: str, compute: Callable[[], bytes]) -> None:
+        """Answer with what is computed, or with why it cannot be."""
+        try:
+            data = compute()
+        except (TallybookError, OSError) as error:
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+        else:
+            self._answer(HTTPStatus.OK, kind, data)
+
+    def _refuse(self, status: HTTPStatus, why: str, headers: dict[str, str] | None = None) -> None:
+        self._answer(status, "text/plain", f"{why}\n".encode(errors="replace"), headers)
+
+    def _answer(self, status: HTTPStatus, kind: str, data: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        lines = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(data)), **_HEADERS}
+        for name, value in (lines | (headers or {})).items():
+            self.send_header(name, value)
+        self.end_headers()
+        with suppress(ConnectionError):
+            self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server gives it
+        """Print nothing: the terminal belongs to the person."""
+
+
+def _equals(given: str, secret: str) -> bool:
+    return compare_digest(given.encode("utf-8", "replace"), secret.encode())
+
+
+def serve(server: Server) -> None:
+    """Answer until it is interrupted, its terminal is closed, or the process that started it has ended."""
+    if hasattr(signal, "SIGHUP"):
+        # Also where `nohup` had it ignored: a forgotten server would go on showing the playbook.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    server.timeout = _CHECK_S
+    with server, suppress(KeyboardInterrupt):
+        while os.getppid() == server.parent:
+            server.handle_request()

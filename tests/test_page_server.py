@@ -1,0 +1,219 @@
+"""`tallybook page --serve`: who gets an answer, what it is, and when the server ends."""
+
+from __future__ import annotations
+
+from http.client import HTTPConnection
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.film_reader import read_page
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from helpers.command_line import Run
+
+COMMAND = [sys.executable, "-m", "tallybook", "page", "--serve", "--json"]
+END_S = 20
+
+
+class Reply(NamedTuple):
+    """An answer of the server."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+
+
+class Served(NamedTuple):
+    """A server in a process of its own."""
+
+    process: subprocess.Popen[str]
+    port: int
+    path: str
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> Reply:
+        """Return the answer to one request."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=END_S)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return Reply(answer.status, dict(answer.getheaders()), body)
+
+    def cookie(self) -> str:
+        """Return the cookie that the address is exchanged for."""
+        return self.ask(self.path).headers["Set-Cookie"].partition(";")[0]
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with one entry."""
+    made = Project(project)
+    commands.add(made, "use types", HUMAN)
+    return made
+
+
+@pytest.fixture
+def served(here: Project) -> Iterator[Served]:
+    """Return a server of its page."""
+    process = subprocess.Popen(COMMAND, cwd=here.root, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    address = urlsplit(json.loads(process.stdout.readline())["address"])
+    assert ("http", "127.0.0.1") == (address.scheme, address.hostname)
+    yield Served(process, address.port or 0, f"{address.path}?{address.query}")
+    process.kill()
+    process.communicate()
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> None:
+    """The address leads to one without a token, and sets a cookie that no script and no other site gets."""
+    first = served.ask(served.path)
+    assert (303, "/", "") == (first.status, first.headers["Location"], first.body)
+    assert re.fullmatch(
+        rf"tallybook-{served.port}=[\w-]{{43}}; HttpOnly; SameSite=Strict; Path=/", first.headers["Set-Cookie"]
+    )
+    page = served.ask("/", Cookie=served.cookie())
+    meta, streams = read_page(page.body)
+    assert (200, True, "text/html; charset=utf-8") == (page.status, meta["served"], page.headers["Content-Type"])
+    assert {"film", "stories", "sessions", "trust"} <= streams.keys()
+    assert "no-store" == page.headers["Cache-Control"]
+    assert page.headers["Content-Security-Policy"].endswith("; frame-ancestors 'none'")
+    token = served.path.partition("=")[2]
+    assert (False, False) == (token in page.body, token in str(page.headers))
+
+
+def test_nobody_without_the_cookie_gets_anything(served: Served) -> None:
+    """Without cookie or with a wrong one, and with a wrong token, every path is refused in one line."""
+    for path in ("/", "/head", "/?token=x", "/?token=", "/other", "/?token=%FF%00"):
+        for cookie in ("", f"tallybook-{served.port}=x", "tallybook-1=y", "a=\x01;b"):
+            reply = served.ask(path, Cookie=cookie)
+            assert 403 == reply.status
+            assert "the token is missing or wrong; use the address the server printed\n" == reply.body
+
+
+def test_a_name_that_somebody_made_lead_here_gets_no_answer(served: Served) -> None:
+    """Only the loopback address and localhost with the server's port are answered, whatever the cookie."""
+    cookie = served.cookie()
+    for host in ("evil.example", f"evil.example:{served.port}", "127.0.0.1", "localhost:1", ""):
+        assert 421 == served.ask("/", Cookie=cookie, Host=host).status, host
+        assert 421 == served.ask(served.path, Host=host).status, host
+    assert 200 == served.ask("/", Cookie=cookie, Host=f"localhost:{served.port}").status
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "BREW"])
+def test_it_answers_get_alone(served: Served, method: str) -> None:
+    """Every other method is refused, with and without the cookie."""
+    for headers in ({}, {"Cookie": served.cookie()}):
+        reply = served.ask("/", method, **headers)
+        assert (405, "GET") == (reply.status, reply.headers["Allow"])
+
+
+def test_there_is_nothing_but_the_page_and_the_head(served: Served) -> None:
+    """A path that leads elsewhere, or out of a folder, is not found."""
+    for path in ("/favicon.ico", "/../etc/passwd", "//etc/passwd", "/head/x", "/%2e%2e/"):
+        assert 404 == served.ask(path, Cookie=served.cookie()).status, path
+
+
+def test_it_is_refreshed_while_the_ledger_grows(here: Project, served: Served, run: Run) -> None:
+    """The head changes with the ledger, and the page that is asked for then has the new events and no redacted text."""
+    cookie = served.cookie()
+
+    def head() -> dict[str, object]:
+        answer: dict[str, object] = json.loads(served.ask("/head", Cookie=cookie).body)
+        return answer
+
+    before = head()
+    assert before["head"] == read_page(served.ask("/", Cookie=cookie).body)[0]["head"]
+    commands.add(here, "ask Miller about it", HUMAN)
+    assert before != head()
+    meta, streams = read_page(served.ask("/", Cookie=cookie).body)
+    assert (head()["head"], True) == (meta["head"], b"Miller" in streams["film"])
+    assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes").code
+    after = head()
+    last = after["last_redaction"]
+    assert isinstance(last, int)
+    assert int(meta["head"].partition(":")[0]) < last
+    meta, streams = read_page(served.ask("/", Cookie=cookie).body)
+    assert (["the texts of 1 event are redacted"], False) == (meta["warnings"], b"Miller" in streams["film"])
+
+
+def test_a_ledger_that_is_damaged_meanwhile_is_said_to_be(here: Project, served: Served) -> None:
+    """The answer is one line that names the damage; the server goes on."""
+    cookie = served.cookie()
+    log = here.ledger / "events.jsonl"
+    data = log.read_bytes()
+    log.write_bytes(data.replace(b'"rater":"human"', b'"rater":"hamun"', 1))
+    reply = served.ask("/", Cookie=cookie)
+    assert (500, 1, "text/plain; charset=utf-8") == (
+        reply.status,
+        reply.body.count("\n"),
+        reply.headers["Content-Type"],
+    )
+    log.write_bytes(data)
+    assert 200 == served.ask("/", Cookie=cookie).status
+
+
+def test_it_listens_on_the_loopback_alone(served: Served) -> None:
+    """No other address of the machine answers on the port."""
+    if sys.platform != "linux":
+        pytest.skip("only Linux answers on all of 127.0.0.0/8")
+    with socket.socket() as client:
+        client.settimeout(END_S)
+        assert 0 != client.connect_ex(("127.0.0.2", served.port))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals of a terminal")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGHUP, -signal.SIGHUP)])
+def test_it_ends_with_its_terminal(served: Served, number: signal.Signals, code: int) -> None:
+    """Ctrl-C ends it in order, and a terminal that is closed ends it too."""
+    served.process.send_signal(number)
+    assert code == served.process.wait(END_S)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no parent that a process outlives in this way")
+def test_it_ends_with_the_process_that_started_it(here: Project) -> None:
+    """A server whose shell is killed ends, although nobody sent it a signal."""
+    shell = subprocess.Popen(
+        ["sh", "-c", '"$@" & echo $! >&2; wait', "sh", *COMMAND],
+        cwd=here.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert shell.stdout is not None
+    port = urlsplit(json.loads(shell.stdout.readline())["address"]).port
+    shell.kill()
+    shell.wait()
+    # Its output ends when the last process that holds it has ended.
+    assert "" == shell.communicate(timeout=END_S)[0]
+    with socket.socket() as client:
+        assert 0 != client.connect_ex(("127.0.0.1", port or 0))
+
+
+def test_what_is_wrong_is_said_before_there_is_an_address(here: Project, run: Run) -> None:
+    """An unknown entry, or a file besides the server, is refused at once."""
+    assert (1, "") == run("page", "--serve", "nothing")[:2]
+    done = run("page", "--serve", "-o", str(here.root / "a.html"))
+    assert (2, "tallybook: --serve and --output: exclude each other; give one of them\n") == (done.code, done.err)
+
+
+def test_the_server_is_loaded_by_serve_alone(here: Project) -> None:
+    """Writing a page loads no server."""
+    code = "import sys; from tallybook.projections.surfaces.entry import run; run(sys.argv[1:]); print(*sys.modules)"
+    words = [sys.executable, "-c", code, "page", "-o", str(here.root / "a.html")]
+    done = subprocess.run(words, cwd=here.root, capture_output=True, text=True, check=True)
+    assert {"http.server", "socketserver"}.isdisjoint(done.stdout.split())
