@@ -203,11 +203,13 @@ def test_a_session_has_the_playbook_once_and_its_citation_is_recorded(
     assert place.run(client.session, str(folder), client.prompt).count("Done, following [kpt_001].")
     (asked,) = place.model.requests
     assert [1, True, 1] == [asked.text.count(ENTRY), SKILL in asked.text, asked.text.count(client.expands_to)]
-    # Gemini does not wait for its last hook.
-    deadline = time.monotonic() + 20
-    while "reflection.requested" not in place.kinds() and time.monotonic() < deadline:
+    # Gemini does not wait for its last hook, and a busy ledger has an event recorded later.
+    recorded = {"playbook.injected", "point.cited", "reflection.requested"}
+    deadline = time.monotonic() + 60
+    while not recorded <= set(place.kinds()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert ["playbook.injected", "point.cited", "reflection.requested"] == place.kinds()[:3]
+    assert sorted(recorded) == sorted(set(place.kinds()))
+    assert 1 == place.kinds().count("playbook.injected") == place.kinds().count("point.cited")
     for line in client.remove:
         place.run(line, str(folder))
     left = place.settings
