@@ -50,6 +50,10 @@ CASES: dict[str, Case] = {
     "Codex, by its turn": (CODEX, {}, "codex"),
     "Codex in Claude Code's shell": (CODEX, {"CLAUDE_CODE_SESSION_ID": "another"}, "codex"),
     "Codex in Copilot's shell": (CODEX, {"COPILOT_CLI": "1"}, "codex"),
+    "Codex, by a session that it does not save": ({**CLAUDE, "transcript_path": None}, {}, "codex"),
+    "Copilot's field and no transcript": ({**COPILOT, "transcript_path": None}, {}, "copilot"),
+    "a time and no transcript": ({**GEMINI, "transcript_path": None}, {}, ""),
+    "no transcript, in Cursor's shell": ({**CLAUDE, "transcript_path": None}, {"CURSOR_VERSION": "1"}, "cursor"),
     "Codex and Copilot at once": ({**CODEX, "initial_prompt": "x"}, {}, ""),
     "Gemini, by its session": (GEMINI, {"GEMINI_SESSION_ID": "s1"}, "gemini"),
     "Gemini in Copilot's shell, by its session": (GEMINI, {"GEMINI_SESSION_ID": "s1", "COPILOT_CLI": "1"}, "gemini"),
@@ -143,6 +147,8 @@ def test_codex_is_given_no_more_bytes_than_it_passes_on(here: Project) -> None:
         commands.add(here, f"規則{number}" + "規" * 180, HUMAN)
     context = json.loads(call(CODEX))["hookSpecificOutput"]["additionalContext"]
     assert 5_000 < len(context.encode()) <= 10_000
+    start = json.loads(call({**CLAUDE, "transcript_path": None}, "s3"))["hookSpecificOutput"]["additionalContext"]
+    assert len(context.encode()) == len(start.encode())
     assert 7_000 < len(json.loads(call(CLAUDE, "s2"))["hookSpecificOutput"]["additionalContext"]) <= 8_000
 
 

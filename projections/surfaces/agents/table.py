@@ -98,7 +98,8 @@ def recognise(document: Mapping[str, Any]) -> Caller:
 
     A session's id in the environment that equals the payload's is proof: then inherited marks of others do not count.
     Otherwise the payload decides, and the environment only where the payload does not. Marks that contradict each
-    other decide nothing. A payload of Claude Code's shape without any mark is Claude Code's.
+    other decide nothing. A payload of Claude Code's shape without any mark is Claude Code's, or Codex's if it says that
+    there is no transcript.
     """
     by_payload = {name: fields for name in AGENTS if (fields := _payload_marks(name, document))}
     by_variable = {name: AGENTS[name].variables for name in AGENTS if any(map(_variable, AGENTS[name].variables))}
@@ -110,7 +111,9 @@ def recognise(document: Mapping[str, Any]) -> Caller:
         return Caller(proven[0], marks)
     if foreign:
         return Caller("", marks)
-    agent, *others = by_payload or by_variable or (CLAUDE,)
+    # Codex has no transcript of a session that it does not save, and the start of one has no field of its own.
+    unmarked = CLAUDE if document.get("transcript_path", "") is not None else "codex"
+    agent, *others = by_payload or by_variable or (unmarked,)
     return Caller(agent if not others and (by_payload or _may_be(agent, document)) else "", marks)
 
 
