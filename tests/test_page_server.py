@@ -84,7 +84,7 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> No
     first = served.ask(served.path)
     assert (303, "/", "") == (first.status, first.headers["Location"], first.body)
     assert re.fullmatch(
-        rf"tallybook-{served.port}=[\w-]{{43}}; HttpOnly; SameSite=Strict; Path=/", first.headers["Set-Cookie"]
+        rf"tallybook-{served.port}=[0-9a-f]{{64}}; HttpOnly; SameSite=Strict; Path=/", first.headers["Set-Cookie"]
     )
     page = served.ask("/", Cookie=served.cookie())
     meta, streams = read_page(page.body)

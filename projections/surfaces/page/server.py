@@ -8,12 +8,12 @@ from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import os
-import secrets
 import signal
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from tallybook.ledger.clock import new_secret
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.surfaces.history.reading import current, open_log
@@ -102,7 +102,7 @@ class Server(ThreadingHTTPServer):
         self.source = source
         # Taken before anybody knows the address: from then on whoever started this process may end.
         self.parent = os.getppid()
-        self.token, self.cookie = (secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(2))
+        self.token, self.cookie = (new_secret(_TOKEN_BYTES).hex() for _ in range(2))
         super().__init__((HOST, 0), Handler)
 
     @property
