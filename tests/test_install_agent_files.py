@@ -81,6 +81,9 @@ def test_the_timeouts_and_events_are_those_that_the_agent_takes(
     read = table.load(name).read
     assert [] == [event for event in files.events if read({"hook_event_name": event}).event not in handler.ACTIONS]
     assert {"hooks"} | files.document.keys() == document.keys()
+    # A tool's input is no place for a playbook that a prompt can bring.
+    events = {read({"hook_event_name": event}).event for event in files.events} | {"PreToolUse"}
+    assert events.issuperset(table.load(name).injects_at)
 
 
 def test_codex_is_given_no_longer_than_it_waits_at_the_end() -> None:

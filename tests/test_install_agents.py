@@ -109,18 +109,23 @@ def test_copilot_runs_the_hooks_of_claude_code(project: Path, run: Callable[...,
     assert note == answer.err
     assert ["claude"] == plan.installed(InstallTarget(project))
     assert f"note: Copilot CLI also runs the hooks in {path}; each event counts once\n" == run("init", "copilot").err
+    assert 0 == run("init", "--user", "--all").code
+    assert ["claude", "copilot"] == plan.installed(InstallTarget())
     run("uninstall", "claude")
     assert ["copilot"] == plan.installed(InstallTarget(project))
     assert "" == run("init", "copilot").err
 
 
-def test_two_files_that_call_at_once_inject_once(project: Path, run: Callable[..., Answer]) -> None:
+def test_two_files_that_call_at_once_inject_once(
+    project: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Copilot runs its own hooks and Claude Code's at the same time, with the same payload."""
     run("init", "claude", "copilot")
     run("add", "Use type hints")
-    start = {"hook_event_name": "SessionStart", "timestamp": "2026-11-23T10:00:00Z", "initial_prompt": "x"}
+    monkeypatch.setenv("COPILOT_CLI", "1")
+    prompt = {"hook_event_name": "UserPromptSubmit", "timestamp": "2026-11-23T10:00:00Z", "prompt": "x"}
     with ThreadPoolExecutor() as pool:
-        answers = list(pool.map(call, [start] * 4))
+        answers = list(pool.map(call, [prompt] * 4))
     assert 1 == len([answer for answer in answers if "Use type hints" in answer])
     assert 1 == len(events(Project(project), PlaybookInjected))
 
@@ -144,6 +149,8 @@ def test_what_agents_share_stays_as_long_as_one_has_it(project: Path, run: Calla
     run("init", "codex", "copilot", "gemini")
     config, skill = project / ".claude" / "config" / "tallybook.toml", project / ".agents/skills/playbook/SKILL.md"
     run("uninstall", "codex")
+    again = f"Nothing to remove: Tallybook has nothing for codex in {project}.\n"
+    assert again == run("uninstall", "codex").out
     assert [True, True] == [config.exists(), skill.exists()]
     run("uninstall", "copilot")
     assert [True, False] == [config.exists(), skill.exists()]

@@ -1,4 +1,7 @@
-"""The files that ``init`` writes, as the real clients read them; for clients that are on PATH."""
+"""The files that ``init`` writes, as the real clients read them.
+
+The commands are found on PATH, or in the folder that TALLYBOOK_CLIENTS names, such as a `node_modules/.bin`.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,15 @@ if TYPE_CHECKING:
     from helpers.command_line import Answer
 
 pytestmark = pytest.mark.usefixtures("_installed")
+
+
+def find(name: str) -> str:
+    """Return a client's command, and skip the test where it is not there."""
+    folders = os.pathsep.join([os.environ.get("TALLYBOOK_CLIENTS", ""), os.environ["PATH"]])
+    program = shutil.which(name, path=folders)
+    if program is None:
+        pytest.skip(f"{name} is neither on PATH nor in the folder that TALLYBOOK_CLIENTS names")
+    return str(Path(program).absolute())
 
 
 class Codex:
@@ -53,9 +65,7 @@ class Codex:
 @pytest.fixture
 def start_codex(project: Path) -> Iterator[Callable[[], Codex]]:
     """Return what starts a server of Codex CLI that trusts the project; each is ended after the test."""
-    program = shutil.which("codex")
-    if program is None:
-        pytest.skip("codex is not on PATH")
+    program = find("codex")
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     config = Path.home() / ".codex" / "config.toml"
     config.parent.mkdir()
@@ -104,9 +114,7 @@ def test_codex_trusts_the_hooks_after_an_upgrade(
 
 def test_gemini_calls_the_hooks(project: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts with the file, and the playbook is injected before it asks a model, which does not answer here."""
-    program = shutil.which("gemini")
-    if program is None:
-        pytest.skip("gemini is not on PATH")
+    program = find("gemini")
     monkeypatch.setenv("GEMINI_API_KEY", "none")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("GEMINI_CLI_TRUST_WORKSPACE", "true")

@@ -194,6 +194,7 @@ def installation() -> Installation:
         programs=("codex",),
         prompts=form.PromptFiles(".agents", "skills/{}/SKILL.md", form.as_skill),
         other_hooks=(".codex/config.toml",),
+        users_hooks=("config.toml", "plugins/cache/*/*/*/hooks/hooks.json"),
         keeps_line=True,
         record_of_trust="config.toml",
     )

@@ -162,12 +162,13 @@ def installation() -> Installation:
     """Return its files; only names of events in this spelling come back in the payload."""
     from tallybook.projections.surfaces.agents import installation as form
 
+    names = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStart", "PreCompact", "SessionEnd")
     return form.Installation(
         title=AGENT.title,
         folder=".github",
         home=("COPILOT_HOME", ".copilot"),
         file="hooks/tallybook.json",
-        events=dict.fromkeys(("SessionStart", "PostToolUse", "Stop", "PreCompact", "SessionEnd"), 10),
+        events=dict.fromkeys(names, 10),
         group=lambda line, timeout: {"type": "command", "bash": line, "timeoutSec": timeout},
         timeout="timeoutSec",
         key="bash",
@@ -176,11 +177,7 @@ def installation() -> Installation:
         signs=(".github/hooks", ".github/copilot", ".github/copilot-instructions.md"),
         programs=("copilot",),
         prompts=form.PromptFiles(".agents", "skills/{}/SKILL.md", form.as_skill),
-        other_hooks=(
-            ".github/hooks/*.json",
-            ".github/copilot/settings.json",
-            ".copilot/hooks/*.json",
-            ".copilot/settings.json",
-        ),
+        other_hooks=(".github/hooks/*.json", ".github/copilot/settings.json", ".github/copilot/settings.local.json"),
+        users_hooks=("hooks/*.json", "settings.json"),
         runs="claude",
     )

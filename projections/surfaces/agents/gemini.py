@@ -181,4 +181,5 @@ def installation() -> Installation:
         group=form.nested_group,
         programs=("gemini",),
         prompts=form.PromptFiles("", "commands/{}.toml", form.as_toml),
+        users_hooks=("extensions/*/hooks/hooks.json",),
     )

@@ -64,7 +64,8 @@ class Installation(NamedTuple):
         signs: Files and folders of a project that show that the agent is used there; empty for its folder.
         programs: The commands that start it.
         prompts: Its slash commands or skills, None without any.
-        other_hooks: Patterns of other files that may hold its hooks, in a project's folder and in the home folder.
+        other_hooks: Patterns of other files of a project that may hold its hooks.
+        users_hooks: Patterns of other files in its folder of a user that may hold its hooks, plugins included.
         runs: The agent of the table whose project settings it runs as well; empty if there is none.
         keeps_line: Whether a changed command line makes it distrust the hook.
         record_of_trust: Its file, in the user's folder, that records which hooks are trusted; empty if there is none.
@@ -85,6 +86,7 @@ class Installation(NamedTuple):
     programs: tuple[str, ...] = ()
     prompts: PromptFiles | None = None
     other_hooks: tuple[str, ...] = ()
+    users_hooks: tuple[str, ...] = ()
     runs: str = ""
     keeps_line: bool = False
     record_of_trust: str = ""

@@ -199,10 +199,12 @@ def _others(setup: Setup) -> Iterator[OtherFile]:
 
 
 def _agent_files(setup: Setup, files: Installation) -> list[Path]:
-    """Return the files that may hold an agent's hooks, in the project's folder and in the home folder."""
-    paths = [setup.folder / files.folder / files.file, places.users_folder(files) / files.file]
-    for pattern in files.other_hooks:
-        paths += [path for folder in (setup.folder, places.home()) for path in sorted(folder.glob(pattern))]
+    """Return the files that may hold an agent's hooks, in the project's folder and in that of the user."""
+    users = places.users_folder(files)
+    paths = [setup.folder / files.folder / files.file, users / files.file]
+    patterns = [(setup.folder, one) for one in files.other_hooks] + [(users, one) for one in files.users_hooks]
+    for folder, pattern in patterns:
+        paths += sorted(folder.glob(pattern))
     return list(dict.fromkeys(paths))
 
 

@@ -89,7 +89,8 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
         _answer(steps, {})
         return
     where = "your own settings" if target.folder is None else target.folder
-    last = _STAYS if _changes(steps) else f"Nothing to remove: Tallybook has nothing in {where}."
+    whose = f" for {', '.join(names)}" if names else ""
+    last = _STAYS if _changes(steps) else f"Nothing to remove: Tallybook has nothing{whose} in {where}."
     _print(steps, _DRY_RUN if dry_run else last)
 
 
