@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.errors import NothingToDoError, UnknownEntryError
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.names import find_name
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.surfaces import commands
@@ -15,6 +15,7 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import document, streams
 from tallybook.projections.surfaces.page.film import fold_film
+from tallybook.projections.surfaces.page.scores import scores_stream
 from tallybook.projections.surfaces.page.stories import Privacy, stories_stream
 from tallybook.projections.surfaces.page.track import STATUSES
 
@@ -125,7 +126,14 @@ def make(project: Project, choices: Choices) -> Page:
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, now)
-    return Page(document.assemble(meta, _streams(film, read, choices)), meta)
+    packed = _streams(film, read, choices)
+    try:
+        scores = scores_stream(project, film, moment if moment is not None and moment.commit else None)
+        packed |= {} if scores is None else {"scores": scores}
+    except BadInputError:
+        # Its own message has the path of the file.
+        meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
+    return Page(document.assemble(meta, packed), meta)
 
 
 def _streams(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, bytes]:

@@ -1,0 +1,81 @@
+"""The scores on the page: those of `score`, on the axis of the events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.film_reader import read_page, unpack
+from tallybook.projections.scores.reports.summary import current_scores
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
+
+
+@pytest.fixture
+def here(project: Path, run: Run) -> Project:
+    """Return a project with an entry and two measured sessions, and a baseline."""
+    made = Project(project)
+    commands.add(made, "use types", HUMAN)
+    for session, startup in (("s1", "900"), ("s2", "8000")):
+        assert 0 == run("metrics", "--session", session, "--component", "ac01", f"startup_ms={startup}").code
+    assert 0 == run("baseline", "ac01", "--value", "90").code
+    return made
+
+
+def scores(project: Project, run: Run) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the meta of a project's page, and its scores, None without any."""
+    assert 0 == run("page", "-o", str(project.root / "a.html")).code
+    meta, streams = read_page((project.root / "a.html").read_text(encoding="utf-8"))
+    return meta, unpack(streams["scores"])[0] if "scores" in streams else None
+
+
+def test_the_scores_are_those_of_score(here: Project, run: Run) -> None:
+    """Each series has the values that are shown of its score, its coverage, its baseline and its alerts."""
+    _, tables = scores(here, run)
+    assert tables is not None
+    state = state_of(here, configuration.load(here))
+    current = current_scores(state)
+    assert list(current) == [row["id"] for row in tables["series"]]
+    assert sorted(state.days) == tables["days"]
+    for row in tables["series"]:
+        one = current[row["id"]]
+        assert [value for _, value in one.shown] == [value for value in row["values"] if value is not None]
+        assert one.name == row["label"]
+    groups = {row["id"]: row["group"] for row in tables["series"]}
+    assert ("overall", "component") == (groups["session.overall"], groups["ac01"])
+    (measured,) = [row for row in tables["series"] if row["id"] == "ac01"]
+    assert (90, True) == (measured["baseline"], 0 < measured["coverage"][0] <= 1)
+
+
+def test_a_day_lies_at_its_last_event(here: Project, run: Run) -> None:
+    """The place of today on the axis is the end of the ledger."""
+    meta, tables = scores(here, run)
+    assert tables is not None
+    assert [meta["counts"]["events"]] == tables["ends"][-1:]
+
+
+def test_without_measurements_there_are_no_scores(project: Path, run: Run) -> None:
+    """A ledger of ratings alone has no such stream."""
+    commands.add(Project(project), "use types", HUMAN)
+    assert scores(Project(project), run)[1] is None
+
+
+def test_an_invalid_configuration_costs_the_scores_alone(here: Project, run: Run) -> None:
+    """The page is written without scores, and says so."""
+    config = here.claude / "config" / "scoring-config.yaml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("scoring: [")
+    meta, tables = scores(here, run)
+    assert (None, ["without scores: their configuration is invalid; run `tallybook score`"]) == (
+        tables,
+        meta["warnings"],
+    )
