@@ -256,3 +256,21 @@ def test_every_moment_of_a_long_history_is_what_show_at_says(project: Path, run:
     for last in sample:
         assert commands.show(here, str(last))["key_points"] == moments[last], last
     assert list(moments) == sorted(moments)
+
+
+def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) -> None:
+    """A page in the project is out of reach of a redaction, wherever it lies and whatever it is called."""
+    other = here.root / "docs" / "old.HTM"
+    for path in (other, here.root / ".hidden" / "a.html", here.root / "node_modules" / "a.html"):
+        path.parent.mkdir()
+        assert 0 == run("page", "-o", str(path)).code
+    (here.root / "docs" / "index.html").write_text("<p>mine</p>")
+    findings = json.loads(run("doctor", "--json").out)["findings"]
+    fix = "after a redaction delete it, or write it again with `tallybook page`"
+    assert [("note", "docs/old.HTM is a page, which `redact` does not reach", fix)] == [
+        (one["level"], one["message"], one["hint"]) for one in findings if one["check"] == "pages"
+    ]
+    words = ("redact", "--text", "use types", "--reason", "a name", "--yes")
+    assert [str(other)] == json.loads(run(*words, "--dry-run", "--json").out)["pages"]
+    line = f"out of reach: {other} is a page, which may hold it; delete it, or write it again with `tallybook page`"
+    assert line in run(*words).out.splitlines()

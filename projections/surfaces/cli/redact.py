@@ -54,13 +54,13 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     if (target.event is None) is (target.text is None):
         raise BadInputError("redact", "takes either the ID of an event or --text", f"give one of them; {NOTHING}")
     if options["dry_run"]:
-        return _print(redaction.find_text(project, target), "would be redacted", as_json=as_json)
+        return _print(project, redaction.find_text(project, target), "would be redacted", as_json=as_json)
     if not (options["reason"] or "").strip():
         raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
     if target.text is not None and not options["yes"]:
         _confirm(redaction.find_text(project, target), as_json=as_json)
     done = redaction.redact(project, target, options["reason"], provenance_of(options))
-    return _print(done, "redacted", as_json=as_json)
+    return _print(project, done, "redacted", as_json=as_json)
 
 
 def _confirm(preview: RedactionResult, *, as_json: bool) -> None:
@@ -80,9 +80,11 @@ def _confirm(preview: RedactionResult, *, as_json: bool) -> None:
         raise NotConfirmedError
 
 
-def _print(done: RedactionResult, result: str, *, as_json: bool) -> int:
+def _print(project: Project, done: RedactionResult, result: str, *, as_json: bool) -> int:
     """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
-    erased = done.erased
+    from tallybook.projections.surfaces.page.exported import find_pages
+
+    erased, pages = done.erased, find_pages(project)
     if as_json:
         events = [{"seq": one.seq, "id": one.id, "kind": kind_of(one.event)[0]} for one in done.events]
         files, foreign = [str(path) for path in erased.files], [str(path) for path in erased.foreign]
@@ -94,11 +96,13 @@ def _print(done: RedactionResult, result: str, *, as_json: bool) -> int:
                 "bodies": list(done.bodies),
                 "foreign": foreign,
                 "unsearched": list(erased.unsearched),
+                "pages": [str(path) for path in pages],
                 "beyond": OUT_OF_REACH,
             }
         )
     else:
-        say(*_lines(done, result))
+        what = "is a page, which may hold it; delete it, or write it again with `tallybook page`"
+        say(*_lines(done, result), *(f"out of reach: {path} {what}" for path in pages))
     return EXIT_NOT_WRITTEN if erased.remaining else 0
 
 

@@ -34,6 +34,7 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("quarantine", ledger.check_quarantine, ""),
     ("redaction", ledger.check_redaction, "none is pending"),
     ("secrets", ledger.check_secrets, "no text looks like one"),
+    ("pages", ledger.check_pages, "none is in the project"),
     ("set aside", ledger.check_unreadable_playbooks, "none"),
     ("left over", ledger.check_temporary_files, "none"),
     ("clock", ledger.check_clock, "no event lies in the future"),

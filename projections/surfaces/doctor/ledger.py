@@ -233,6 +233,15 @@ def check_clock(context: Context) -> Iterator[Finding]:
         yield Finding(NOTE, message, "set the clock; until then `--at` with a time or an age may be wrong")
 
 
+def check_pages(context: Context) -> Iterator[Finding]:
+    """List the pages in the project: they hold texts that a redaction does not reach."""
+    from tallybook.projections.surfaces.page.exported import find_pages
+
+    for path in find_pages(context.project):
+        fix = "after a redaction delete it, or write it again with `tallybook page`"
+        yield Finding(NOTE, f"{path.relative_to(context.project.root)} is a page, which `redact` does not reach", fix)
+
+
 def check_secrets(context: Context) -> Iterator[Finding]:
     """Look for texts that look like secrets: what people type and import is recorded unchanged."""
     project, log = context.project, context.log
