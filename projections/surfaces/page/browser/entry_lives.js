@@ -62,8 +62,7 @@ const drawLivesSoon = perFrame(() => {
     if (!canvas.isConnected || !canvas.clientWidth) continue;
     const { width, height, pen, colour: made } = colour ? { ...plainSheet(canvas), colour } : sheet(canvas);
     colour = made;
-    drawLife(name, pen, width, height, colour);
-    drawCursor(pen, width, height, colour);
+    drawWholeLife(name, pen, width, height, colour);
   }
 });
 
@@ -75,9 +74,20 @@ function plainSheet(canvas) {
   return { width, height, pen };
 }
 
-function drawCursor(pen, width, height, colour) {
+/** Draw a life up to where the film is, and paler what comes later. */
+function drawWholeLife(name, pen, width, height, colour) {
+  const at = axis(view.event, width);
+  for (const [from, to, alpha] of [[0, at, 1], [at, width, 0.35]]) {
+    pen.save();
+    pen.globalAlpha = alpha;
+    pen.beginPath();
+    pen.rect(from, 0, to - from, height);
+    pen.clip();
+    drawLife(name, pen, width, height, colour);
+    pen.restore();
+  }
   pen.fillStyle = colour("--accent");
-  pen.fillRect(Math.round(axis(view.event, width)) - 0.75, 0, 1.5, height);
+  pen.fillRect(Math.round(at) - 0.75, 0, 1.5, height);
 }
 
 /** Draw one life: the line while it is in the playbook, ratings as ticks, injections below, citations as diamonds. */

@@ -35,7 +35,7 @@ function eventRow(index, made) {
 
 function makeEvents() {
   page.eventList = new VirtualList($("event-list"), {
-    height: 28, label: "Events", row: eventRow,
+    height: 28, label: "Events", paper: 0, row: eventRow,
     choose: (index) => {
       const event = eventAt(index), entry = page.history.entryOf(event);
       show(entry < 0 ? { event } : { event, entry });
@@ -94,14 +94,15 @@ function drawChange() {
   const shown = changes.slice(0, MOST_PARTS).map((change) => el("li", {},
     el("span", { class: isWorse(change) ? "sign bad" : "sign good", "aria-hidden": "true", text: isWorse(change) ? "▼" : "▲" }),
     entryLink(change.name), el("span", { class: "what" }, quoted(changeWords(change)))));
-  const compared = view.since ? `Between event ${count(view.since)} and this one` : "It";
+  const entries = plural(changes.length, "entry", "entries");
+  const effect = view.since ? `Since event ${count(view.since)} ${changes.length ? `${entries} changed:` : "no entry of the playbook changed."}` : changes.length ? `It changed ${entries}:` : "It changed no entry of the playbook.";
   const title = first === last ? `Event ${count(first)}` : `One batch: ${plural(last - first + 1, "event")}`;
   fill($("change"),
     el("h2", { id: "change-title", text: title }),
     el("p", { class: "note" }, clock(history.time(moment)), " · by ", quoted(rater), session >= 0 && [" · session ", sessionLink(session)]),
     el("ol", { class: "steps", "aria-label": "Events of this moment" }, parts),
     last - first >= MOST_PARTS && el("p", { class: "note", text: `and ${count(last - first + 1 - MOST_PARTS)} more, in the list of events` }),
-    el("h3", { text: changes.length ? `${compared} changed ${plural(changes.length, "entry", "entries")}:` : `${compared} changed no entry of the playbook.` }),
+    el("h3", { text: effect }),
     shown.length ? el("ul", { class: "steps", "aria-label": "Changed entries" }, shown) : null,
     changes.length > MOST_PARTS ? el("p", { class: "note", text: `and ${count(changes.length - MOST_PARTS)} more` }) : null,
     commandBox("undo_event", {}, "undo this moment"),

@@ -34,6 +34,9 @@ function play(on = !playing) {
   $("play").textContent = on ? "Pause" : "Play";
 }
 
+/** Compare each later moment with this one, or no longer. */
+const compare = () => show({ since: view.since ? 0 : view.event });
+
 /** Return the moment that somebody names by an event number, ~N or a time; null where it names none. */
 function findMoment(text) {
   const { history } = page, words = text.trim();
@@ -61,10 +64,12 @@ function drawFilm() {
     parts.push(" · ", el("time", { datetime: new Date(history.time(moment)).toISOString(), text: clock(history.time(moment)) }), ` ${ZONE} · by `, quoted(rater));
   }
   const { kept, gone, helpful, harmful, pinned } = page.book;
-  parts.push(` · ${plural(kept.length, "entry", "entries")}, ${count(gone.length)} in the graveyard, ${count(pinned)} pinned, ${count(helpful)} helpful, ${count(harmful)} harmful`);
+  parts.push(el("span", { class: "rest" }, ` · ${plural(kept.length, "entry", "entries")}, ${count(gone.length)} in the graveyard, ${count(pinned)} pinned, ${count(helpful)} helpful, ${count(harmful)} harmful`));
   fill($("moment"), parts);
   for (const id of ["first", "back"]) $(id).disabled = moment < 0;
   for (const id of ["next", "latest"]) $(id).disabled = moment >= history.moments - 1;
+  $("compare").setAttribute("aria-pressed", String(view.since > 0));
+  $("compare").textContent = view.since ? `Compared with ${view.since}` : "Compare";
   for (const id of ["touched-before", "touched-next"]) $(id).disabled = view.entry < 0;
 }
 

@@ -1,12 +1,11 @@
 // A list of a million rows of which only those in sight are elements.
 
 const TALLEST = 6_000_000; // Browsers place nothing exactly below some 16 million pixels.
-const ON_PAPER = 200;
 
 /** Make a list box in an element: `rows(index)` returns the row's children, `choose(index)` is called for a chosen one. */
 class VirtualList {
-  constructor(box, { height, row, choose, label }) {
-    Object.assign(this, { box, height, row, choose, length: 0, current: -1, first: -1, last: -1 });
+  constructor(box, { height, row, choose, label, paper = 400 }) {
+    Object.assign(this, { box, height, row, choose, paper, length: 0, current: -1, first: -1, last: -1 });
     this.space = el("div", { class: "space", role: "presentation" });
     box.append(this.space);
     box.setAttribute("role", "listbox");
@@ -58,7 +57,7 @@ class VirtualList {
     this.box.scrollTop = (wanted / rows) * pixels;
   }
 
-  /** Have the rows next to the current one on paper, and only those in sight on the screen again. */
+  /** Have `paper` more rows before and after those in sight on paper, and only those in sight on the screen again. */
   print(on) {
     this.printing = on;
     this.draw(true);
@@ -67,7 +66,7 @@ class VirtualList {
   draw(anew = false) {
     if (!this.box.isConnected) return;
     const top = this.top;
-    const [before, after] = this.printing ? [ON_PAPER / 2, ON_PAPER] : [2, 2];
+    const [before, after] = this.printing ? [this.paper, this.paper] : [2, 2];
     const first = Math.max(0, Math.floor(top) - before);
     const last = Math.min(this.length, Math.ceil(top + this.box.clientHeight / this.height) + after);
     const offset = this.box.scrollTop - top * this.height;

@@ -12,7 +12,7 @@ const KEYS = [
   ["n", "next event of the selected entry", () => stepEntry(1)], ["p", "event before of the selected entry", () => stepEntry(-1)],
   ["g", "go to a moment", openGo], [" ", "play or pause", () => play()],
   ["Home", "before the first event", () => goTo(-1)], ["End", "the latest moment", () => goTo(page.history.moments - 1)],
-  ["/", "search", () => $("query").focus()], ["c", "compare with this moment, or no longer", () => show({ since: view.since ? 0 : view.event })],
+  ["/", "search", () => $("query").focus()], ["c", "compare with this moment, or no longer", compare],
   ["1 … 5", "the views", null], ["Escape", "clear the search and the filters", () => show({ q: "", kind: "", rater: "", session: -1 })],
   ["?", "these keys", () => $("help-dialog").showModal()],
 ];
@@ -123,6 +123,7 @@ function listen() {
   on("latest", "click", () => goTo(page.history.moments - 1));
   on("touched-before", "click", () => stepEntry(-1));
   on("touched-next", "click", () => stepEntry(1));
+  on("compare", "click", compare);
   on("go", "click", openGo);
   on("help", "click", () => $("help-dialog").showModal());
   on("go-dialog", "submit", takeGo);
@@ -155,7 +156,7 @@ function drawHead() {
 /** Read what is needed for the film, draw it, then the rest. */
 async function start() {
   drawHead();
-  const [film, trust] = await Promise.all([stream("film"), stream("trust")]);
+  const [film, trust, sessions] = await Promise.all([stream("film"), stream("trust"), stream("sessions")]);
   page.history = new History(film, trust);
   film.names.forEach((name, i) => page.names.set(name, i));
   page.draw = perFrame(draw);
@@ -164,11 +165,11 @@ async function start() {
   makeTabs();
   makeEvents();
   listen();
-  page.sessions = await stream("sessions");
+  page.sessions = sessions;
   readRoute();
   draw();
-  drawPulse();
   document.body.dataset.ready = performance.now().toFixed(0);
+  drawPulse();
   for (const name of ["stories", "quotes", "scores"]) page[name] = await stream(name);
   page.storyOf = new Map((page.stories?.stories || []).map((story) => [story.entry, story]));
   Object.assign(page, { anew: true, whole: true });
