@@ -187,7 +187,7 @@ def test_a_persons_text_that_older_versions_do_not_mark_is_told_from_the_program
 def test_a_message_that_copilot_puts_in_is_left_out(tmp_path: Path, source: str) -> None:
     """It says for each where it comes from; a person's and a subagent's task are kept."""
     path = tmp_path / "events.jsonl"
-    sources = ({"source": source}, {}, {"source": "user"}, {"source": "agent-s1"})
+    sources: tuple[dict[str, str], ...] = ({"source": source}, {}, {"source": "user"}, {"source": "agent-s1"})
     rows = [{"type": "user.message", "data": {"content": f"from {one}", **one}} for one in sources]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert [f"User: from {one}" for one in sources[1:]] == turns_of(path)

@@ -29,6 +29,7 @@ from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.reflection.transcript import files_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -45,6 +46,8 @@ EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
 CLAUDE = schedule.Plan("claude", tokens=10**9)
 HELPFUL = answer(kpt_001="helpful")
 HOUR_S = 3_600
+MONDAY_EVENING = 1_796_061_600
+"""2026-11-30 18:00 UTC, in seconds since 1970."""
 
 
 @pytest.fixture
@@ -337,6 +340,31 @@ def test_the_doctor_is_content(place: Project, recorded: RecordedSession, capsys
     run_here(["doctor", "--json"])
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert [] == [one for one in findings if "outside" in one["message"]]
+
+
+def test_a_subagent_of_codex_is_found_by_day(place: Project) -> None:
+    """Its transcript lies in the folder of the day on which it began, which is never after the session's last."""
+    path = CODEX.put(place.root)
+    folder = Path(table.transcripts_folder("codex"))
+    (subagent,) = [one for one in path.parent.iterdir() if one != path]
+    sunday, monday = folder / "2026/11/29", folder / "2026/11/30"
+    for day, expected in ((sunday, True), (monday, True), (folder / "2026/12/01", False)):
+        day.mkdir(parents=True)
+        subagent = subagent.rename(day / subagent.name)
+        os.utime(path, (MONDAY_EVENING, MONDAY_EVENING))
+        assert expected == (subagent in files_of(path).values())
+
+
+def test_transcripts_in_no_folder_of_an_agent_are_read_by_name(tmp_path: Path) -> None:
+    """A copy of Codex's in one folder has its subagents; one of Gemini's without its project began nowhere."""
+    own = CODEX.put(Path("/home/me/shop"), tmp_path / "x")
+    for path in list(own.parent.iterdir()):
+        path.rename(tmp_path / path.name)
+    assert 2 == len(files_of(tmp_path / own.name))
+    chat = GEMINI.put(Path("/home/me/shop"), tmp_path)
+    (chat.parent.parent / ".project_root").unlink()
+    assert not schedule.is_of_project(chat, Project(Path("/home/me/shop")))
+    assert not schedule.is_of_project(tmp_path / "gone.jsonl", Project(Path("/home/me/shop")))
 
 
 def test_two_files_of_one_session_of_gemini_are_one_session(place: Project) -> None:

@@ -55,7 +55,7 @@ USES = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_
 ANSWERS = ("function_call_output", "custom_tool_call_output")
 _PREFIX = "rollout-"
 _TIME_CHARS = len("2026-11-23T12-24-22-")
-_DAY_S = 86_400
+_DAY = "%Y/%m/%d"
 _MAX_DAYS = 31
 
 
@@ -145,12 +145,12 @@ def _days(path: str) -> list[str]:
     top, *day = folder.rsplit(os.sep, 3)
     try:
         year, month, first = map(int, day)
-        ended = os.stat(path).st_mtime
+        last = strftime(_DAY, localtime(os.stat(path).st_mtime))
         noons = [mktime((year, month, first + number, 12, 0, 0, 0, 0, -1)) for number in range(_MAX_DAYS)]
+        days = [strftime(_DAY, localtime(noon)) for noon in noons]
     except (OSError, ValueError, OverflowError):
         return [folder]
-    days = [strftime("%Y %m %d", localtime(noon)).split() for noon in noons if noon - _DAY_S < ended]
-    return [folder, *(one for day in days if (one := os.path.join(top, *day)) != folder)]
+    return [folder, *(os.path.join(top, *one.split("/")) for one in days[1:] if one <= last)]
 
 
 TRANSCRIPTS = Transcripts(
