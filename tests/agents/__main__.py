@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 import subprocess
 import sys
@@ -13,9 +14,11 @@ from agents import clients, recording, runs
 from agents.clients import CLIENTS, Installed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-_WORDS = {True: "yes", False: "**no**", None: "—"}
+_PAIR = ("claude", "codex")
+"""The clients that run in one project at the same time."""
+_WORDS: dict[bool | None, str] = {True: "yes", False: "**no**", None: "—"}
 
 
 def main(words: Sequence[str]) -> int:
@@ -53,22 +56,33 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     return asked
 
 
-def _check(installed: Iterable[Installed]) -> bool:
-    """Run the clients, print the table, and return whether a check failed."""
-    rows, failed = [], False
-    for one in installed:
-        sys.stderr.write(f"running {one.client.agent} {one.version}\n")
-        try:
-            verdicts = runs.check(one)
-        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-            sys.stdout.write(f"{one.client.agent}: {error}\n")
-            failed = True
-            continue
-        failed |= False in verdicts.values()
-        rows.append([one.client.agent, one.version, *(_WORDS[verdicts[name]] for name in runs.CHECKS)])
-    for row in [["client", "version", *runs.CHECKS], ["---"] * (2 + len(runs.CHECKS)), *rows]:
+def _check(installed: Sequence[Installed]) -> bool:
+    """Run the clients, each alone and then two at once; print the tables, and return whether a check failed."""
+    alone = [_row([one], runs.CHECKS, partial(runs.check, one)) for one in installed]
+    _print_table(runs.CHECKS, alone)
+    pair = [one for one in installed if one.client.agent in _PAIR]
+    together = [_row(pair, runs.TOGETHER, partial(runs.check_together, pair))] if len(pair) == len(_PAIR) else []
+    if together:
+        _print_table(runs.TOGETHER, together)
+    return any(_WORDS[False] in row for row in [*alone, *together])
+
+
+def _row(clients: Sequence[Installed], checks: Sequence[str], run: Callable[[], dict[str, bool | None]]) -> list[str]:
+    """Run checks, and return a row of their verdicts; where a client or the command failed, none holds."""
+    name = ", ".join(f"{one.client.agent} {one.version}" for one in clients)
+    sys.stderr.write(f"running {name}\n")
+    try:
+        verdicts = run()
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        sys.stdout.write(f"{name}: {error}\n")
+        verdicts = dict.fromkeys(checks, False)
+    return [name, *(_WORDS[verdicts[check]] for check in checks)]
+
+
+def _print_table(checks: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    for row in [["client", *checks], ["---"] * (1 + len(checks)), *rows]:
         sys.stdout.write(f"| {' | '.join(row)} |\n")
-    return failed
+    sys.stdout.write("\n")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ class Client:
         settings: The file in a project that holds its hooks.
         events: Every event that it has, for ``--record``.
         hooks: Returns a settings file that runs a command line at these events.
+        own_settings: What that file holds before; empty if it is Tallybook's alone.
         subagent: Name and input of the tool call that starts a subagent; None if it cannot be asked for one.
         compact: Its options for a run that compacts the latest session; none if it announces no compaction.
     """
@@ -51,6 +52,7 @@ class Client:
     settings: str
     events: Sequence[str]
     hooks: Callable[[Sequence[str], str], object]
+    own_settings: str = ""
     subagent: tuple[str, dict[str, Any]] | None = None
     compact: Sequence[str] = ()
 
@@ -100,6 +102,7 @@ CLAUDE = Client(
         "SessionEnd",
     ),
     hooks=lambda events, command: _nested(events, command, 10),
+    own_settings='{\n\t"includeCoAuthoredBy": false}',
     subagent=("Agent", {"description": "look", "prompt": "look around", "subagent_type": "general-purpose"}),
     compact=_ask_claude("/compact", goes_on=True),
 )
@@ -154,6 +157,7 @@ CODEX = Client(
         "SessionEnd",
     ),
     hooks=lambda events, command: _nested(events, command, 3),
+    own_settings='{"description": "mine",\n "hooks": {}}\n',
     # The session is longer than this, so the client compacts it before the prompt.
     compact=("-c", "model_auto_compact_token_limit=50", *_ask_codex("go on", goes_on=True)),
 )
@@ -193,6 +197,7 @@ GEMINI = Client(
         "SessionEnd",
     ),
     hooks=lambda events, command: _nested(events, command, 10_000),
+    own_settings='{ "ui": {"hideBanner": true} }',
 )
 
 

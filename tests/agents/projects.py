@@ -144,13 +144,12 @@ class Place:
         """Return the events of the ledger, in order."""
         return [record for batch in decode(open_log(Project(self.project)).read()) for record in batch.records]
 
-    def tree(self) -> dict[str, bytes]:
-        """Return the files of the project, without the ledger, the playbook and git's own."""
+    def tree(self) -> dict[str, bytes | None]:
+        """Return the files of the project and their bytes, None for a folder, without the ledger and git's own."""
         ours = {".git", "ledger", "playbook.json"}
-        paths = [
-            path for path in self.project.rglob("*") if not ours.intersection(path.relative_to(self.project).parts)
-        ]
-        return {str(path.relative_to(self.project)): path.read_bytes() for path in paths if path.is_file()}
+        files = {path.relative_to(self.project): path for path in self.project.rglob("*")}
+        left = {name: path for name, path in files.items() if not ours.intersection(name.parts)}
+        return {str(name): path.read_bytes() if path.is_file() else None for name, path in left.items()}
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def _calls(installed: Installed, form: Client) -> Iterable[dict[str, Any]]:
         at_work.ask("go on", reply=Reply("I ask another.", client.subagent) if client.subagent else None)
         at_work.ask("and on")
         if client.compact:
-            at_work.run(list(client.compact))
+            at_work.run(client.compact)
         at_work.ask("and now")
         for call in place.calls():
             yield _row(call, place, set(at_work.environment))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 import json
 import time
 from typing import TYPE_CHECKING
@@ -21,9 +22,9 @@ from tallybook.ledger.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from agents.clients import Installed
+    from agents.clients import Client, Installed
     from agents.projects import Place
     from helpers.stub_models import StubModel
 
@@ -53,7 +54,7 @@ class Session:
         """Let the client ask the model, and return the requests that offer tools: those of the session itself."""
         return self.run(self.installed.client.ask(prompt, goes_on=goes_on), reply)
 
-    def run(self, options: list[str], reply: Reply | None = None) -> list[Request]:
+    def run(self, options: Sequence[str], reply: Reply | None = None) -> list[Request]:
         """Run the client with options, and return the same."""
         self.replies[:] = [reply] if reply else []
         count = len(self.model.requests)
@@ -93,16 +94,38 @@ def check(installed: Installed) -> dict[str, bool | None]:
     """Run a client, and return each check's verdict; None where the client announces no compaction."""
     client = installed.client
     with projects.new_place() as place, session(installed, place) as at_work:
+        _write_own_settings(place, client)
         before = place.tree()
-        place.tallybook("init", client.agent)
-        first = at_work.ask("hello", goes_on=False, reply=Reply("I run it.", client.tool))
-        for prompt in ("go on", "and on"):
-            first += at_work.ask(prompt)
-        last = at_work.run(list(client.compact)) and [] if client.compact else []
-        last += at_work.ask("and now") if client.compact else []
+        _install(place, client)
+        first, last = _hold_session(at_work), []
+        if client.compact:
+            at_work.run(client.compact)
+            last = at_work.ask("and now")
         _reflect(place)
-        place.tallybook("uninstall", client.agent)
+        _uninstall(place, client)
         return _verdicts(place, first, last) | {"restored": before == place.tree()}
+
+
+def _write_own_settings(place: Place, client: Client) -> None:
+    """Write the settings that a user has already, in a layout of the user's."""
+    if client.own_settings:
+        path = place.project / client.settings
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(client.own_settings, encoding="utf-8")
+
+
+def _install(place: Place, client: Client) -> None:
+    """Install the hooks."""
+    path = place.project / client.settings
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(client.hooks(client.events, "tallybook hook")), encoding="utf-8")
+
+
+def _uninstall(place: Place, client: Client) -> None:
+    """Remove the hooks."""
+    (place.project / client.settings).unlink()
+    if client.own_settings:
+        _write_own_settings(place, client)
 
 
 def _reflect(place: Place) -> None:
@@ -115,14 +138,40 @@ def _reflect(place: Place) -> None:
         time.sleep(0.5)
 
 
-def _verdicts(place: Place, first: list[Request], last: list[Request]) -> dict[str, bool | None]:
+TOGETHER = ("once", "cited", "true", "quiet", "verified")
+"""Names of the checks of two clients in one project."""
+
+
+def check_together(pair: Sequence[Installed]) -> dict[str, bool | None]:
+    """Run clients in one project at the same time, and return each check's verdict."""
+    with projects.new_place() as place, ExitStack() as stack, ThreadPoolExecutor() as pool:
+        at_work = [stack.enter_context(session(one, place)) for one in pair]
+        for one in pair:
+            _install(place, one.client)
+        requests = list(pool.map(_hold_session, at_work))
+        place.tallybook("verify")
+        cited = {record.by.session for record in place.records() if isinstance(record.event, PointCited)}
+        return {
+            **_verdicts(place, [request for one in requests for request in one], [], sessions=len(pair)),
+            "cited": len(pair) == len(cited),
+            "verified": True,
+        }
+
+
+def _hold_session(at_work: Session) -> list[Request]:
+    """Let a client ask three times in one session."""
+    first = at_work.ask("hello", goes_on=False, reply=Reply("I run it.", at_work.installed.client.tool))
+    return [*first, *at_work.ask("go on"), *at_work.ask("and on")]
+
+
+def _verdicts(place: Place, first: list[Request], last: list[Request], sessions: int = 1) -> dict[str, bool | None]:
     calls, records = place.calls(), place.records()
     payloads = [json.loads(call.payload) for call in calls]
-    sessions = {payload.get("session_id") or payload.get("sessionId") for payload in payloads}
-    ours = [record for record in records if record.by.session in sessions]
+    ids = {payload.get("session_id") or payload.get("sessionId") for payload in payloads}
+    ours = [record for record in records if record.by.session in ids]
     events = {kind: [r for r in ours if isinstance(r.event, kind)] for kind in _KINDS}
     answers = [call for call in calls if call.answer]
-    expected = 2 if last else 1
+    expected = sessions * (2 if last else 1)
     return {
         "once": bool(first) and {1} == {request.text.count(LINE) for request in first},
         "again": {1} == {request.text.count(LINE) for request in last} if last else None,
