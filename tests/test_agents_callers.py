@@ -12,7 +12,7 @@ from helpers.authors import HUMAN
 from helpers.hook_calls import call, events, here, set_to
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.hooks.injection import inject_playbook
 
@@ -207,3 +207,12 @@ def test_every_event_that_an_agent_is_known_to_inject_at_injects() -> None:
     for name in table.AGENTS:
         for event in table.load(name).injects_at:
             assert inject_playbook in handler.ACTIONS[event]
+
+
+def test_each_agent_that_takes_context_is_installed_at_an_event_that_takes_it() -> None:
+    """So what `init` writes gives every session the playbook."""
+    for name in table.AGENTS:
+        own_names = {document["hook_event_name"]: "UserPromptSubmit" for document in (GEMINI,)}
+        events = {own_names.get(event, event) for event in installation.load(name).events}
+        injects_at = table.load(name).injects_at
+        assert bool(injects_at) == bool(events.intersection(injects_at))

@@ -96,13 +96,13 @@ def check(installed: Installed) -> dict[str, bool | None]:
     with projects.new_place() as place, session(installed, place) as at_work:
         _write_own_settings(place, client)
         before = place.tree()
-        _install(place, client)
+        place.tallybook("init", client.agent)
         first, last = _hold_session(at_work), []
         if client.compact:
             at_work.run(client.compact)
             last = at_work.ask("and now")
         _reflect(place)
-        _uninstall(place, client)
+        place.tallybook("uninstall", client.agent)
         return _verdicts(place, first, last) | {"restored": before == place.tree()}
 
 
@@ -112,20 +112,6 @@ def _write_own_settings(place: Place, client: Client) -> None:
         path = place.project / client.settings
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(client.own_settings, encoding="utf-8")
-
-
-def _install(place: Place, client: Client) -> None:
-    """Install the hooks."""
-    path = place.project / client.settings
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(client.hooks(client.events, "tallybook hook")), encoding="utf-8")
-
-
-def _uninstall(place: Place, client: Client) -> None:
-    """Remove the hooks."""
-    (place.project / client.settings).unlink()
-    if client.own_settings:
-        _write_own_settings(place, client)
 
 
 def _reflect(place: Place) -> None:
@@ -147,7 +133,7 @@ def check_together(pair: Sequence[Installed]) -> dict[str, bool | None]:
     with projects.new_place() as place, ExitStack() as stack, ThreadPoolExecutor() as pool:
         at_work = [stack.enter_context(session(one, place)) for one in pair]
         for one in pair:
-            _install(place, one.client)
+            place.tallybook("init", one.client.agent)
         requests = list(pool.map(_hold_session, at_work))
         place.tallybook("verify")
         cited = {record.by.session for record in place.records() if isinstance(record.event, PointCited)}
