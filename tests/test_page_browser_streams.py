@@ -1,0 +1,146 @@
+"""The page in a browser: scores, quotes, pages without texts, and pages that a server keeps up to date."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from helpers.browser import Tab, append, chromium, opened, write_page
+from helpers.real_command import run
+from helpers.score_examples import record_example
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointRated, PointRetired
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+SERVE = [sys.executable, "-m", "tallybook", "page", "--serve", "--json"]
+
+
+class Served(NamedTuple):
+    """A server of a page, and its address."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Return Chromium."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a project with a retired entry and a reason."""
+    made = tmp_path / "project"
+    log = opened(made)
+    append(log, [PointAdded("kpt_001", "A text of an entry."), PlaybookUpdated(1, 0, 0)], "secret-session")
+    append(log, [PointRetired("kpt_001", "A reason in words.")], "secret-session", "human")
+    return made
+
+
+@pytest.fixture
+def served(folder: Path) -> Iterator[Served]:
+    """Return a running server of the page of that project."""
+    process = subprocess.Popen(SERVE, cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    yield Served(process, json.loads(process.stdout.readline())["address"])
+    process.kill()
+    process.communicate()
+
+
+def test_scores_lie_under_the_axis_with_the_values_of_the_command(browser: Browser, tmp_path: Path) -> None:
+    """Each score of the latest day is in a chart and in a table, as `score` prints it."""
+    (tmp_path / ".claude").mkdir()
+    record_example(tmp_path)
+    tab = Tab(browser, write_page(tmp_path))
+    tab.open("tab=scores")
+    answer = json.loads(run(Project(tmp_path), "score", "--json").out)
+    rows = tab.page.locator("#charts tbody tr").evaluate_all(CELLS)
+    values = {float(row[1]) for row in rows if row[1] != "no data"}
+    assert {*map(float, answer["component_scores"].values())} <= {float(round(value)) for value in values}
+    assert {answer["date"]} == {row[2] for row in rows if row[2]}
+    charts = tab.page.locator("#charts svg.chart")
+    assert 3 == charts.count()
+    box = charts.first.bounding_box()
+    assert box is not None
+    charts.first.click(position={"x": 20, "y": box["height"] / 2})
+    # The example is of a day long before its events were recorded.
+    tab.at(0)
+    tab.page.context.close()
+
+
+CELLS = "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+
+
+def test_two_chosen_points_list_what_changed_between_them(browser: Browser, folder: Path) -> None:
+    """Compared with an earlier moment, the page names each entry that differs, and the command that does so."""
+    tab = Tab(browser, write_page(folder))
+    tab.open("event=3")
+    tab.page.click("#compare")
+    tab.page.keyboard.press("End")
+    tab.at(4)
+    assert "Since event 3 1 entry changed:" in tab.text("#change")
+    assert "retired" in tab.text('#change [aria-label="Changed entries"]')
+    assert "tallybook diff 3 4" == tab.text("#command")
+    tab.page.context.close()
+
+
+def test_quotes_are_shown_where_the_page_has_them(browser: Browser, folder: Path) -> None:
+    """A reason is next to its event with --with-quotes, and nowhere without."""
+    for with_quotes in (True, False):
+        tab = Tab(browser, write_page(folder, with_quotes=with_quotes))
+        assert with_quotes == ("A reason in words." in tab.text("#change"))
+        tab.page.context.close()
+
+
+def test_a_page_without_texts_says_so(browser: Browser, folder: Path) -> None:
+    """Without texts the page shows names and counts, says that texts are missing, and has no command of a session."""
+    tab = Tab(browser, write_page(folder, with_texts=False))
+    tab.open("entry=kpt_001&tab=sessions&session=1")
+    assert "made without texts" in tab.text("#why")
+    assert "no command, because the page was made without texts" in tab.text("#session")
+    content = tab.page.content()
+    assert [] == [words for words in ("secret-session", "A text of an entry") if words in content]
+    tab.page.context.close()
+
+
+def test_a_served_page_follows_its_ledger_and_says_when_the_server_ends(
+    browser: Browser, folder: Path, served: Served
+) -> None:
+    """The address loses its token; a new event appears without a hand; after the server's end the page says so."""
+    page = browser.new_context().new_page()
+    noise: list[str] = []
+    page.on("pageerror", lambda error: noise.append(str(error)))
+    page.goto(served.address)
+    page.locator('body[data-event="4"]').wait_for(state="attached")
+    assert served.address.partition("?")[2] not in page.url
+    run(Project(folder), "add", "A later text.")
+    page.locator("#entries", has_text="A later text.").wait_for()
+    served.process.kill()
+    page.locator("#warning", has_text="The server of this page has ended").wait_for()
+    assert [] == noise
+    page.context.close()
+
+
+def test_a_moment_in_the_past_stays_while_the_ledger_grows(browser: Browser, folder: Path, served: Served) -> None:
+    """Somebody who looks at an earlier moment still sees it after the page was loaded again."""
+    page = browser.new_context().new_page()
+    page.goto(served.address)
+    page.locator('body[data-event="4"]').wait_for(state="attached")
+    page.keyboard.press("k")
+    page.locator('body[data-event="3"]').wait_for(state="attached")
+    append(JsonlLog(Project(folder).ledger), [PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0)])
+    page.locator("#facts", has_text="6 events").wait_for()
+    page.locator('body[data-event="3"]').wait_for(state="attached")
+    page.context.close()
