@@ -56,6 +56,14 @@ def test_a_complete_installation_is_fine(here: Project, name: str, *, user: bool
     assert sorted([("ok", f"installed in {path}, for {OTHERS[name].title}"), *rest]) == sorted(messages(here))
 
 
+def test_claude_code_is_named_where_only_another_agent_is_installed(here: Project) -> None:
+    """Its folder at home shows that it is there."""
+    (Path.home() / ".claude" / "projects").mkdir(parents=True)
+    put(here, "gemini")
+    message = "Claude Code is here, and none of its settings call Tallybook"
+    assert ("ok", message, "run `tallybook init` to install the hooks") in findings(here)
+
+
 @pytest.mark.parametrize("user", [False, True], ids=["project", "user"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_events_that_an_agent_lacks_are_named(here: Project, name: str, *, user: bool) -> None:

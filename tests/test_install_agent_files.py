@@ -166,6 +166,19 @@ def test_a_folder_that_leads_out_of_the_project_is_refused(
 
 
 @pytest.mark.parametrize("name", OTHERS)
+def test_a_file_in_place_of_a_folder_is_refused(project: Path, run: Callable[..., Answer], name: str) -> None:
+    """One line names it; removing what was installed for other agents passes over it."""
+    (project / AGENTS[name].folder).write_text("mine")
+    answer = run("init", name)
+    line = f"tallybook: {project / AGENTS[name].folder}: is not a folder; move it away\n"
+    assert (4, "", line) == answer
+    assert not (project / ".claude" / "ledger").exists()
+    run("init")
+    assert (0, "") == (run("uninstall").code, run("uninstall").err)
+    assert not (project / ".claude" / "settings.json").exists()
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., Answer], name: str) -> None:
     """As people have it who keep them elsewhere: the file is changed and restored, and the link stays."""
     files = AGENTS[name]

@@ -105,6 +105,9 @@ def _installation(setup: Setup) -> Iterator[Finding]:
         if not setup.others:
             message = f"hooks were called earlier, but the settings that the agent reads in {setup.folder} have none"
             yield Finding(NOTE, message, _INSTALL)
+        elif not plugins and hook_settings.is_used():
+            message = f"{CLAUDE_FILES.title} is here, and none of its settings call Tallybook"
+            yield Finding(OK, message, _INSTALL, is_always_shown=True)
         return
     yield from _installation_of_claude(setup)
 

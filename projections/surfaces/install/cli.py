@@ -82,7 +82,7 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
     names = _known(agents, "uninstall")
     target = places.find_target(context.find_root().params["folder"], user=user)
     steps = tuple(plan.uninstall(target, names))
-    note(*plan.trust_remarks(target, steps))
+    note(*plan.trust_remarks(steps))
     for step in () if dry_run else steps:
         take(step)
     if as_json:

@@ -224,15 +224,14 @@ def _without_hooks(data: bytes | None, files: Installation, line: str, source: s
         return None
 
 
-def trust_remarks(target: InstallTarget, planned: Sequence[Step]) -> tuple[str, ...]:
+def trust_remarks(planned: Sequence[Step]) -> tuple[str, ...]:
     """Return where an agent keeps its record of trust in hooks that an uninstallation removes, a line each."""
-    changed = {step.path for step in planned if step.has_diff}
+    changed = [step.path for step in planned if step.has_diff]
     found = []
     for files in map(installation.load, table.AGENTS):
-        if files.record_of_trust and trust.trusted_events(files, path := places.settings_file(target, files)):
+        if files.record_of_trust and any(trust.trusted_events(files, path) for path in changed):
             record = trust.record_of_trust(files)
-            line = f"{files.title} keeps its record of trust in {record}, under [hooks.state]; it stays"
-            found += [line] if path in changed else []
+            found.append(f"{files.title} keeps its record of trust in {record}, under [hooks.state]; it stays")
     return tuple(found)
 
 
