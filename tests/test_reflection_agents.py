@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from helpers.agent_sessions import RecordedSession
 
 EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
+TURN = {"turn_id": "01a20862-9d2b-7213-8aab-52133b1f3a90"}
 TOOL = "mcp__tallybook__playbook"
 OF_PROGRAMS = (
     "# Playbook",
@@ -171,6 +172,16 @@ def test_ids_that_a_models_server_counts_anew_are_told_apart() -> None:
     uuids = [{line.uuid for line in lines(RECORDED / one.path)} - {""} for one in (CODEX, COMPACTED)]
     assert [] == sorted(uuids[0] & uuids[1])
     assert all(min(map(len, one)) > 30 for one in uuids)
+
+
+def test_a_models_server_may_give_every_message_the_same_id(tmp_path: Path) -> None:
+    """Only what is equal in id and text is a repetition."""
+    path = tmp_path / "rollout-x.jsonl"
+    own = {"type": "message", "role": "assistant", "id": "msg_0", "internal_chat_message_metadata_passthrough": TURN}
+    items = [own | {"content": [{"type": "output_text", "text": text}]} for text in ("First", "Then", "Then")]
+    rows = [json.dumps({"type": "response_item", "payload": item}) + "\n" for item in items]
+    path.write_text("".join(rows), encoding="utf-8")
+    assert ["Agent: First", "Agent: Then"] == turns_of(path)
 
 
 def test_a_persons_text_that_older_versions_do_not_mark_is_told_from_the_programs(tmp_path: Path) -> None:

@@ -65,16 +65,14 @@ def read_line(line: Mapping[str, Any], seen: set[str]) -> Entry:
     if line.get("type") != "response_item":
         return Entry(at=at)
     own, turn = text_of(item, "id", "call_id"), text_of(object_of(item, _PASSED_ON), "turn_id")
-    # A model's server may count its ids in every session anew.
-    uuid = f"{turn}:{own}" if turn and own else own
-    key = f"{item.get('type')}:{uuid}"
-    role = "assistant" if item.get("role") == "assistant" else "user"
+    # A model's server may count its ids in every session anew, or in every answer.
+    uuid, blocks = (f"{turn}:{own}" if turn and own else own), _blocks(item)
+    role, key = "assistant" if item.get("role") == "assistant" else "user", f"{uuid}:{hash(repr(blocks))}"
     # A summary is the answer to the program's own prompt.
-    if key in seen or object_of(line, "metadata").get("compaction_output"):
+    if (uuid and key in seen) or object_of(line, "metadata").get("compaction_output"):
         return Entry(role, (), uuid, at)
-    if uuid:
-        seen.add(key)
-    return Entry(role, _blocks(item), uuid, at)
+    seen.add(key)
+    return Entry(role, blocks, uuid, at)
 
 
 _PASSED_ON = "internal_chat_message_metadata_passthrough"

@@ -231,7 +231,14 @@ def _choose(paths: Collection[Path], known: str | None) -> Path:
 
     Gemini CLI begins another one when it resumes a session, and goes on to write into the first.
     """
-    return max(paths, key=lambda path: (os.fspath(path) == known, path.stat().st_size))
+
+    def rank(path: Path) -> tuple[bool, int]:
+        # Agents delete old transcripts at any time.
+        with suppress(OSError):
+            return os.fspath(path) == known, path.stat().st_size
+        return False, 0
+
+    return max(paths, key=rank)
 
 
 def is_of_project(path: Path, project: Project) -> bool:
