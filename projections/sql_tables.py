@@ -90,7 +90,7 @@ def _contents(event: Any) -> tuple[str, str | None]:
     )
 
 
-def points(state: EntryStatuses) -> Iterator[Row]:
+def entries(state: EntryStatuses) -> Iterator[Row]:
     """Yield each entry of the playbook with its interval and the event that last changed it."""
     for entry in blame(state):
         event = entry.pop("event")

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from benchmarks import __main__ as command
 from benchmarks import data, decoders, growth, profiles, readme, worker
 from benchmarks.table import Row, Setting, alternate, faster, render, together
 from helpers.repository import ROOT
+from tallybook.ledger.storage import caches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,11 +53,9 @@ BESIDE = {"many": ("eventsourcing", 4), "sql": ("polars", 1)}
 """Row → the module that one of its rivals needs, and how many lines are against that."""
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the benchmarks on 600 events, one pair a row, with a folder of their own."""
-    command = [sys.executable, "-m", "tests.benchmarks", *words]
-    sizes = ["--events", "600", "--repeats", "1", "--folder", str(folder), "--json", str(folder / "figures.json")]
-    return subprocess.run([*command, *sizes], cwd=ROOT, capture_output=True, text=True, check=False)
+def options(folder: Path) -> list[str]:
+    """Return the options for 600 events, one pair a row, and a folder of their own."""
+    return ["--events", "600", "--repeats", "1", "--folder", str(folder), "--json", str(folder / "figures.json")]
 
 
 def numbers(row: dict[str, Any]) -> list[float]:
@@ -64,23 +64,27 @@ def numbers(row: dict[str, Any]) -> list[float]:
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_a_row_prints_its_ratios(name: str, tmp_path: Path) -> None:
+def test_a_row_prints_its_ratios(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every row prints finite positive figures, or the name of its missing rival, and deletes its files."""
-    done = run(tmp_path, name)
-    assert 0 == done.returncode, done.stderr
+    # The command sets it for its process, which is this one: pytest removes it after the test.
+    monkeypatch.setenv(caches.VARIABLE, "")
+    command.main([name, *options(tmp_path)])
     told = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
     here = find_spec(RIVALS[name]) is not None if name in RIVALS else True
     less = BESIDE[name][1] if name in BESIDE and find_spec(BESIDE[name][0]) is None else 0
     assert [name] * (LINES[name] - less if here else 0) == [row["name"] for row in told["rows"]]
     assert (0 if here and not less else 1) == len(told["left_out"])
     assert [] == [figure for row in told["rows"] for figure in numbers(row) if not (isfinite(figure) and figure > 0)]
-    assert len(told["rows"]) == done.stdout.count(f"\n| {name} ")
+    assert len(told["rows"]) == capsys.readouterr().out.count(f"\n| {name} ")
     assert ["figures.json"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_an_unknown_row_is_named(tmp_path: Path) -> None:
     """A row that does not exist ends the command before anything is measured."""
-    done = run(tmp_path, "apend")
+    words = [sys.executable, "-m", "tests.benchmarks", "apend", *options(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert 2 == done.returncode
     assert "no such row: apend" in done.stderr
 
@@ -203,7 +207,7 @@ def test_growth_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("path", [name for name in profiles.PATHS if name != "append"])
 def test_a_profile_is_one_command(path: str) -> None:
     """The command prints the functions that take the most time."""
-    command = [sys.executable, "-m", "tests.benchmarks.profiles", path, "--events", "600"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    words = [sys.executable, "-m", "tests.benchmarks.profiles", path, "--events", "600"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)
     assert len(done.stdout.splitlines()) > 10

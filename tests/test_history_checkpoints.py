@@ -92,7 +92,7 @@ def fields(state: Playbook) -> dict[str, Any]:
     """Return every field of a state; of its batches the moment and time."""
     fields = {name: getattr(state, name) for name in attrs.fields_dict(Playbook)}
     batches = {name: fields[name] and (fields[name].last, fields[name].at) for name in ("latest", "latest_batch")}
-    return fields | batches | {"points": list(state.points.values()), "due": list(state.due)}
+    return fields | batches | {"points": list(state.entries.values()), "due": list(state.due)}
 
 
 def fold_cold(log: JsonlLog) -> None:
@@ -259,7 +259,7 @@ def test_the_last_change_of_an_entry_survives_a_checkpoint(log: JsonlLog) -> Non
         state = reading.fold_view(STATUS_FORM, log)
         assert (blame(expected), graveyard(expected)) == (blame(state), graveyard(state))
     grow(log, 1)
-    assert len(blame(reading.fold_view(STATUS_FORM, log))) >= len(expected.book.points)
+    assert len(blame(reading.fold_view(STATUS_FORM, log))) >= len(expected.book.entries)
 
 
 # Redactions
@@ -280,7 +280,7 @@ def test_a_redacted_text_is_in_no_checkpoint(log: JsonlLog, tmp_path: Path) -> N
     shutil.rmtree(caches_of(log.folder))
     shutil.copytree(tmp_path / "older", caches_of(log.folder))
     check(log)
-    assert REDACTED == reading.current(log, 30).points["kpt_005"].text
+    assert REDACTED == reading.current(log, 30).entries["kpt_005"].text
 
 
 def test_a_pending_redaction_stores_nothing(log: JsonlLog) -> None:

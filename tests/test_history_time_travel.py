@@ -19,7 +19,7 @@ from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
 from tallybook.projections.fold import View, fold, fold_history
-from tallybook.projections.playbook.entry_state import REDACTED, Points
+from tallybook.projections.playbook.entry_state import REDACTED, Entries
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
@@ -77,7 +77,7 @@ def long_history() -> MemoryLog:
 
 def shown(state: Playbook) -> tuple[Any, ...]:
     """Return what a playbook shows."""
-    return tuple(state.points.values()), state.last_updated, state.stamp
+    return tuple(state.entries.values()), state.last_updated, state.stamp
 
 
 def copied(state: Playbook) -> Playbook:
@@ -86,7 +86,7 @@ def copied(state: Playbook) -> Playbook:
     fresh: dict[str, Any] = {
         name: copy.copy(value) for name, value in held.items() if isinstance(value, dict | set | list)
     }
-    return attrs.evolve(state, **fresh, points=Points(state.points))
+    return attrs.evolve(state, **fresh, entries=Entries(state.entries))
 
 
 def answers(batches: list[Batch]) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -158,7 +158,7 @@ def test_a_moment_before_an_undo_shows_the_undone_events() -> None:
     for at, helpful in ((rated.at, 1), (undoing.at, 0)):
         seq = moments.resolve(log, at, log.now())
         state = fold_history(PLAYBOOK, lambda: decode(log.read()), seq)
-        assert helpful == state.points["kpt_001"].helpful
+        assert helpful == state.entries["kpt_001"].helpful
 
 
 @pytest.fixture

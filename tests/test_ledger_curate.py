@@ -26,12 +26,12 @@ from tallybook.ledger.events import (
 )
 
 KNOWN = KnownPlaybook(
-    points={name: Entry(name, text) for name, text in (("kpt_001", "a"), ("kpt_002", "b"), ("kpt_003", "c"))},
+    entries={name: Entry(name, text) for name, text in (("kpt_001", "a"), ("kpt_002", "b"), ("kpt_003", "c"))},
     high_water=7,
     used_names={f"kpt_{number:03d}" for number in range(1, 8)},
     pinned_names={"kpt_002", "kpt_004"},
     merged_into={"kpt_005": "kpt_001"},
-    former_points={
+    former_entries={
         "kpt_004": Entry("kpt_004", "d", 1, 3),
         "kpt_005": Entry("kpt_005", "e"),
         "kpt_006": Entry("x", "a"),

@@ -18,8 +18,8 @@ from tallybook.ledger.decisions.update import (
     IgnoredItem,
     decide_edit,
     decide_extraction,
+    read_entries,
     read_extraction,
-    read_points,
 )
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
@@ -221,7 +221,7 @@ def edited(base: Iterable[Entry], found: Iterable[Entry], *, top: str = "") -> D
 def after(points: Mapping[str, Entry], decision: Decision) -> Playbook:
     """Return the playbook with these entries after a decision."""
     records = [EventRecord(seq, "2026-01-01T00:00:00.000000Z", event) for seq, event in enumerate(decision.events, 1)]
-    return fold(PLAYBOOK, [make_batch(*records)], Playbook(points=dict(points)))
+    return fold(PLAYBOOK, [make_batch(*records)], Playbook(entries=dict(points)))
 
 
 def test_only_changes_become_events() -> None:
@@ -250,7 +250,7 @@ def test_a_long_order_is_split_into_events() -> None:
     decision = edited(base, base[::-1])
     stretches = [event for event in decision.events if isinstance(event, PlaybookOrdered)]
     assert [60, 60, 30] == [len(stretch.names) for stretch in stretches]
-    assert base[::-1] == list(after(by_name(*base), decision).points.values())
+    assert base[::-1] == list(after(by_name(*base), decision).entries.values())
 
 
 POINTS = st.lists(st.integers(1, 6), unique=True, max_size=6).flatmap(
@@ -265,7 +265,7 @@ def test_an_edit_of_the_current_playbook_gives_the_edited_file(
     base: tuple[Entry, ...], found: tuple[Entry, ...]
 ) -> None:
     """Without changes in between, the playbook after an edit equals the edited file in every field."""
-    assert list(found) == list(after(by_name(*base), edited(base, found)).points.values())
+    assert list(found) == list(after(by_name(*base), edited(base, found)).entries.values())
 
 
 @example(base=(), found=(TWO, THREE), now=(ONE, Entry("kpt_002", "theirs")))
@@ -280,7 +280,7 @@ def test_an_edit_loses_no_text_of_either_side(
     state = after(points, decision)
     mine = [point.text for point in found if point.name not in before]
     theirs = [point.text for point in now if point.name not in before]
-    standing = [point.text for point in state.points.values()]
+    standing = [point.text for point in state.entries.values()]
     assert [] == [text for text in [*mine, *theirs] if text not in standing]
     given_names = [decision.new_names.get(point.name, point.name) for point in found]
     assert len(given_names) == len(set(given_names))
@@ -298,7 +298,7 @@ def test_ratings_since_are_added_to_a_changed_count(
     for point in found:
         since = (helpful, harmful) if point.name in old else (0, 0)
         expected = (point.helpful + since[0], point.harmful + since[1])
-        assert expected == (state.points[point.name].helpful, state.points[point.name].harmful)
+        assert expected == (state.entries[point.name].helpful, state.entries[point.name].harmful)
 
 
 def test_a_count_is_never_negative() -> None:
@@ -350,15 +350,15 @@ def test_entries_are_read_as_values() -> None:
         {"name": "b", "text": "", "helpful": 0, "harmful": MAX_INT, "note": "x"},
         {"name": "c", "text": "c", "helpful": MAX_INT, "harmful": 0},
     ]
-    assert (ONE, Entry("b", "", 0, 2**53), Entry("c", "c", 2**53, 0)) == read_points(dicts, "found")
-    assert () == read_points([], "found")
+    assert (ONE, Entry("b", "", 0, 2**53), Entry("c", "c", 2**53, 0)) == read_entries(dicts, "found")
+    assert () == read_entries([], "found")
 
 
 @pytest.mark.parametrize("value", [None, "kpt_001", {"name": "kpt_001"}])
 def test_other_input_than_a_list_of_entries_is_refused(value: object) -> None:
     """Input that is not a list is refused, and the error names its type."""
     with pytest.raises(BadInputError) as refused:
-        read_points(value, "found")
+        read_entries(value, "found")
     assert f"found: expected a list of entries, got {type(value).__name__}" == str(refused.value)
 
 
@@ -382,5 +382,5 @@ def test_an_entry_that_is_not_canonical_is_refused(odd: dict[str, object]) -> No
     good = {"name": "kpt_001", "text": "one", "helpful": 0, "harmful": 0}
     for entry in (good | odd, {key: value for key, value in good.items() if key not in odd}, None):
         with pytest.raises(BadInputError) as refused:
-            read_points([good, entry], "found")
+            read_entries([good, entry], "found")
         assert "found[1]: expected an entry with name, text, helpful and harmful" == str(refused.value)

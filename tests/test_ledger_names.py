@@ -104,7 +104,7 @@ def read(*items: object, taken: tuple[str, ...] = ()) -> LegacyFile:
 
 def names_of(legacy: LegacyFile) -> list[str]:
     """Return the names of a file's entries."""
-    return [item.point.name for item in legacy.items]
+    return [item.entry.name for item in legacy.items]
 
 
 @pytest.mark.parametrize(

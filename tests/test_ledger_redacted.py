@@ -71,7 +71,7 @@ def test_a_redacted_text_moves_no_offset_and_breaks_no_proof() -> None:
 
 def test_a_redacted_text_is_shown_as_such() -> None:
     """The entry is shown with a note in place of its text; its neighbour does not change."""
-    points = fold(PLAYBOOK, decode(read(redacted()).batches)).points
+    points = fold(PLAYBOOK, decode(read(redacted()).batches)).entries
     assert [REDACTED, "Write tests"] == [point.text for point in points.values()]
 
 

@@ -163,7 +163,7 @@ def test_keys_that_entries_do_not_have() -> None:
 def test_an_item_without_a_text_is_kept_as_evidence(item: object) -> None:
     """An item without a text is no entry; it is reported, and kept as written with its place."""
     legacy = read("a", item, "b")
-    assert ["a", "b"] == [item.point.text for item in legacy.items]
+    assert ["a", "b"] == [item.entry.text for item in legacy.items]
     (skipped,) = legacy.skipped
     assert (1, "holds no text") == (skipped.index, skipped.reason)
     assert item == json.loads(skipped.original or "")
@@ -284,7 +284,7 @@ def test_a_file_that_is_no_playbook(data: bytes, message: str) -> None:
 def test_ten_thousand_entries() -> None:
     """REQ-SCORE-004: names stay unique and in order, however long the file is."""
     legacy = read(*map(str, range(10_000)))
-    assert [f"kpt_{number:03d}" for number in range(1, 10_001)] == [item.point.name for item in legacy.items]
+    assert [f"kpt_{number:03d}" for number in range(1, 10_001)] == [item.entry.name for item in legacy.items]
 
 
 def test_seed_events() -> None:
@@ -356,11 +356,11 @@ def test_a_well_formed_file_is_read_as_the_specification_says(items: list[Any]) 
 def test_any_json_is_read_or_refused(doc: Any) -> None:
     """INV-SCORE-001, -002, -004: the result is canonical, no item is lost, and the events survive the ledger."""
     legacy = read_or_refuse(doc)
-    names = {item.point.name for item in legacy.items if is_usable_name(item.point.name)}
+    names = {item.entry.name for item in legacy.items if is_usable_name(item.entry.name)}
     assert len(legacy.items) == len(names)
     for item in legacy.items:
-        assert item.point.text.strip()
-        assert all(0 <= count <= MAX_INT for count in (item.point.helpful, item.point.harmful))
+        assert item.entry.text.strip()
+        assert all(0 <= count <= MAX_INT for count in (item.entry.helpful, item.entry.harmful))
     places = sorted([item.index for item in legacy.items] + [skipped.index for skipped in legacy.skipped])
     assert list(range(len(places))) == places
     points = doc.get("key_points")

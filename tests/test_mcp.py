@@ -169,7 +169,7 @@ def test_one_rating_counts_per_entry_and_session(playbook: Project) -> None:
     for other in others:
         assert other["result"]["isError"]
         assert "this session rated it before" in other["result"]["content"][0]["text"]
-    assert 1 == commands.playbook(playbook).state.points["kpt_001"].harmful
+    assert 1 == commands.playbook(playbook).state.entries["kpt_001"].harmful
 
 
 def test_a_session_of_a_model_is_undone_as_a_whole(playbook: Project) -> None:
@@ -177,7 +177,7 @@ def test_a_session_of_a_model_is_undone_as_a_whole(playbook: Project) -> None:
     talk(playbook, call("rate", name="kpt_001", rating="harmful"), call("add", text="Delete all tests."))
     assert 0 == entry.run(["--project", str(playbook.root), "undo", "--of", "s1"])
     state = commands.playbook(playbook).state
-    assert (0, 3) == (state.points["kpt_001"].harmful, len(state.points))
+    assert (0, 3) == (state.entries["kpt_001"].harmful, len(state.entries))
 
 
 def test_without_the_right_to_write_a_model_only_reads(playbook: Project) -> None:
@@ -192,7 +192,7 @@ def test_without_the_right_to_write_a_model_only_reads(playbook: Project) -> Non
     assert "rate it" not in greeting["result"]["instructions"]
     assert ["playbook", "why", "history"] == [tool["name"] for tool in listing["result"]["tools"]]
     assert calling["result"]["isError"]
-    assert 3 == len(commands.playbook(playbook).state.points)
+    assert 3 == len(commands.playbook(playbook).state.entries)
 
 
 def test_what_a_model_adds_is_screened(playbook: Project) -> None:
@@ -200,7 +200,7 @@ def test_what_a_model_adds_is_screened(playbook: Project) -> None:
     token = "ghp_" + "a1B2" * 9
     talk(playbook, call("add", text=f"Log in with {token}."))
     assert token not in playbook.playbook.read_text(encoding="utf-8")
-    assert "[masked: GitHub Token]" in commands.playbook(playbook).state.points["kpt_004"].text
+    assert "[masked: GitHub Token]" in commands.playbook(playbook).state.entries["kpt_004"].text
 
 
 @pytest.mark.parametrize(

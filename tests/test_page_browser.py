@@ -74,7 +74,7 @@ def test_every_moment_shows_the_counts_of_the_playbook(opened: Opened) -> None:
     shown = opened.tab.page.evaluate(READ_EVERY_MOMENT)
     assert [batch.last for batch in batches] == [event for event, _ in shown]
     for event, text in shown:
-        points = fold_history(PLAYBOOK, lambda: batches, event).points.values()
+        points = fold_history(PLAYBOOK, lambda: batches, event).entries.values()
         helpful, harmful = sum(point.helpful for point in points), sum(point.harmful for point in points)
         entries = f"{len(points)} {'entry' if len(points) == 1 else 'entries'}"
         assert f" · {entries}, " in text, event
@@ -96,8 +96,8 @@ def test_a_policy_shows_its_own_playbook_and_marks_the_differences(opened: Opene
     """Under another policy the entries are those of its fold, and each difference to the real playbook is marked."""
     batches = list(decode(opened.log.read()))
     event = batches[-1].last
-    other = fold_history(playbook_view(POLICIES[name]), lambda: batches, event).points
-    real = fold_history(PLAYBOOK, lambda: batches, event).points
+    other = fold_history(playbook_view(POLICIES[name]), lambda: batches, event).entries
+    real = fold_history(PLAYBOOK, lambda: batches, event).entries
     rows = saved(opened.tab, event, f"&policy=policy-{name}")
     assert [(point.name, point.helpful, point.harmful) for point in other.values()] == [
         (row["name"], row["helpful"], row["harmful"]) for row in rows

@@ -41,14 +41,14 @@ def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY) -> No
     for batch, (last, rows) in zip(batches, play(tables, columns, other), strict=True):
         state = fold_history(status_view(policy), lambda: batches, batch.last)
         book = state.book
-        assert (batch.last, [attrs.astuple(point) for point in book.points.values()]) == (last, shown(rows))
+        assert (batch.last, [attrs.astuple(point) for point in book.entries.values()]) == (last, shown(rows))
         for name in {*state.names, *rows}:
             row = rows.get(name, {"status": 0, "into": None, "flags": 0})
             status = STATUSES[row["status"]].replace("absent", "unknown")
             assert state.status(name) == status.replace("removed", "retired"), name
             assert (name in book.pinned, name in book.pardons) == (bool(row["flags"] & 1), bool(row["flags"] & 2))
             assert (book.merged.get(name) if status == "merged" else None) == row["into"]
-            if name in book.gone and name not in book.points:
+            if name in book.gone and name not in book.entries:
                 assert attrs.astuple(book.gone[name]) == (name, row["text"], row["helpful"], row["harmful"])
 
 

@@ -55,7 +55,7 @@ def days(*told: Told) -> list[Batch]:
 
 def standing(*told: Told, policy: Policy = SPEC_POLICY) -> dict[str, tuple[int, int]]:
     """Return the present entries with the counts that they show, with a half-life of a day."""
-    points = fold_history(aged_view(policy, DAY_US), lambda: days(*told)).points
+    points = fold_history(aged_view(policy, DAY_US), lambda: days(*told)).entries
     return {name: (point.helpful, point.harmful) for name, point in points.items()}
 
 
@@ -146,7 +146,7 @@ def test_the_age_of_a_rating_begins_when_it_happened(happened: int, *, stands: b
     log = MemoryLog(lambda: moment(BEGIN_US + 2 * DAY_US))
     with log.transaction() as tx:
         tx.append([encode(A), *[encode(BAD, when)] * 3, encode(CLOSE)], {"rater": "test"})
-    assert stands == ("kpt_001" in fold_history(VIEW, lambda: decode(log.read())).points)
+    assert stands == ("kpt_001" in fold_history(VIEW, lambda: decode(log.read())).entries)
 
 
 UPDATES = st.lists(

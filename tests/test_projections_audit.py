@@ -321,7 +321,7 @@ def test_the_status_is_present_exactly_if_the_playbook_has_the_entry(batches: li
     """
     for k in range(len(batches) + 1):
         book = fold(playbook_view(policy), batches[:k])
-        points = {**book.points, **book.gone}
+        points = {**book.entries, **book.gone}
         for name in NAMES:
             told = story_json(fold(audit_view(name, policy), batches[:k]))
             assert book.status_of(name) == told["status"]

@@ -41,22 +41,22 @@ def test_a_merged_pair_has_the_sum(ratings: list[PointRated]) -> None:
     for cut in range(len(ratings) + 1):
         state = playbook([A, B, *ratings[:cut]], [PointMerged("kpt_001", ("kpt_002",), ""), *ratings[cut:]])
         counts = [sum(one.rating == rating for one in ratings) for rating in ("helpful", "harmful")]
-        assert {"kpt_001": Entry("kpt_001", "a", *counts)} == state.points
+        assert {"kpt_001": Entry("kpt_001", "a", *counts)} == state.entries
 
 
 def test_a_merged_entry_is_pruned_by_its_sum() -> None:
     """Two entries that the rule keeps alone are pruned as one by the next update."""
     twice = [PointRated(name, "harmful") for name in ("kpt_001", "kpt_002")] * 2
     state = playbook([A, B, *twice, CLOSE], [PointMerged("kpt_001", ("kpt_002",), "")])
-    assert ["kpt_001"] == list(state.points) == list(state.due)
-    assert {} == playbook([A, B, *twice, CLOSE], [PointMerged("kpt_001", ("kpt_002",), "")], [CLOSE]).points
+    assert ["kpt_001"] == list(state.entries) == list(state.due)
+    assert {} == playbook([A, B, *twice, CLOSE], [PointMerged("kpt_001", ("kpt_002",), "")], [CLOSE]).entries
 
 
 def test_a_merge_of_merges_leads_to_the_last_target() -> None:
     """Ratings of a name follow it through every merge."""
     merges = [[PointMerged("kpt_002", ("kpt_001",), "")], [PointMerged("kpt_003", ("kpt_002",), "")]]
     state = playbook([A, B, C, CLOSE], *merges, [PointRated("kpt_001", "helpful"), PointRated("kpt_002", "helpful")])
-    assert {"kpt_003": Entry("kpt_003", "c", 2, 0)} == state.points
+    assert {"kpt_003": Entry("kpt_003", "c", 2, 0)} == state.entries
     assert {"kpt_001": "kpt_003", "kpt_002": "kpt_003"} == state.merged
 
 
@@ -70,18 +70,18 @@ def test_a_merge_of_a_missing_entry_has_no_effect() -> None:
         PointMerged("kpt_009", ("kpt_001",), ""),
     ):
         state = playbook(pair, [merge])
-        assert (expected, {}) == (state.points, state.merged)
+        assert (expected, {}) == (state.entries, state.merged)
 
 
 def test_a_merged_entry_that_a_manual_edit_sets_is_separate_again() -> None:
     """Later ratings are its own; the merge target keeps the earlier ones."""
     told = [A, B, PointRated("kpt_002", "helpful"), PointMerged("kpt_001", ("kpt_002",), "")]
     state = playbook(told, [PointEdited("kpt_002", 5, 0, "b again"), EDIT], [PointRated("kpt_002", "harmful")])
-    assert [Entry("kpt_001", "a", 1, 0), Entry("kpt_002", "b again", 5, 1)] == list(state.points.values())
+    assert [Entry("kpt_001", "a", 1, 0), Entry("kpt_002", "b again", 5, 1)] == list(state.entries.values())
     gone = [PointRemoved("kpt_002"), EDIT]
     late = [PointRated("kpt_002", "harmful"), CLOSE]
     state = playbook(told, [PointEdited("kpt_002", 5, 0, "b again"), EDIT], gone, late)
-    assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.points
+    assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.entries
 
 
 LEAVING = PointRemoved | PointRetired | PointMerged | PointUnpinned
@@ -92,15 +92,15 @@ STAYING = SAID.filter(lambda event: not isinstance(event, LEAVING))
 def test_a_pinned_entry_is_never_pruned(future: list[list[Any]]) -> None:
     """Whatever its ratings or counts, it stays until someone removes or unpins it."""
     batches = history([[A, PointPinned("kpt_001", "")], *future])
-    assert [True] * len(batches) == ["kpt_001" in folded(batches, batch.last).points for batch in batches]
+    assert [True] * len(batches) == ["kpt_001" in folded(batches, batch.last).entries for batch in batches]
 
 
 def test_an_unpinned_entry_is_pruned_by_the_next_update() -> None:
     """The pin delayed the prune, and the ratings still count."""
     held = [A, PointPinned("kpt_001", ""), *[PointRated("kpt_001", "harmful")] * 3, CLOSE]
-    assert [Entry("kpt_001", "a", 0, 3)] == list(playbook(held).points.values())
-    assert ["kpt_001"] == list(playbook(held, [PointUnpinned("kpt_001", "")]).points)
-    assert [] == list(playbook(held, [PointUnpinned("kpt_001", "")], [CLOSE]).points)
+    assert [Entry("kpt_001", "a", 0, 3)] == list(playbook(held).entries.values())
+    assert ["kpt_001"] == list(playbook(held, [PointUnpinned("kpt_001", "")]).entries)
+    assert [] == list(playbook(held, [PointUnpinned("kpt_001", "")], [CLOSE]).entries)
 
 
 OTHERS = SAID.filter(
@@ -117,10 +117,10 @@ def test_a_restored_entry_is_pruned_only_by_a_further_harmful_rating(future: lis
     rated = [PointRated("kpt_001", "harmful")]
     batches = history([[A, *rated * harmful, CLOSE], [PointRestored("kpt_001", "")], *future])
     state = folded(batches)
-    assert {"kpt_001"} <= state.points.keys()
-    helpful = state.points["kpt_001"].helpful
+    assert {"kpt_001"} <= state.entries.keys()
+    helpful = state.entries["kpt_001"].helpful
     fate = folded(followed_by(batches, [*rated * (helpful + 1), CLOSE]))
-    assert ("kpt_001" in state.pinned) == ("kpt_001" in fate.points)
+    assert ("kpt_001" in state.pinned) == ("kpt_001" in fate.entries)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ def test_a_pardon_holds_for_its_counts(event: Any, stands: bool) -> None:
     """A new text keeps it, and so does a merge with an entry without harmful ratings; other counts end it."""
     pruned = [A, B, C, PointRated("kpt_003", "harmful"), *[PointRated("kpt_001", "harmful")] * 3, CLOSE]
     state = playbook(pruned, [PointRestored("kpt_001", "")], [event], [CLOSE])
-    assert stands == (state.points.keys() >= {event.name})
+    assert stands == (state.entries.keys() >= {event.name})
 
 
 def test_a_pardon_ends_when_the_entry_is_removed() -> None:
     """Pruned again and set to the pardoned counts by a manual edit, it is pruned like any other."""
     harmful = [PointRated("kpt_001", "harmful")]
     told = [A, *harmful * 3, CLOSE], [PointRestored("kpt_001", "")], [*harmful, CLOSE]
-    assert {} == playbook(*told).points
+    assert {} == playbook(*told).entries
     set_again = [PointEdited("kpt_001", 0, 3, "a"), EDIT]
     assert ["kpt_001"] == list(playbook(*told, set_again).due)
 
@@ -155,13 +155,13 @@ def test_a_restored_entry_has_its_last_state(leaving: Any) -> None:
     """Retired, removed or pruned, it returns with its text and counts, after the others."""
     rated = [PointRated("kpt_001", rating) for rating in ("helpful", "harmful", "harmful", "harmful")]
     gone = playbook([A, B, *rated, PointReworded("kpt_001", "", "A")], [leaving])
-    assert ["kpt_002"] == list(gone.points)
+    assert ["kpt_002"] == list(gone.entries)
     state = playbook([A, B, *rated, PointReworded("kpt_001", "", "A")], [leaving], [PointRestored("kpt_001", "")])
-    assert [Entry("kpt_002", "b"), Entry("kpt_001", "A", 1, 3)] == list(state.points.values())
+    assert [Entry("kpt_002", "b"), Entry("kpt_001", "A", 1, 3)] == list(state.entries.values())
 
 
 @given(NAMES, st.sampled_from([PointRestored, PointRetired, PointPinned, PointUnpinned]))
 def test_a_decision_about_an_unknown_name_uses_no_name(name: str, kind: Any) -> None:
     """No entry is created, and the name is still free."""
     state = playbook([kind(name, "")], [PointReworded(name, "", "text"), PointMerged(name, ("kpt_001",), "")])
-    assert ({}, {}, set(), 0) == (state.points, state.merged, state.used, state.high_water)
+    assert ({}, {}, set(), 0) == (state.entries, state.merged, state.used, state.high_water)

@@ -33,7 +33,7 @@ from tallybook.projections.comparison.diff import (
 )
 from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.render import entry, playbook_dict
+from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ def top_keys(playbook: Mapping[str, Any]) -> dict[str, Any]:
 
 def apply(difference: Diff, playbook: Mapping[str, Any]) -> dict[str, Any]:
     """Return the second playbook from the first and their difference, both in the specification's format."""
-    gone = {removal.point.name for removal in difference.gone}
-    changed = {change.after.name: entry(change.after) for change in difference.changed}
+    gone = {removal.entry.name for removal in difference.gone}
+    changed = {change.after.name: entry_json(change.after) for change in difference.changed}
     points = {point["name"]: changed.get(point["name"], point) for point in playbook["key_points"]}
     points = {name: point for name, point in points.items() if name not in gone}
-    points |= {addition.point.name: entry(addition.point) for addition in difference.added}
+    points |= {addition.entry.name: entry_json(addition.entry) for addition in difference.added}
     order = points if difference.order is None else difference.order
     top = top_keys(playbook) if difference.top is None else difference.top
     return {**top, "key_points": [points[name] for name in order]}
@@ -102,9 +102,9 @@ def test_a_removal_is_noted_with_the_playbook(stretches: list[list[Any]]) -> Non
     """The playbook is that of the plain view, and each entry removed by an event has its last counts."""
     batches = history(stretches)
     state, plainly = at(batches), fold_history(PLAYBOOK, lambda: batches)
-    assert (plainly.points, plainly.gone, plainly.stamp) == (state.book.points, state.book.gone, state.book.stamp)
+    assert (plainly.entries, plainly.gone, plainly.stamp) == (state.book.entries, state.book.gone, state.book.stamp)
     for removal in [removal for batch in batches for removal in diff(at(batches, batch.last), state).gone]:
-        point, left = state.book.gone.get(removal.point.name), removal.left
+        point, left = state.book.gone.get(removal.entry.name), removal.left
         assert (point and (point.helpful, point.harmful)) == (left and (left.helpful, left.harmful))
 
 

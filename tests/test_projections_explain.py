@@ -64,7 +64,7 @@ def without(batches: Sequence[Batch], seq: int) -> tuple[Batch, list[Batch]]:
 def presence(batches: Sequence[Batch], name: str) -> list[bool]:
     """Return for the moment before a history and after each batch whether the playbook had a name."""
     lasts = [0, *(batch.last for batch in batches)]
-    return [name in fold_history(PLAYBOOK, lambda: batches, last).points for last in lasts]
+    return [name in fold_history(PLAYBOOK, lambda: batches, last).entries for last in lasts]
 
 
 @settings(max_examples=150)
@@ -77,13 +77,13 @@ def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
     """
     batches = history(stretches)
     book = fold_history(PLAYBOOK, lambda: batches)
-    for name in book.used - set(book.points):
+    for name in book.used - set(book.entries):
         extras = extras_of(batches, name)
         batch, rest = without(batches, extras["vanished_by"]["seq"])
         assert any(presence(batches, name)) == extras["stood"]
         if extras["stood"]:
-            assert name in fold_history(PLAYBOOK, lambda: rest).points  # noqa: B023 - called at once
-            assert name not in fold_history(PLAYBOOK, lambda: batches, batch.last).points
+            assert name in fold_history(PLAYBOOK, lambda: rest).entries  # noqa: B023 - called at once
+            assert name not in fold_history(PLAYBOOK, lambda: batches, batch.last).entries
 
 
 @settings(max_examples=50)
@@ -107,7 +107,7 @@ def test_a_present_or_unknown_entry_has_no_removal(stretches: list[list[Any]]) -
     """Only an absent entry whose name was used has an event to name."""
     batches = history(stretches)
     book = fold_history(PLAYBOOK, lambda: batches)
-    for name in [*book.points, "kpt_404"]:
+    for name in [*book.entries, "kpt_404"]:
         assert extras_of(batches, name)["vanished_by"] is None
 
 

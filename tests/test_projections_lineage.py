@@ -103,7 +103,7 @@ def test_a_former_text_finds_its_entry() -> None:
 def test_a_present_entry_is_found_by_its_text(stretches: list[list[Any]], text: str) -> None:
     """An entry of the playbook is found by its whole current text."""
     state = standing(*stretches)
-    standing_with = {name for name, point in state.book.points.items() if point.text == text and text.strip()}
+    standing_with = {name for name, point in state.book.entries.items() if point.text == text and text.strip()}
     assert set() == standing_with - set(find_by_words(state, text))
 
 

@@ -60,33 +60,33 @@ def harmful(name: str, times: int = 3) -> list[Any]:
 def test_an_entry_is_pruned_by_its_third_harmful_update() -> None:
     """An entry that is rated harmful three times by three updates is pruned by the last."""
     first, second, third = ([PointRated("kpt_001", "harmful"), CLOSE] for _ in range(3))
-    assert Entry("kpt_001", "a", 0, 2) == playbook([A, CLOSE], first, second).points["kpt_001"]
-    assert {} == playbook([A, CLOSE], first, second, third).points
+    assert Entry("kpt_001", "a", 0, 2) == playbook([A, CLOSE], first, second).entries["kpt_001"]
+    assert {} == playbook([A, CLOSE], first, second, third).entries
 
 
 def test_seeds_are_pruned_only_by_an_update() -> None:
     """A legacy entry that meets the rule stays until the next update, which need not rate it."""
     seeded = [PlaybookAdopted("0" * 64, 1, "{}"), PointSeeded("kpt_001", 0, 7, "canonical", "a", "")]
-    assert ["kpt_001"] == list(playbook(seeded).points)
-    assert [] == list(playbook(seeded, [CLOSE]).points)
+    assert ["kpt_001"] == list(playbook(seeded).entries)
+    assert [] == list(playbook(seeded, [CLOSE]).entries)
 
 
 def test_a_rescued_entry_is_no_longer_due() -> None:
     """An entry that is rated helpful often enough before the update closes stays."""
     rescued = [*harmful("kpt_001"), *[PointRated("kpt_001", "helpful")] * 3, CLOSE]
-    assert Entry("kpt_001", "a", 3, 3) == playbook([A, CLOSE], rescued).points["kpt_001"]
+    assert Entry("kpt_001", "a", 3, 3) == playbook([A, CLOSE], rescued).entries["kpt_001"]
 
 
 def test_a_rating_after_the_prune_changes_nothing() -> None:
     """It stays pruned, however helpful the later ratings are."""
     late = [*[PointRated("kpt_001", "helpful")] * 9, CLOSE]
-    assert {} == playbook([A, *harmful("kpt_001"), CLOSE], late).points
+    assert {} == playbook([A, *harmful("kpt_001"), CLOSE], late).entries
 
 
 def test_names_stay_used() -> None:
     """The high-water mark and the used names include pruned and removed entries."""
     state = playbook([A, B, C, *harmful("kpt_003"), CLOSE], [PointRemoved("kpt_002"), EDIT])
-    assert (["kpt_001"], 3) == (list(state.points), state.high_water)
+    assert (["kpt_001"], 3) == (list(state.entries), state.high_water)
     assert {"kpt_001", "kpt_002", "kpt_003"} == state.used
 
 
@@ -100,15 +100,15 @@ def test_an_edit_revives_and_prunes_nothing() -> None:
     """A manual edit returns a pruned entry, with counts to which the rule applies only at the next update."""
     pruned = [A, *harmful("kpt_001"), CLOSE]
     back = [PointEdited("kpt_001", 1, 9, "a again"), EDIT]
-    assert Entry("kpt_001", "a again", 1, 9) == playbook(pruned, back).points["kpt_001"]
-    assert {} == playbook(pruned, back, [CLOSE]).points
+    assert Entry("kpt_001", "a again", 1, 9) == playbook(pruned, back).entries["kpt_001"]
+    assert {} == playbook(pruned, back, [CLOSE]).entries
 
 
 def test_an_order_is_applied_when_its_edit_closes() -> None:
     """Partial orders add up; unlisted names follow in their order, and unknown ones are ignored."""
     ordered = [PlaybookOrdered(("kpt_003",)), PlaybookOrdered(("kpt_404", "kpt_002")), EDIT]
-    assert ["kpt_003", "kpt_002", "kpt_001"] == list(playbook([A, B, C, CLOSE], ordered).points)
-    assert ["kpt_001", "kpt_002", "kpt_003"] == list(playbook([A, B, C, CLOSE], [EDIT]).points)
+    assert ["kpt_003", "kpt_002", "kpt_001"] == list(playbook([A, B, C, CLOSE], ordered).entries)
+    assert ["kpt_001", "kpt_002", "kpt_003"] == list(playbook([A, B, C, CLOSE], [EDIT]).entries)
 
 
 def test_top_level_keys_come_from_the_file() -> None:
@@ -157,7 +157,7 @@ def test_a_present_name_is_not_added_again() -> None:
 
 def test_a_removal_of_a_missing_entry_changes_nothing() -> None:
     """An edit may name an entry that was removed in the meantime."""
-    assert [A.name] == list(playbook([A, PointRemoved("kpt_404"), EDIT]).points)
+    assert [A.name] == list(playbook([A, PointRemoved("kpt_404"), EDIT]).entries)
 
 
 def test_an_entry_without_its_text_keeps_its_counts() -> None:
@@ -169,14 +169,14 @@ def test_an_entry_without_its_text_keeps_its_counts() -> None:
 def test_a_returned_entry_is_due_by_its_new_counts() -> None:
     """A removal by a manual edit clears what was due, and an entry set under the same name starts anew."""
     gone = [A, *harmful("kpt_001", 3), PointRemoved("kpt_001"), EDIT]
-    assert ["kpt_001"] == list(playbook(gone, [PointEdited("kpt_001", 9, 0, "a"), EDIT], [CLOSE]).points)
+    assert ["kpt_001"] == list(playbook(gone, [PointEdited("kpt_001", 9, 0, "a"), EDIT], [CLOSE]).entries)
 
 
 def test_a_present_name_keeps_its_entry_in_the_fold() -> None:
     """An addition or a seed of a present name changes neither its text nor its counts."""
     again = [PointAdded("kpt_001", "other"), PointSeeded("kpt_001", 9, 9, "canonical", "other", "")]
     state = playbook([A, PointRated("kpt_001", "helpful"), CLOSE], [*again, CLOSE])
-    assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.points
+    assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.entries
 
 
 def test_the_high_water_mark_is_the_highest_number_ever_used() -> None:
@@ -188,7 +188,7 @@ def test_the_high_water_mark_is_the_highest_number_ever_used() -> None:
 def test_a_redacted_text_leaves_an_entry() -> None:
     """Without its text the entry is present with its counts."""
     state = playbook([PointAdded("kpt_001", None), PointRated("kpt_001", "helpful"), CLOSE])
-    assert Entry("kpt_001", REDACTED, 1, 0) == state.points["kpt_001"]
+    assert Entry("kpt_001", REDACTED, 1, 0) == state.entries["kpt_001"]
 
 
 def test_redactions_are_counted() -> None:
@@ -196,12 +196,12 @@ def test_redactions_are_counted() -> None:
     state = playbook([A, CLOSE], [EventRedacted("id-1", "a name"), EventRedacted("id-2", None)])
     assert (2, (4, "")) == (state.rewrites, state.stamp)
     assert 3 == fold(PLAYBOOK, history([EventRedacted("id-1", "again")]), state).rewrites
-    assert ["kpt_001"] == list(state.points)
+    assert ["kpt_001"] == list(state.entries)
 
 
 def test_another_policy_folds_the_same_log() -> None:
     """The same history under another policy shows the entries that it would have kept."""
     told = history([A, B, *harmful("kpt_001"), *harmful("kpt_002", 5), CLOSE])
-    assert {} == fold(PLAYBOOK, told).points
-    assert ["kpt_001"] == list(fold(playbook_view(Policy("patient", floor=5)), told).points)
-    assert ["kpt_001", "kpt_002"] == list(fold(playbook_view(Policy("wide", margin=6)), told).points)
+    assert {} == fold(PLAYBOOK, told).entries
+    assert ["kpt_001"] == list(fold(playbook_view(Policy("patient", floor=5)), told).entries)
+    assert ["kpt_001", "kpt_002"] == list(fold(playbook_view(Policy("wide", margin=6)), told).entries)

@@ -122,7 +122,7 @@ def standing(view: Any, updates: list[list[tuple[str, bool]]]) -> set[str]:
         [*(PointRated(names[name], "helpful" if good else "harmful") for name, good in update), CLOSE]
         for update in updates
     ]
-    return set(fold_history(view, lambda: history([[A, B, CLOSE], *stretches])).points)
+    return set(fold_history(view, lambda: history([[A, B, CLOSE], *stretches])).entries)
 
 
 @given(UPDATES)
@@ -164,7 +164,7 @@ def test_an_entry_returns_under_final(
     stretches: list[list[Any]], text: str | None, counts: tuple[int, int] | None
 ) -> None:
     """It returns at the first update whose counts keep it, with all its ratings, unless it was removed."""
-    point = fold_history(FINAL, lambda: history([[A, B, CLOSE], *stretches])).points.get("kpt_001")
+    point = fold_history(FINAL, lambda: history([[A, B, CLOSE], *stretches])).entries.get("kpt_001")
     assert (text, counts) == ((None, None) if point is None else (point.text, (point.helpful, point.harmful)))
 
 

@@ -20,7 +20,7 @@ ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 def state(*points: Entry) -> Playbook:
     """Return a playbook of these entries, stamped."""
-    return Playbook(points={one.name: one for one in points}, stamp=(12, "ab" * 16))
+    return Playbook(entries={one.name: one for one in points}, stamp=(12, "ab" * 16))
 
 
 def test_the_file_is_the_document_and_its_stamp() -> None:

@@ -283,4 +283,4 @@ def test_leads_explain_every_added_or_removed_entry(stretches: list[list[Any]]) 
         assert standing.isdisjoint(change.added)
         assert standing >= {*change.removed, *change.changed}
         standing = (standing | set(change.added)) - set(change.removed)
-    assert set(state.book.points) == standing
+    assert set(state.book.entries) == standing

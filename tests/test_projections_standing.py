@@ -81,11 +81,11 @@ def test_blame_has_entry_and_event() -> None:
 def test_blame_is_right_about_every_entry(stretches: list[list[Any]]) -> None:
     """After that event's batch an entry is as it is now, and before it was different or absent."""
     batches = list(retold(lambda: history(stretches)))
-    now = fold(PLAYBOOK, batches).points
+    now = fold(PLAYBOOK, batches).entries
     for name, seq in seqs(blame(fold(status_view(), batches))).items():
         (place,) = [index for index, batch in enumerate(batches) if seq in {one.seq for one in batch.records}]
-        assert now[name] == fold(PLAYBOOK, batches[: place + 1]).points[name]
-        assert all(now[name] == fold(PLAYBOOK, batches[:k]).points[name] for k in range(place + 1, len(batches) + 1))
+        assert now[name] == fold(PLAYBOOK, batches[: place + 1]).entries[name]
+        assert all(now[name] == fold(PLAYBOOK, batches[:k]).entries[name] for k in range(place + 1, len(batches) + 1))
 
 
 @given(HISTORIES)
@@ -93,10 +93,10 @@ def test_every_name_is_present_or_in_the_graveyard(stretches: list[list[Any]]) -
     """No used name is missing from both, and none is in both."""
     state = fold_history(status_view(), lambda: history(stretches))
     book = fold_history(PLAYBOOK, lambda: history(stretches))
-    assert [*book.points] == [row["name"] for row in blame(state)]
+    assert [*book.entries] == [row["name"] for row in blame(state)]
     graves = [row["name"] for row in graveyard(state)]
-    assert book.used == {*book.points, *graves}
-    assert len(book.used) == len(book.points) + len(graves)
+    assert book.used == {*book.entries, *graves}
+    assert len(book.used) == len(book.entries) + len(graves)
 
 
 @settings(max_examples=200)
@@ -107,7 +107,7 @@ def test_blame_equals_a_comparison_of_moments(stretches: list[list[Any]]) -> Non
     last: dict[str, int] = {}
     before: Mapping[str, Entry] = {}
     for count, batch in enumerate(batches, 1):
-        after = fold(PLAYBOOK, batches[:count]).points
+        after = fold(PLAYBOOK, batches[:count]).entries
         last |= {name: batch.last for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         before = after
     state = fold(status_view(), batches)

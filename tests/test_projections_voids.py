@@ -143,15 +143,15 @@ def test_an_undone_rating_does_not_prune() -> None:
     """Of three harmful ratings in three updates the second is undone: the entry stays with two."""
     harmful = [PointRated("kpt_001", "harmful"), CLOSE]
     batches = history([[A, CLOSE], harmful, harmful, harmful])
-    assert {} == folded(batches).points
+    assert {} == folded(batches).entries
     told = followed_by(batches, [EventsVoided(("id-5",), None, "")])
-    assert {"kpt_001": Entry("kpt_001", "a", 0, 2)} == folded(told).points
+    assert {"kpt_001": Entry("kpt_001", "a", 0, 2)} == folded(told).entries
 
 
 def test_an_undo_within_a_batch_counts_after_it() -> None:
     """A moment inside a batch shows the playbook before that batch, with the events that it undoes."""
     told = followed_by(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, ""), B, CLOSE])
-    assert [["kpt_001"]] * 3 + [["kpt_002"]] == [list(folded(told, seq).points) for seq in (2, 3, 4, 5)]
+    assert [["kpt_001"]] * 3 + [["kpt_002"]] == [list(folded(told, seq).entries) for seq in (2, 3, 4, 5)]
 
 
 def test_an_event_is_undone_by_the_first_valid_undo() -> None:
@@ -160,7 +160,7 @@ def test_an_event_is_undone_by_the_first_valid_undo() -> None:
         history([[A, CLOSE]]), *[[EventsVoided(("id-1",), None, "")]] * 2, [EventsVoided(("id-3",), None, "")]
     )
     undone_ids = find_undone([batch.records[0] for batch in told[1:]])
-    assert {} == folded(told).points
+    assert {} == folded(told).entries
     assert told[2].records[0] == undone_ids.by(told[0].records[0])
 
 
@@ -185,7 +185,7 @@ def test_an_order_of_an_undone_edit_has_no_effect() -> None:
     told = followed_by(
         history([[A, B, CLOSE], [PlaybookOrdered(("kpt_002",)), EDIT]]), [EventsVoided(("id-5",), None, "")]
     )
-    assert ["kpt_001", "kpt_002"] == list(folded(followed_by(told, [EDIT])).points)
+    assert ["kpt_001", "kpt_002"] == list(folded(followed_by(told, [EDIT])).entries)
 
 
 def test_an_undo_between_two_reads_is_left_for_later() -> None:
@@ -213,7 +213,7 @@ def test_headers_are_decoded_only_before_the_last_undo() -> None:
         return Batch(batch.last, "", batch.events, recover)
 
     told = followed_by(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, "")], [B, CLOSE])
-    assert ["kpt_002"] == list(fold_history(PLAYBOOK, lambda: map(lazily, told)).points)
+    assert ["kpt_002"] == list(fold_history(PLAYBOOK, lambda: map(lazily, told)).entries)
     assert {2, 3} == set(asked)
 
 

@@ -23,7 +23,7 @@ from tallybook.projections.comparison.whatif import Exclusion, difference_json, 
 from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.prune import POLICIES, Policy
-from tallybook.projections.playbook.render import entry, playbook_dict
+from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import playbook_view
 
 if TYPE_CHECKING:
@@ -59,10 +59,12 @@ def test_without_assumptions_it_is_the_playbook(stretches: list[list[Any]]) -> N
     batches = history(stretches)
     for seq in range(sum(map(len, stretches)) + 2):
         state, book = fold_alternative(lambda: batches, until=seq), folded(batches, seq)
-        assert plain(book.points) == plain(state.real.points) == plain(state.other.points)
+        assert plain(book.entries) == plain(state.real.entries) == plain(state.other.entries)
         assert playbook_dict(book) == playbook_dict(state.other)
         nothing: dict[str, list[Any]] = {"back": [], "gone": [], "changed": []}
-        assert {"at": book.seq, "real": len(book.points), "other": len(book.points)} | nothing == difference_json(state)
+        assert {"at": book.seq, "real": len(book.entries), "other": len(book.entries)} | nothing == difference_json(
+            state
+        )
 
 
 @given(HISTORIES, SESSIONS, SEQS)
@@ -97,11 +99,11 @@ def test_the_difference_leads_from_one_playbook_to_the_other(
     state = fold_alternative(lambda: batches, playbook_view(policy), Exclusion(sessions=sessions))
     difference = difference_json(state)
     gone = {row["name"] for row in difference["gone"]}
-    applied = {name: entry(point) for name, point in state.real.points.items() if name not in gone}
+    applied = {name: entry_json(point) for name, point in state.real.entries.items() if name not in gone}
     applied |= {row["name"]: row["other"] for row in difference["changed"]}
     applied |= {row["name"]: {field: row[field] for field in FIELDS} for row in difference["back"]}
-    assert {name: entry(point) for name, point in state.other.points.items()} == applied
-    assert len(applied) == len(state.real.points) - len(gone) + len(difference["back"])
+    assert {name: entry_json(point) for name, point in state.other.entries.items()} == applied
+    assert len(applied) == len(state.real.entries) - len(gone) + len(difference["back"])
 
 
 @given(PLAIN_HISTORIES, NAMES)
@@ -111,11 +113,11 @@ def test_without_the_deciding_batch_the_entry_stays(stretches: list[list[Any]], 
     stood = False
     for batch in batches:
         story = fold_history(audit_view(name), lambda: batches, batch.last)
-        if stood and story.point is None:
+        if stood and story.entry is None:
             assert story.decision is not None
             left_out = Exclusion(seqs=frozenset({story.decision.seq}))
-            assert name in fold_alternative(lambda: batches, without=left_out, until=batch.last).other.points
-        stood = story.point is not None
+            assert name in fold_alternative(lambda: batches, without=left_out, until=batch.last).other.entries
+        stood = story.entry is not None
 
 
 # Case by case
@@ -151,11 +153,11 @@ def test_a_left_out_undo_undid_nothing() -> None:
     told = followed_by(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
     redone = followed_by(told, [EventsVoided(("id-4",), None, "")])
     assert ["kpt_001", "kpt_002"] == list(
-        fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({4}))).other.points
+        fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({4}))).other.entries
     )
-    assert ["kpt_002"] == list(fold_alternative(lambda: redone, without=Exclusion(seqs=frozenset({5}))).other.points)
+    assert ["kpt_002"] == list(fold_alternative(lambda: redone, without=Exclusion(seqs=frozenset({5}))).other.entries)
     neither = fold_alternative(lambda: redone, without=Exclusion(seqs=frozenset({4, 5}))).other
-    assert ["kpt_001", "kpt_002"] == list(neither.points)
+    assert ["kpt_001", "kpt_002"] == list(neither.entries)
 
 
 def test_an_undone_event_is_not_counted_as_left_out() -> None:
@@ -167,7 +169,7 @@ def test_an_undone_event_is_not_counted_as_left_out() -> None:
 def test_a_rater_is_left_out_whatever_the_session() -> None:
     """Other raters' events stay."""
     state = fold_alternative(lambda: PRUNED, without=Exclusion(raters=frozenset({"test"})))
-    assert ({}, {"rater:test": sum(len(batch.records) for batch in PRUNED)}) == (state.other.points, state.left_out)
+    assert ({}, {"rater:test": sum(len(batch.records) for batch in PRUNED)}) == (state.other.entries, state.left_out)
     assert {} == fold_alternative(lambda: PRUNED, without=Exclusion(raters=frozenset({"human"}))).left_out
 
 
@@ -196,4 +198,4 @@ def test_only_events_that_can_be_undone_are_left_out() -> None:
 def test_a_batch_that_is_left_out_whole_keeps_its_place() -> None:
     """The moment is that of the whole history, although its last batch is left out."""
     state = fold_alternative(lambda: PRUNED, without=Exclusion(seqs=frozenset({8})))
-    assert (PRUNED[-1].last, folded(PRUNED[:3]).points) == (state.seq, state.other.points)
+    assert (PRUNED[-1].last, folded(PRUNED[:3]).entries) == (state.seq, state.other.entries)

@@ -272,7 +272,7 @@ def test_a_playbook_is_imported_after_metrics(
     old = path.read_bytes()
     run(stdin=json.dumps(TELEMETRY[0]))
     assert old == path.read_bytes()
-    assert ["Use type hints"] == [point.text for point in commands.playbook(here).state.points.values()]
+    assert ["Use type hints"] == [point.text for point in commands.playbook(here).state.entries.values()]
     commands.replay(here)
     rendered = path.read_bytes()
     run(stdin=json.dumps(TELEMETRY[1]))

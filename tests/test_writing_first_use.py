@@ -54,8 +54,8 @@ def test_many_may_begin_at_once(project: Path, key_points: list[Any]) -> None:
     said = [writer.communicate()[0] for writer in writers]
     assert [0] * 8 == [writer.returncode for writer in writers]
     commands.replay(here)
-    assert 8 == commands.playbook(here).state.points["kpt_001"].helpful, said
-    assert len(key_points) == len(commands.playbook(here).state.points)
+    assert 8 == commands.playbook(here).state.entries["kpt_001"].helpful, said
+    assert len(key_points) == len(commands.playbook(here).state.entries)
     assert [] == edits(here)
 
 
@@ -67,7 +67,7 @@ def test_a_first_command_killed_before_it_renders_loses_nothing(project: Path, k
     assert 9 == killed.returncode
     assert 1 == commands.show(here)["key_points"][0]["helpful"]
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert 2 == commands.playbook(here).state.points["kpt_001"].helpful
+    assert 2 == commands.playbook(here).state.entries["kpt_001"].helpful
     assert [] == edits(here)
 
 
@@ -91,7 +91,7 @@ def test_a_rendering_between_two_reads_is_no_manual_edit(
 
     monkeypatch.setattr(playbook_file, "read_bytes", looked)
     commands.record(here, {"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}, HUMAN)
-    assert 2 == commands.playbook(here).state.points["kpt_001"].helpful
+    assert 2 == commands.playbook(here).state.entries["kpt_001"].helpful
     assert [] == edits(here)
 
 
@@ -101,7 +101,7 @@ def test_an_old_file_put_back_renames_nothing(project: Path) -> None:
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     legacy(project, UNNAMED)
     commands.add(here, "d", HUMAN)
-    points = commands.playbook(here).state.points
+    points = commands.playbook(here).state.entries
     assert [("kpt_001", "a", 1), ("kpt_002", "b", 0), ("kpt_003", "c", 2), ("kpt_004", "d", 0)] == [
         (point.name, point.text, point.helpful) for point in points.values()
     ]
@@ -138,7 +138,7 @@ def test_a_file_repaired_meanwhile_is_not_set_aside(project: Path, monkeypatch: 
     monkeypatch.setattr(playbook_file, "examine", examine_then_mend)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert [] == list(here.claude.glob("playbook.json.unreadable*"))
-    assert 2 == commands.playbook(here).state.points["kpt_001"].helpful
+    assert 2 == commands.playbook(here).state.entries["kpt_001"].helpful
 
 
 def test_a_file_set_aside_replaces_no_other(project: Path) -> None:

@@ -98,8 +98,8 @@ def test_any_sequence_leaves_every_moment_unchanged(
         state = reading.current(reading.open_log(here))
         moments[state.seq] = commands.show(here)
         assert commands.show(here)["key_points"] == compat.load_playbook()["key_points"]
-        assert state.due.keys() <= state.points.keys() - state.pinned
-        assert not state.points.keys() & (state.gone.keys() | state.merged.keys())
-        assert set(state.merged.values()) <= state.points.keys() | state.gone.keys()
+        assert state.due.keys() <= state.entries.keys() - state.pinned
+        assert not state.entries.keys() & (state.gone.keys() | state.merged.keys())
+        assert set(state.merged.values()) <= state.entries.keys() | state.gone.keys()
     assert moments == {seq: commands.show(here, str(seq)) for seq in moments}
     assert commands.verify(here).ok

@@ -139,7 +139,7 @@ def test_ratings_in_parallel_count_like_a_sequence(started: Project) -> None:
         for worker in range(4)
         for number in range(10)
     )
-    points = commands.playbook(started).state.points
+    points = commands.playbook(started).state.entries
     expected = {name: (100 + sent[name, "helpful"], sent[name, "harmful"]) for name in NAMES}
     assert expected == {name: (points[name].helpful, points[name].harmful) for name in NAMES}
 
@@ -186,4 +186,4 @@ def test_many_writers_record_a_manual_edit_once(started: Project) -> None:
     edits = rows_of(started, "point.edited")
     assert [("kpt_003", "changed by hand")] == [(row["body"]["name"], row["free"]["text"]) for row in edits]
     assert 40 == rated_sessions(started).total()
-    assert "changed by hand" == reading.current(reading.open_log(started)).points["kpt_003"].text
+    assert "changed by hand" == reading.current(reading.open_log(started)).entries["kpt_003"].text

@@ -106,7 +106,7 @@ def test_spooled_requests_are_recorded_together_and_in_order(here: Project) -> N
     waiting = spool_file(here, json.dumps(FILE).encode())
     state = commands.replay(here)
     assert not waiting.exists()
-    assert [Entry("kpt_001", "use types", 3), Entry("kpt_002", "waited")] == list(state.points.values())
+    assert [Entry("kpt_001", "use types", 3), Entry("kpt_002", "waited")] == list(state.entries.values())
     assert "me" == state.top["owner"]
     assert {AT} == {row["when"] for row in commands.list_events(here) if row["seq"] > 3}
 
@@ -168,7 +168,7 @@ def test_an_invalid_spool_file_stays_and_is_named(here: Project, content: bytes,
         assert note.endswith("; it stays there")
         assert says in note
         assert content == waiting.read_bytes()
-        assert {"kpt_001": Entry("kpt_001", "use types", helpful)} == commands.playbook(here).state.points
+        assert {"kpt_001": Entry("kpt_001", "use types", helpful)} == commands.playbook(here).state.entries
     assert () == commands.verify(here).problems
 
 
@@ -239,7 +239,7 @@ def test_a_payload_is_read_as_an_extraction_result_alone(here: Project, beside: 
     kinds = [row["kind"] for row in commands.list_events(here)][3:]
     assert ["point.added", "point.rated", "playbook.updated"] == kinds
     state = commands.playbook(here).state
-    assert [Entry("kpt_001", "use types", 0, 1), Entry("kpt_002", "mine")] == list(state.points.values())
+    assert [Entry("kpt_001", "use types", 0, 1), Entry("kpt_002", "mine")] == list(state.entries.values())
     assert {"version": "1.0"} == state.top
 
 

@@ -70,7 +70,7 @@ def test_a_spool_file_that_survives_its_recording_counts_once(locked_project: Pr
     commands.replay(locked_project)
     waiting.write_bytes(kept)
     state = commands.replay(locked_project)
-    assert 1 == state.points["kpt_001"].helpful
+    assert 1 == state.entries["kpt_001"].helpful
     assert [] == spooled(locked_project)
 
 
@@ -95,8 +95,8 @@ def test_a_save_under_a_held_lock_keeps_its_updates_together(locked_project: Pro
     with open_log(locked_project).transaction() as tx:
         tx.append([encode(PointAdded("kpt_002", "Theirs"))], HUMAN)
     state = commands.replay(locked_project)
-    assert ("Theirs", 0) == (state.points["kpt_002"].text, state.points["kpt_002"].helpful)
-    assert ("Ours", 1) == (state.points["kpt_003"].text, state.points["kpt_003"].helpful)
+    assert ("Theirs", 0) == (state.entries["kpt_002"].text, state.entries["kpt_002"].helpful)
+    assert ("Ours", 1) == (state.entries["kpt_003"].text, state.entries["kpt_003"].helpful)
     rated = [e.name for batch in reading.batches(locked_project) for e in batch.events if isinstance(e, PointRated)]
     assert ["kpt_003"] == rated
 
@@ -112,7 +112,7 @@ def test_a_dict_with_a_spooled_save_still_rates_its_own_entries(locked_project: 
     compat.update_playbook_data(ours, {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]})
     compat.save_playbook(ours)
     counts = {
-        point.text: (name, point.helpful) for name, point in commands.playbook(locked_project).state.points.items()
+        point.text: (name, point.helpful) for name, point in commands.playbook(locked_project).state.entries.items()
     }
     assert {"Use type hints": ("kpt_001", 0), "Theirs": ("kpt_002", 0), "Ours": ("kpt_003", 1)} == counts
     assert ["kpt_001", "kpt_003"] == [entry["name"] for entry in ours["key_points"]]

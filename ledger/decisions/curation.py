@@ -64,7 +64,7 @@ def decide_curation(curation: Curation, known: KnownPlaybook) -> Decision:
         events.append(CURATIONS[curation.verb](attrs.evolve(curation, name=name), known))
         if curation.verb == "restore":
             # Two entries with the same text are not both restored.
-            known = attrs.evolve(known, points={**known.points, name: known.former_points[name]})
+            known = attrs.evolve(known, entries={**known.entries, name: known.former_entries[name]})
     return Decision(tuple(events))
 
 
@@ -88,7 +88,7 @@ def reason_fault(reason: str) -> str | None:
 
 
 def _check_present(name: str, known: KnownPlaybook) -> None:
-    if name not in known.points:
+    if name not in known.entries:
         into = known.merged_into.get(name)
         what = "is not in the playbook" if into is None else f"was merged into {into}"
         raise NothingToDoError(name, what, "see `tallybook why`")
@@ -96,7 +96,7 @@ def _check_present(name: str, known: KnownPlaybook) -> None:
 
 def _names_with_text(text: str, known: KnownPlaybook) -> list[str]:
     """Return the names of the entries that have this text."""
-    return [name for name, point in known.points.items() if point.text == text]
+    return [name for name, entry in known.entries.items() if entry.text == text]
 
 
 def _retire(request: Curation, known: KnownPlaybook) -> Event:
@@ -105,14 +105,14 @@ def _retire(request: Curation, known: KnownPlaybook) -> Event:
 
 
 def _restore(request: Curation, known: KnownPlaybook) -> Event:
-    if request.name in known.points:
+    if request.name in known.entries:
         raise NothingToDoError(request.name, "is in the playbook")
     if request.name in known.merged_into:
         into = known.merged_into[request.name]
         raise NothingToDoError(request.name, f"was merged into {into}", "undo that merge instead")
-    if request.name not in known.former_points:
+    if request.name not in known.former_entries:
         raise NothingToDoError(request.name, "was undone", "find that undo with `tallybook log` and undo it")
-    if same := _names_with_text(known.former_points[request.name].text, known):
+    if same := _names_with_text(known.former_entries[request.name].text, known):
         raise NothingToDoError(request.name, f"would have the text of {same[0]}", f"`tallybook retire {same[0]}` first")
     return PointRestored(request.name, request.reason)
 

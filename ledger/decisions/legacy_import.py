@@ -52,16 +52,16 @@ class LegacyItem:
 
     Attributes:
         index: Its index among the file's items, from 0.
-        point: The entry.
+        entry: The entry.
         origin: Shape that it had, as in PointSeeded.
         migrated: Shape that it was migrated from (OBS-SCORE-001): bare_string, dict_no_score or dict_with_score; empty
             for an entry that had both counters.
         score: The score that it was migrated from, or its JSON where that is not a count; None elsewhere.
-        original: The item in JSON, where it has more than ``point`` and ``origin`` show; empty elsewhere.
+        original: The item in JSON, where it has more than ``entry`` and ``origin`` show; empty elsewhere.
     """
 
     index: int
-    point: Entry
+    entry: Entry
     origin: str
     migrated: str
     score: int | str | None
@@ -97,7 +97,7 @@ class LegacyFile:
     def migrated(self) -> list[dict[str, int | str | None]]:
         """Return the migrated entries as the specification's diagnostic lists them (OBS-SCORE-001)."""
         return [
-            {"name": item.point.name, "from": item.migrated, "original_score": item.score}
+            {"name": item.entry.name, "from": item.migrated, "original_score": item.score}
             for item in self.items
             if item.migrated
         ]
@@ -202,7 +202,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
         else:
             item, notes = _read_entry(index, slot, naming.assign(slot.name))
             items.append(item)
-            names.append(item.point.name)
+            names.append(item.entry.name)
         problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
     others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _own_keys(keys)}
     if len(dumps(sections).encode()) > MAX_SECTION_BYTES:
@@ -218,7 +218,7 @@ def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
     """Return the events that record a legacy file: its adoption, then each of its items in order."""
     seeds: dict[int, Event] = {skipped.index: skipped for skipped in legacy.skipped}
     for item in legacy.items:
-        entry = item.point
+        entry = item.entry
         seeds[item.index] = PointSeeded(
             entry.name, entry.helpful, entry.harmful, item.origin, entry.text, item.original
         )
@@ -259,9 +259,9 @@ def _own_keys(top: dict[str, Json]) -> tuple[str, ...]:
 def _slots(content: JsonObject) -> Iterator[_Slot]:
     """Yield every item of the file that may be an entry, then the top-level keys that cannot be passed on."""
     top = content.last()
-    points, sections = top.get("key_points"), top.get("sections")
-    if isinstance(points, list):
-        yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(points))
+    key_points, sections = top.get("key_points"), top.get("sections")
+    if isinstance(key_points, list):
+        yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(key_points))
     elif isinstance(sections, JsonObject | list):  # pragma: no branch - a playbook has one of the two
         yield from _section_slots(sections)
     last_places = {key: place for place, (key, _) in enumerate(content.pairs)}
@@ -320,11 +320,11 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
     origin = counts.origin if slot.section is None else "section"
     if flaws or (notes and origin == "canonical"):
         origin = "odd"
-    point = Entry(name, text, counts.helpful, counts.harmful)
+    entry = Entry(name, text, counts.helpful, counts.harmful)
     # An item that can be rebuilt from its origin and its entry need not be kept.
-    implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(point))
+    implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(entry))
     original = to_text(slot.value) if notes or to_plain(slot.value) != implied else ""
-    return LegacyItem(index, point, origin, counts.migrated, counts.score, original), notes
+    return LegacyItem(index, entry, origin, counts.migrated, counts.score, original), notes
 
 
 def _read_counts(fields: dict[str, Json]) -> _Counts:

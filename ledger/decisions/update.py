@@ -169,21 +169,21 @@ class KnownPlaybook:
     """What a decision needs to know about the playbook.
 
     Attributes:
-        points: The present entries, by name.
+        entries: The present entries, by name.
         high_water: Highest number that a name ever had, 0 for none.
         used_names: Every name that was ever in the playbook.
         pinned_names: Names of entries that are exempt from pruning.
         merged_into: Name of a merged entry → the entry that it was merged into.
-        former_points: Entries that left the playbook, with their last text and counts.
+        former_entries: Entries that left the playbook, with their last text and counts.
         refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
     """
 
-    points: Mapping[str, Entry] = attrs.field(factory=dict)
+    entries: Mapping[str, Entry] = attrs.field(factory=dict)
     high_water: int = 0
     used_names: Collection[str] = ()
     pinned_names: Collection[str] = ()
     merged_into: Mapping[str, str] = attrs.field(factory=dict)
-    former_points: Mapping[str, Entry] = attrs.field(factory=dict)
+    former_entries: Mapping[str, Entry] = attrs.field(factory=dict)
     refusal: Callable[[str], str | None] = attrs.field(default=lambda _: None)
 
 
@@ -193,7 +193,7 @@ def decide_extraction(
     wishes: Mapping[str, str] | None = None,
     renamed_before: Mapping[str, str] | None = None,
 ) -> Decision:
-    """Decide an update: new points first, then ratings, then the close that prunes.
+    """Decide an update: new entries first, then ratings, then the close that prunes.
 
     Args:
         extraction: The extraction result.
@@ -202,7 +202,7 @@ def decide_extraction(
             so that no other entry can have it.
         renamed_before: Name that the program uses → the entry's name in the ledger, from its earlier requests.
     """
-    name_of_text = {point.text: name for name, point in known.points.items()} if extraction.texts else {}
+    name_of_text = {entry.text: name for name, entry in known.entries.items()} if extraction.texts else {}
     high_water = known.high_water
     events: list[Event] = []
     ignored = list(extraction.ignored)
@@ -224,8 +224,8 @@ def decide_extraction(
         if wish and wish != name:
             renamed[wish] = name
     added = len(events)
-    into = {name for name, stays in known.merged_into.items() if stays in known.points}
-    names = known.points.keys() | name_of_text.values() | into
+    into = {name for name, stays in known.merged_into.items() if stays in known.entries}
+    names = known.entries.keys() | name_of_text.values() | into
     idle = []
     for item, sent, rating in extraction.ratings:
         name = renamed.get(sent, sent)
@@ -277,20 +277,20 @@ def decide_edit(
     Returns:
         One event per changed entry, the order if it changed, and ``playbook.edited``. It prunes nothing.
     """
-    points = known.points
+    entries = known.entries
     edit, refused = _drop_redacted(edit, known, renamed_before or {})
     renamed = _names_in_ledger(edit, known, renamed_before or {})
-    base = {point.name: point for point in edit.base_entries}
+    base = {entry.name: entry for entry in edit.base_entries}
     base_names = [renamed.get(name, name) for name in base]
-    edited_names = [renamed.get(point.name, point.name) for point in edit.entries]
+    edited_names = [renamed.get(entry.name, entry.name) for entry in edit.entries]
     removed = set(base_names) - set(edited_names)
-    events: list[Event] = [PointRemoved(name) for name in base_names if name in removed and name in points]
-    after = dict.fromkeys(name for name in points if name not in removed)
-    for name, point in zip(edited_names, edit.entries, strict=True):
-        old, now = base.get(point.name), points.get(name)
-        if old == point:
+    events: list[Event] = [PointRemoved(name) for name in base_names if name in removed and name in entries]
+    after = dict.fromkeys(name for name in entries if name not in removed)
+    for name, entry in zip(edited_names, edit.entries, strict=True):
+        old, now = base.get(entry.name), entries.get(name)
+        if old == entry:
             continue
-        target = attrs.evolve(_merge_entry(point, old, now, drift.get(name, (0, 0))), name=name)
+        target = attrs.evolve(_merge_entry(entry, old, now, drift.get(name, (0, 0))), name=name)
         if target != now:
             events.append(PointEdited(name, target.helpful, target.harmful, target.text))
         after.setdefault(name)
@@ -308,41 +308,41 @@ def _drop_redacted(
     edit: Edit, known: KnownPlaybook, renamed: Mapping[str, str]
 ) -> tuple[Edit, tuple[RefusedText, ...]]:
     """Return an edit without redacted texts: an existing entry keeps its old text, a new one is left out."""
-    base = {point.name: point for point in edit.base_entries}
+    base = {entry.name: entry for entry in edit.base_entries}
     allowed: list[Entry] = []
     refused: list[RefusedText] = []
-    for index, point in enumerate(edit.entries):
-        old, now = base.get(point.name), known.points.get(renamed.get(point.name, point.name))
+    for index, entry in enumerate(edit.entries):
+        old, now = base.get(entry.name), known.entries.get(renamed.get(entry.name, entry.name))
         texts = {one.text for one in (old, now) if one is not None}
-        stays = old == point or (now is not None and point.text in texts)
-        why = None if stays else known.refusal(point.text)
+        stays = old == entry or (now is not None and entry.text in texts)
+        why = None if stays else known.refusal(entry.text)
         if why is None:
-            allowed.append(point)
+            allowed.append(entry)
             continue
-        refused.append(RefusedText(f"key_points[{index}]", why, point.name))
+        refused.append(RefusedText(f"key_points[{index}]", why, entry.name))
         if old is not None and now is not None:
-            allowed.append(attrs.evolve(point, text=old.text))
+            allowed.append(attrs.evolve(entry, text=old.text))
     return attrs.evolve(edit, entries=tuple(allowed)), tuple(refused)
 
 
 def _names_in_ledger(edit: Edit, known: KnownPlaybook, renamed_before: Mapping[str, str]) -> dict[str, str]:
     """Return name in the edit → name in the ledger, with a new name for each new entry whose name is taken."""
     renamed, high_water = dict(renamed_before), known.high_water
-    base = {point.name for point in edit.base_entries}
-    claimed = {renamed.get(point.name, point.name) for point in edit.entries if point.name in base}
-    taken = {*known.used_names, *known.points, *(renamed.get(point.name, point.name) for point in edit.entries)}
-    for point in edit.entries:
-        if point.name in base:
+    base = {entry.name for entry in edit.base_entries}
+    claimed = {renamed.get(entry.name, entry.name) for entry in edit.entries if entry.name in base}
+    taken = {*known.used_names, *known.entries, *(renamed.get(entry.name, entry.name) for entry in edit.entries)}
+    for entry in edit.entries:
+        if entry.name in base:
             continue
-        name = renamed.get(point.name, point.name)
-        former = known.points.get(name)
+        name = renamed.get(entry.name, entry.name)
+        former = known.entries.get(name)
         if edit.source is None and name in known.used_names:
             # A file says itself how its entries are named. A program's dict can give a name again that left it, and
             # other programs still mean the former entry by it.
-            former = former or known.former_points.get(name, _UNKNOWN_ENTRY)
-        if name in claimed or (former is not None and former.text != point.text):
+            former = former or known.former_entries.get(name, _UNKNOWN_ENTRY)
+        if name in claimed or (former is not None and former.text != entry.text):
             high_water = next_free_number(high_water, taken)
-            renamed[point.name] = name = format_name(high_water)
+            renamed[entry.name] = name = format_name(high_water)
         claimed.add(name)
     return renamed
 
@@ -352,14 +352,14 @@ def rename_in_top(top: str, renamed: Mapping[str, str]) -> str:
     return dumps(rename_in_sections(json.loads(top), renamed)) if top and renamed else top
 
 
-def _merge_entry(point: Entry, old: Entry | None, now: Entry | None, drift: tuple[int, int]) -> Entry:
+def _merge_entry(entry: Entry, old: Entry | None, now: Entry | None, drift: tuple[int, int]) -> Entry:
     """Return an entry with each field taken from the side that changed it."""
-    text = point.text if old is None or now is None or old.text != point.text else now.text
-    helpful, harmful = point.helpful + drift[0], point.harmful + drift[1]
+    text = entry.text if old is None or now is None or old.text != entry.text else now.text
+    helpful, harmful = entry.helpful + drift[0], entry.harmful + drift[1]
     if old is not None and now is not None:
-        helpful = now.helpful if old.helpful == point.helpful else helpful
-        harmful = now.harmful if old.harmful == point.harmful else harmful
-    return Entry(point.name, text, max(helpful, 0), max(harmful, 0))
+        helpful = now.helpful if old.helpful == entry.helpful else helpful
+        harmful = now.harmful if old.harmful == entry.harmful else harmful
+    return Entry(entry.name, text, max(helpful, 0), max(harmful, 0))
 
 
 def _decide_order(edited: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:
@@ -372,7 +372,7 @@ def _decide_order(edited: Sequence[str], base: Sequence[str], after: Sequence[st
     return [name for name in edited if name in in_result] + [name for name in after if name not in in_edit]
 
 
-def read_points(value: object, source: str) -> tuple[Entry, ...]:
+def read_entries(value: object, source: str) -> tuple[Entry, ...]:
     """Return entries from canonical dicts.
 
     Raises:
@@ -380,15 +380,15 @@ def read_points(value: object, source: str) -> tuple[Entry, ...]:
     """
     if not isinstance(value, list):
         raise BadInputError(source, f"expected a list of entries, got {type(value).__name__}")
-    points = []
+    entries = []
     for index, entry in enumerate(value):
         fields = entry if isinstance(entry, dict) else {}
         name, text = fields.get("name"), fields.get("text")
         helpful, harmful = fields.get("helpful"), fields.get("harmful")
         if not (isinstance(name, str) and name and isinstance(text, str) and _is_count(helpful) and _is_count(harmful)):
             raise BadInputError(f"{source}[{index}]", "expected an entry with name, text, helpful and harmful")
-        points.append(Entry(name, text, helpful, harmful))
-    return tuple(points)
+        entries.append(Entry(name, text, helpful, harmful))
+    return tuple(entries)
 
 
 def _is_count(value: object) -> TypeGuard[int]:

@@ -143,7 +143,7 @@ class Redactions:
         items = [
             attrs.evolve(item, original=item.original if self.refusal_in_json(item.original) is None else "")
             for item in legacy.items
-            if is_allowed(item.point.name, item.point.text)
+            if is_allowed(item.entry.name, item.entry.text)
         ]
         skipped = [item for item in legacy.skipped if is_allowed(f"item {item.index}", item.original or "")]
         top = {key: value for key, value in legacy.top_keys.items() if is_allowed(key, key, dumps(value))}

@@ -54,7 +54,7 @@ COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
 """Sign → comparison of two numbers."""
 
 STATUSES: Final[dict[str, Callable[[Playbook, str], bool]]] = {
-    "exists": lambda book, name: name in book.points,
+    "exists": lambda book, name: name in book.entries,
     "pruned": lambda book, name: book.status_of(name) == "pruned",
     "retired": lambda book, name: book.status_of(name) == "retired",
     "merged": lambda book, name: book.status_of(name) == "merged",
@@ -263,7 +263,7 @@ class _Parser:
             number = int(token.value)
             return lambda _: number, False
         if token.kind == "word" and token.value.lower() == "count":
-            return itemgetter(self.index_of(Term("count", lambda book: len(book.points)))), False
+            return itemgetter(self.index_of(Term("count", lambda book: len(book.entries)))), False
         raise self.error("expected a number, count, NAME.helpful, NAME.harmful, NAME.text or a status", token)
 
     def sees_field(self) -> bool:
@@ -300,8 +300,8 @@ def _name(name: str) -> str:
 
 def _value(book: Playbook, name: str, field: str) -> Any:
     """Return the current or last value of an entry's field; None for a name never used."""
-    point = book.points.get(name) or book.gone.get(name)
-    return None if point is None else getattr(point, field)
+    entry = book.entries.get(name) or book.gone.get(name)
+    return None if entry is None else getattr(entry, field)
 
 
 def _compare(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:

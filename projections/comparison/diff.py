@@ -57,12 +57,12 @@ class LoneEntry:
     """An entry that only one of the playbooks has.
 
     Attributes:
-        point: The entry.
+        entry: The entry.
         left: How it left before the playbook that does not have it; None where no event took it out, because the
             event that added it was undone, or comes later.
     """
 
-    point: Entry
+    entry: Entry
     left: Departure | None = None
 
 
@@ -93,14 +93,14 @@ def diff(first: EntryStatuses, second: EntryStatuses, second_end: int | None = N
         second: The second.
         second_end: Number of the last event in the ledger, if the second has a manual edit after it.
     """
-    old, new = first.book.points, second.book.points
-    added = tuple(LoneEntry(point, _departure(first, name)) for name, point in new.items() if name not in old)
-    order = [name for name in old if name in new] + [addition.point.name for addition in added]
+    old, new = first.book.entries, second.book.entries
+    added = tuple(LoneEntry(entry, _departure(first, name)) for name, entry in new.items() if name not in old)
+    order = [name for name in old if name in new] + [addition.entry.name for addition in added]
     old_top, new_top = _top(playbook_dict(first.book)), _top(playbook_dict(second.book))
     return Diff(
         added,
-        tuple(LoneEntry(point, _departure(second, name, second_end)) for name, point in old.items() if name not in new),
-        tuple(ChangedEntry(old[name], point) for name, point in new.items() if name in old and old[name] != point),
+        tuple(LoneEntry(entry, _departure(second, name, second_end)) for name, entry in old.items() if name not in new),
+        tuple(ChangedEntry(old[name], entry) for name, entry in new.items() if name in old and old[name] != entry),
         None if order == list(new) else tuple(new),
         None if list(old_top.items()) == list(new_top.items()) else new_top,
     )
@@ -108,13 +108,13 @@ def diff(first: EntryStatuses, second: EntryStatuses, second_end: int | None = N
 
 def _departure(state: EntryStatuses, name: str, end: int | None = None) -> Departure | None:
     """Return how an entry left that is not in the playbook, None where it never was in it."""
-    point = state.book.gone.get(name)
-    if point is None:
+    entry = state.book.gone.get(name)
+    if entry is None:
         return None
     record = state.last_event(name)
     seq = record.seq if end is None or record.seq <= end else None
     into = record.event.name if isinstance(record.event, PointMerged) else None
-    return Departure(DEPARTURE_KINDS[type(record.event)], seq, point.helpful, point.harmful, into)
+    return Departure(DEPARTURE_KINDS[type(record.event)], seq, entry.helpful, entry.harmful, into)
 
 
 def _top(playbook: Mapping[str, Any]) -> dict[str, Any]:

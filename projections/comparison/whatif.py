@@ -8,7 +8,7 @@ import attrs
 
 from tallybook.ledger.events import EventsVoided
 from tallybook.projections.fold import UNDOABLE, State, UndoneEvent, View, batch_view, fold, fold_history
-from tallybook.projections.playbook.render import entry
+from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
@@ -132,27 +132,29 @@ def difference_json(state: Alternative) -> dict[str, Any]:
         ``status`` and counts ``there``, None where it would never have existed; ``{name, real, other}`` of each entry
         with another text or other counts.
     """
-    real, other = state.real.points, state.other.points
+    real, other = state.real.entries, state.other.entries
     return {
         "at": state.seq,
         "real": len(real),
         "other": len(other),
         "back": [
-            entry(point) | {"status": state.real.status_of(name)} for name, point in other.items() if name not in real
+            entry_json(entry) | {"status": state.real.status_of(name)}
+            for name, entry in other.items()
+            if name not in real
         ],
         "gone": [
-            entry(point) | {"status": state.other.status_of(name), "there": _counts(state.other, name)}
-            for name, point in real.items()
+            entry_json(entry) | {"status": state.other.status_of(name), "there": _counts(state.other, name)}
+            for name, entry in real.items()
             if name not in other
         ],
         "changed": [
-            {"name": name, "real": entry(point), "other": entry(other[name])}
-            for name, point in real.items()
-            if name in other and point != other[name]
+            {"name": name, "real": entry_json(entry), "other": entry_json(other[name])}
+            for name, entry in real.items()
+            if name in other and entry != other[name]
         ],
     }
 
 
 def _counts(playbook: Playbook, name: str) -> dict[str, int] | None:
-    point = playbook.gone.get(name)
-    return None if point is None else {"helpful": point.helpful, "harmful": point.harmful}
+    entry = playbook.gone.get(name)
+    return None if entry is None else {"helpful": entry.helpful, "harmful": entry.harmful}

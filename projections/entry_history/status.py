@@ -18,7 +18,7 @@ from tallybook.projections.event_rows import reference, summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
-from tallybook.projections.playbook.render import entry
+from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ class EntryStatuses(State):
 
     def text(self, name: str) -> str:
         """Return the text that a name has, or had last."""
-        point = self.book.points.get(name) or self.book.gone.get(name)
-        return point.text if point is not None else self.undone[name][0]
+        entry = self.book.entries.get(name) or self.book.gone.get(name)
+        return entry.text if entry is not None else self.undone[name][0]
 
 
 def apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
@@ -132,21 +132,21 @@ def apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
     change = CHANGES.get(type(event))
     if change is None:
         return
-    points = state.book.points
+    entries = state.book.entries
     if isinstance(event, events.PointRated):
         # The most frequent event takes a short way: a rating changes one entry's counts and no text.
-        name = event.name if event.name in points else state.book.merged.get(event.name, event.name)
-        before_rating = points.get(name)
+        name = event.name if event.name in entries else state.book.merged.get(event.name, event.name)
+        before_rating = entries.get(name)
         change(state.book, event, batch)
-        if points.get(name) is not before_rating:
+        if entries.get(name) is not before_rating:
             state.last_changes[name] = EventPlace(batch, index)
         return
-    before = [(name, points.get(name)) for name in affected_names(state.book, event)]
+    before = [(name, entries.get(name)) for name in affected_names(state.book, event)]
     change(state.book, event, batch)
     # A change of the order replaces the playbook's dict.
-    points = state.book.points
+    entries = state.book.entries
     for name, old in before:
-        new = points.get(name)
+        new = entries.get(name)
         if new is not old and new != old:
             state.last_changes[name] = EventPlace(batch, index)
             _remember_text(state, new)
@@ -221,7 +221,7 @@ def blame(state: EntryStatuses) -> list[dict[str, Any]]:
     Returns:
         ``{name, text, helpful, harmful, event}`` in the playbook's order; ``event`` as ``brief``.
     """
-    return [entry(point) | {"event": brief(state.last_event(point.name))} for point in state.book.points.values()]
+    return [entry_json(entry) | {"event": brief(state.last_event(entry.name))} for entry in state.book.entries.values()]
 
 
 def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
@@ -232,15 +232,15 @@ def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
         unless it was pruned; ``reason`` of the event, or None; ``into``, the entry that it was merged into, or None;
         ``event`` that took it out, as ``brief``.
     """
-    gone = [_grave(state, name) for name in state.names if name not in state.book.points]
+    gone = [_grave(state, name) for name in state.names if name not in state.book.entries]
     return sorted(gone, key=lambda row: int(row["event"]["seq"]))
 
 
 def _grave(state: EntryStatuses, name: str) -> dict[str, Any]:
-    point = state.book.gone.get(name) or Entry(name, state.text(name))
+    entry = state.book.gone.get(name) or Entry(name, state.text(name))
     status = state.status(name)
     record = state.undone[name][1] if status == UNDONE else state.last_event(name)
-    return entry(point) | {
+    return entry_json(entry) | {
         "status": status,
         "rule": state.book.policy.rule if status == "pruned" else None,
         "reason": getattr(record.event, "reason", None) or None,

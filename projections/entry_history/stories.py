@@ -55,7 +55,7 @@ def _apply_batch(state: Stories, batch: Batch) -> None:
             count_uses(state.statuses, batch, index)
     for name, was_present in concerned.items():
         story = state.stories[name]
-        if was_present or story.point is not None:
+        if was_present or story.entry is not None:
             story.last_exit = story.decision
     if has_changes:
         settle(state.statuses.book, batch)
@@ -72,14 +72,14 @@ def _apply_event(state: Stories, batch: Batch, index: int, concerned: dict[str, 
     """
     event = batch.events[index]
     stories = [state.stories[name] for name in _names(state, event) if name in state.stories]
-    before = [(story, story.point) for story in stories]
+    before = [(story, story.entry) for story in stories]
     apply_event(state.statuses, batch, index)
     if isinstance(event, events.EventsVoided):
         for story in state.stories.values():
             story.last_undo_batch = batch
-    for story, point in before:
-        concerned.setdefault(story.name, point is not None)
-        add_event(story, batch.records[index], point, was_present=point is not None)
+    for story, entry in before:
+        concerned.setdefault(story.name, entry is not None)
+        add_event(story, batch.records[index], entry, was_present=entry is not None)
 
 
 def _names(state: Stories, event: Any) -> Iterable[str]:

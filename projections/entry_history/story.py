@@ -90,9 +90,9 @@ class Story(State):
     last_undo_batch: Batch | None = None
 
     @property
-    def point(self) -> Entry | None:
+    def entry(self) -> Entry | None:
         """Return the entry, None where it is not in the playbook."""
-        return self.book.points.get(self.name)
+        return self.book.entries.get(self.name)
 
     @property
     def candidate(self) -> Entry | None:
@@ -102,7 +102,7 @@ class Story(State):
     @property
     def status(self) -> str:
         """Return kept, pruned, retired, merged, or unknown where no entry ever had the name."""
-        if self.point is not None:
+        if self.entry is not None:
             return "kept"
         return LEAVING_KINDS[type(self.decision.event)] if self.decision is not None else "unknown"
 
@@ -128,14 +128,14 @@ def is_about(story: Story, event: Any) -> bool:
 
 def _apply_batch(story: Story, batch: Batch) -> None:
     """Apply a whole batch, event by event; line heads are decoded only for events in the story."""
-    was_present = story.point is not None
+    was_present = story.entry is not None
     may_turn = story.name in story.book.due or story.candidate is not None
     is_concerned = may_turn or any(is_about(story, event) for event in batch.events)
     has_changes = False
     for index, event in enumerate(batch.events):
         kind = type(event)
-        before = story.point or story.candidate if is_concerned else None
-        was_present_before = is_concerned and story.point is not None
+        before = story.entry or story.candidate if is_concerned else None
+        was_present_before = is_concerned and story.entry is not None
         change = CHANGES.get(kind)
         if change is not None:
             change(story.book, event, batch)
@@ -144,7 +144,7 @@ def _apply_batch(story: Story, batch: Batch) -> None:
             story.last_undo_batch = batch
         if is_concerned and (change is not None or kind is events.PointNoted):
             add_event(story, batch.records[index], before, was_present=was_present_before)
-    if was_present or story.point is not None:
+    if was_present or story.entry is not None:
         story.last_exit = story.decision
     if has_changes:
         settle(story.book, batch)
@@ -152,7 +152,7 @@ def _apply_batch(story: Story, batch: Batch) -> None:
 
 def add_event(story: Story, record: EventRecord, before: Entry | None, *, was_present: bool) -> None:
     """Add an event to the story by its effect on the entry."""
-    event, after = record.event, story.point
+    event, after = record.event, story.entry
     if after is None and before is not None and (was_present or story.candidate is None):
         story.decision = record
         story.rule = story.book.policy.rule if isinstance(event, events.PlaybookUpdated) else None
@@ -190,10 +190,10 @@ def _reason(story: Story, event: Any) -> str:
     if isinstance(event, UndoneEvent):
         return "undone"
     name = story.book.merged.get(story.name, "")
-    into = story.book.points.get(name) or pruned_candidate(story.book, name)
+    into = story.book.entries.get(name) or pruned_candidate(story.book, name)
     if into is not None and isinstance(event, events.PointRated):
         return f"counts for {into.name}" if add_rating(into, event.rating) is not into else "counts nothing"
-    if story.point is None and story.candidate is None:
+    if story.entry is None and story.candidate is None:
         return "already pruned" if story.status == "pruned" else "not in the playbook"
     return "counts nothing" if isinstance(event, events.PointRated | events.PointMerged) else "already in the playbook"
 
@@ -225,17 +225,17 @@ def explain(
         whose batch took it out, None where it is in the playbook or never existed. ``lineage`` is that of
         ``tallybook.projections.entry_history.status.lineage``.
     """
-    last = None if story.point is not None else find_exit(story, story_as_of)
+    last = None if story.entry is not None else find_exit(story, story_as_of)
     # An entry added and taken out in one batch has no exit, but an event still took it out or undid it.
     undone = statuses.undone.get(story.name)
-    exit_event = None if story.point is not None else last or story.decision or (undone and undone[1])
+    exit_event = None if story.entry is not None else last or story.decision or (undone and undone[1])
     return story_json(story), {
         "origin": story.origin,
         "original": story.original,
         "notes": [_note(step.record) for step in story.trail if isinstance(step.record.event, events.PointNoted)],
         "told": _uses(statuses.injections.get(story.name, Uses())),
         "cited": _uses(statuses.citations.get(story.name, Uses())),
-        "stood": story.point is not None or last is not None,
+        "stood": story.entry is not None or last is not None,
         "vanished_by": None if exit_event is None else brief(exit_event),
         "deciding": [brief(record) for record in deciding_events(story, exit_event)],
         "lineage": lineage(statuses, story.name),
@@ -253,7 +253,7 @@ def find_exit(story: Story, story_as_of: Callable[[int], Story]) -> EventRecord 
         if story.last_exit is not None and story.last_exit.seq > batch.last:
             break
         before = story_as_of(begin - 1)
-        if before.point is not None:
+        if before.entry is not None:
             is_later = story.last_exit is not None and story.last_exit.seq >= begin
             undo = next(record for record in batch.records if isinstance(record.event, events.EventsVoided))
             return story.last_exit if is_later else undo

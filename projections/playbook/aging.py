@@ -76,11 +76,11 @@ class AgedPlaybook(Playbook):
     weights: dict[str, Weight] = attrs.field(factory=dict)
     step: int = 0
 
-    def prunes(self, point: Entry) -> bool:
+    def prunes(self, entry: Entry) -> bool:
         """Say whether an update at this moment prunes an entry."""
-        weights = self.weights.get(point.name, Weight())
+        weights = self.weights.get(entry.name, Weight())
         now = weights.at(max(self.step, weights.step))
-        return self.policy.prunes_weights(now.helpful, now.harmful) and not self.protects(point)
+        return self.policy.prunes_weights(now.helpful, now.harmful) and not self.protects(entry)
 
 
 def _step(state: AgedPlaybook, at: str) -> int:
@@ -115,7 +115,7 @@ def _apply_batch(state: AgedPlaybook, batch: Batch) -> None:
         change(state, event, batch)
         if _counts(state, name) != before:
             state.weights[name] = _weight_after(state, event, name, (before, step))
-        if name in state.points:
+        if name in state.entries:
             # The next update decides about every entry that changed.
             state.due[name] = None
     settle(state, batch)
@@ -124,12 +124,12 @@ def _apply_batch(state: AgedPlaybook, batch: Batch) -> None:
 def _counted_entry(state: AgedPlaybook, event: Any) -> str:
     """Return the name of the entry whose counts an event can change, for a merge the one that stays; else empty."""
     name: str = getattr(event, "name", "")
-    return state.merged.get(name, name) if isinstance(event, PointRated) and name not in state.points else name
+    return state.merged.get(name, name) if isinstance(event, PointRated) and name not in state.entries else name
 
 
 def _counts(state: AgedPlaybook, name: str) -> tuple[int, int]:
-    point = state.points.get(name) or state.gone.get(name)
-    return (0, 0) if point is None else (point.helpful, point.harmful)
+    entry = state.entries.get(name) or state.gone.get(name)
+    return (0, 0) if entry is None else (entry.helpful, entry.harmful)
 
 
 def _weight_after(state: AgedPlaybook, event: Any, name: str, was: tuple[tuple[int, int], int]) -> Weight:
@@ -160,7 +160,7 @@ def _decide_due(state: AgedPlaybook, now: int) -> None:
     """
     state.step = max(state.step, now)
     for name in tuple(state.due):
-        if not state.prunes(state.points[name]):
+        if not state.prunes(state.entries[name]):
             del state.due[name]
 
 

@@ -27,16 +27,16 @@ PLAIN_FIELDS: Final = (
 
 
 # No checkpoint holds four fields: the policy is always the specification's, the last batch is read from the log again,
-# no order is pending after a whole batch, and `mutable` holds the entries of `points`.
+# no order is pending after a whole batch, and `mutable` holds the values of `entries`.
 
 
 def pack(state: Playbook) -> dict[str, Any]:
     """Return a state after a batch, under the specification's policy, as JSON values."""
     fields = {name: getattr(state, name) for name in PLAIN_FIELDS}
     return fields | {
-        "points": _rows(state.mutable.values()),
+        "entries": _rows(state.mutable.values()),
         "gone": _rows(state.gone.values()),
-        "used": sorted(state.used - state.points.keys() - state.gone.keys()),
+        "used": sorted(state.used - state.entries.keys() - state.gone.keys()),
         "due": list(state.due),
         "pruned": list(state.pruned),
         "pinned": sorted(state.pinned),
@@ -55,9 +55,9 @@ def unpack(values: Mapping[str, Any]) -> Playbook:
         ValueError, TypeError, KeyError: The values are not a packed state.
     """
     state = Playbook(**{name: values[name] for name in PLAIN_FIELDS})
-    state.mutable.update((row[0], MutableEntry(*row)) for row in values["points"])
+    state.mutable.update((row[0], MutableEntry(*row)) for row in values["entries"])
     state.gone = {row[0]: Entry(*row) for row in values["gone"]}
-    state.used = {*values["used"], *state.points, *state.gone}
+    state.used = {*values["used"], *state.entries, *state.gone}
     state.due, state.pruned = dict.fromkeys(values["due"]), dict.fromkeys(values["pruned"])
     state.pinned = set(values["pinned"])
     state.pardons, state.merged, state.top = dict(values["pardons"]), dict(values["merged"]), dict(values["top"])
@@ -68,5 +68,5 @@ def unpack(values: Mapping[str, Any]) -> Playbook:
     return state
 
 
-def _rows(points: Iterable[Entry | MutableEntry]) -> list[tuple[str, str, int, int]]:
-    return [(point.name, point.text, point.helpful, point.harmful) for point in points]
+def _rows(entries: Iterable[Entry | MutableEntry]) -> list[tuple[str, str, int, int]]:
+    return [(entry.name, entry.text, entry.helpful, entry.harmful) for entry in entries]

@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 REDACTED = "[redacted]"
 
 
-def evolve(point: Entry | None, event: Any) -> Entry | None:
+def evolve(entry: Entry | None, event: Any) -> Entry | None:
     """Return an entry after one event, whatever the other entries are; None where there is none.
 
     Source: REQ-SCORE-002 for ratings, REQ-SCORE-004 to 006 for seeds.
     """
     match event:
         case events.PointRated():
-            after = point and add_rating(point, event.rating)
+            after = entry and add_rating(entry, event.rating)
         case events.PointAdded():
-            after = point or Entry(event.name, _text(event.text))
+            after = entry or Entry(event.name, _text(event.text))
         case events.PointSeeded():
-            after = point or Entry(event.name, _text(event.text), event.helpful, event.harmful)
+            after = entry or Entry(event.name, _text(event.text), event.helpful, event.harmful)
         case events.PointEdited():
             after = Entry(event.name, _text(event.text), event.helpful, event.harmful)
         case events.PointReworded():
-            after = point and Entry(event.name, _text(event.text), point.helpful, point.harmful)
+            after = entry and Entry(event.name, _text(event.text), entry.helpful, entry.harmful)
         case events.PointRemoved() | events.PointRetired():
             after = None
         case _:
-            after = point
+            after = entry
     return after
 
 
@@ -44,13 +44,13 @@ def _text(text: str | None) -> str:
     return REDACTED if text is None else text
 
 
-def add_rating(point: Entry, rating: str) -> Entry:
+def add_rating(entry: Entry, rating: str) -> Entry:
     """Return an entry after one rating: helpful and harmful add one, any other rating nothing (REQ-SCORE-002)."""
     if rating == "helpful":
-        return Entry(point.name, point.text, point.helpful + 1, point.harmful)
+        return Entry(entry.name, entry.text, entry.helpful + 1, entry.harmful)
     if rating == "harmful":
-        return Entry(point.name, point.text, point.helpful, point.harmful + 1)
-    return point
+        return Entry(entry.name, entry.text, entry.helpful, entry.harmful + 1)
+    return entry
 
 
 @attrs.define(weakref_slot=False)
@@ -72,14 +72,14 @@ class MutableEntry:
     snapshot: Entry | None = attrs.field(default=None, eq=False)
 
     @property
-    def point(self) -> Entry:
+    def entry(self) -> Entry:
         """Return the entry as an immutable value."""
         if self.snapshot is None:
             self.snapshot = Entry(self.name, self.text, self.helpful, self.harmful)
         return self.snapshot
 
 
-class Points(MutableMapping[str, Entry]):
+class Entries(MutableMapping[str, Entry]):
     """A mapping of entries by name, in the playbook's order.
 
     Attributes:
@@ -88,18 +88,18 @@ class Points(MutableMapping[str, Entry]):
 
     __slots__ = ("mutable",)
 
-    def __init__(self, points: Mapping[str, Entry] | None = None) -> None:
+    def __init__(self, entries: Mapping[str, Entry] | None = None) -> None:
         """Start with these entries."""
         self.mutable: dict[str, MutableEntry] = {}
-        self.update(points or {})
+        self.update(entries or {})
 
     def __getitem__(self, name: str) -> Entry:
         """Return an entry as an immutable value."""
-        return self.mutable[name].point
+        return self.mutable[name].entry
 
-    def __setitem__(self, name: str, point: Entry) -> None:
+    def __setitem__(self, name: str, entry: Entry) -> None:
         """Replace or append an entry."""
-        self.mutable[name] = MutableEntry(point.name, point.text, point.helpful, point.harmful, point)
+        self.mutable[name] = MutableEntry(entry.name, entry.text, entry.helpful, entry.harmful, entry)
 
     def __delitem__(self, name: str) -> None:
         """Delete an entry."""
@@ -126,4 +126,4 @@ class Points(MutableMapping[str, Entry]):
         def get(self, name: str, default: Any = None) -> Any:
             """Return an entry, or the default where there is none."""
             entry = self.mutable.get(name)
-            return default if entry is None else entry.point
+            return default if entry is None else entry.entry

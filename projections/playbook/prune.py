@@ -60,12 +60,12 @@ class Policy:
         also = f" AND {self.condition.rule}" if self.condition else ""
         return f"harmful >= {self.floor} AND harmful > helpful{extra}{also}"
 
-    def prunes(self, point: Entry | MutableEntry) -> bool:
+    def prunes(self, entry: Entry | MutableEntry) -> bool:
         """Say whether the next update prunes this entry (REQ-SCORE-007)."""
         return (
-            point.harmful >= self.floor
-            and point.harmful - point.helpful >= self.margin
-            and (self.condition is None or self.condition.holds(point.helpful, point.harmful))
+            entry.harmful >= self.floor
+            and entry.harmful - entry.helpful >= self.margin
+            and (self.condition is None or self.condition.holds(entry.helpful, entry.harmful))
         )
 
     def prunes_weights(self, helpful: float, harmful: float) -> bool:

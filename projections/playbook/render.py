@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
 
 
-def entry(point: Entry) -> dict[str, Any]:
+def entry_json(entry: Entry) -> dict[str, Any]:
     """Return an entry with exactly the four keys of the specification (REQ-SCORE-001)."""
-    return {"name": point.name, "text": point.text, "helpful": point.helpful, "harmful": point.harmful}
+    return {"name": entry.name, "text": entry.text, "helpful": entry.helpful, "harmful": entry.harmful}
 
 
 def playbook_dict(playbook: Playbook) -> dict[str, Any]:
@@ -25,8 +25,8 @@ def playbook_dict(playbook: Playbook) -> dict[str, Any]:
         "version": None,
         "last_updated": playbook.last_updated,
         # A version from the file replaces the default.
-        **filter_sections(playbook.top, playbook.points),
-        "key_points": [entry(point) for point in playbook.points.values()],
+        **filter_sections(playbook.top, playbook.entries),
+        "key_points": [entry_json(entry) for entry in playbook.entries.values()],
     }
 
 
@@ -55,7 +55,7 @@ def needs_ratings(playbook: Playbook) -> list[dict[str, Any]]:
         ratings and its width, all from 0 to 1.
     """
     rows = []
-    for point in playbook.points.values():
-        low, high = interval(point.helpful, point.harmful)
-        rows.append(entry(point) | {"low": low, "high": high, "width": high - low})
+    for entry in playbook.entries.values():
+        low, high = interval(entry.helpful, entry.harmful)
+        rows.append(entry_json(entry) | {"low": low, "high": high, "width": high - low})
     return sorted(rows, key=lambda row: -float(row["width"]))

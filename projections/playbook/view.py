@@ -12,7 +12,7 @@ from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.names import join_sections, parse_number
 from tallybook.projections.fold import State, UndoneEvent, View
-from tallybook.projections.playbook.entry_state import REDACTED, MutableEntry, Points, add_rating, evolve
+from tallybook.projections.playbook.entry_state import REDACTED, Entries, MutableEntry, add_rating, evolve
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Playbook(State):
 
     Attributes:
         policy: Decides what an update prunes.
-        points: The entries by name, in their order.
+        entries: The entries by name, in their order.
         mutable: The same entries, to count in place.
         high_water: Highest number of a ``kpt_NNN`` ever used, 0 for none; names are never used again (REQ-SCORE-005).
         used: Every name that an entry ever had.
@@ -67,7 +67,7 @@ class Playbook(State):
     """
 
     policy: Policy = SPEC_POLICY
-    points: MutableMapping[str, Entry] = attrs.field(factory=Points)
+    entries: MutableMapping[str, Entry] = attrs.field(factory=Entries)
     mutable: dict[str, MutableEntry] = attrs.field(init=False, eq=False, repr=False)
     high_water: int = 0
     used: set[str] = attrs.field(factory=set)
@@ -91,20 +91,20 @@ class Playbook(State):
 
     def __attrs_post_init__(self) -> None:
         """Accept any mapping for the entries."""
-        points = self.points if isinstance(self.points, Points) else Points(self.points)
-        self.points, self.mutable = points, points.mutable
+        entries = self.entries if isinstance(self.entries, Entries) else Entries(self.entries)
+        self.entries, self.mutable = entries, entries.mutable
 
-    def protects(self, point: Entry | MutableEntry) -> bool:
+    def protects(self, entry: Entry | MutableEntry) -> bool:
         """Say whether an entry is exempt from pruning: it is pinned, or was restored with so many harmful ratings."""
-        return point.name in self.pinned or point.harmful <= self.pardons.get(point.name, -1)
+        return entry.name in self.pinned or entry.harmful <= self.pardons.get(entry.name, -1)
 
-    def prunes(self, point: Entry) -> bool:
+    def prunes(self, entry: Entry) -> bool:
         """Say whether the next update prunes an entry if its counts stay the same."""
-        return self.policy.prunes(point) and not self.protects(point)
+        return self.policy.prunes(entry) and not self.protects(entry)
 
     def status_of(self, name: str) -> str:
         """Return kept, pruned, retired, merged, or unknown where no entry ever had the name, as `why` prints it."""
-        if name in self.points:
+        if name in self.entries:
             return "kept"
         if name in self.merged:
             return "merged"
@@ -118,24 +118,24 @@ class Playbook(State):
         return self.adopted_at if self.latest is None else self.latest.at
 
 
-def _put(state: Playbook, point: Entry) -> None:
+def _put(state: Playbook, entry: Entry) -> None:
     """Put an entry in, and note whether the next update prunes it."""
-    state.points[point.name] = point
-    _update_due(state, point)
+    state.entries[entry.name] = entry
+    _update_due(state, entry)
 
 
-def _update_due(state: Playbook, point: Entry | MutableEntry) -> None:
+def _update_due(state: Playbook, entry: Entry | MutableEntry) -> None:
     """Note whether the next update prunes an entry."""
-    if state.policy.prunes(point) and not state.protects(point):
-        state.due[point.name] = None
+    if state.policy.prunes(entry) and not state.protects(entry):
+        state.due[entry.name] = None
     else:
-        state.due.pop(point.name, None)
+        state.due.pop(entry.name, None)
 
 
-def _put_new(state: Playbook, point: Entry) -> None:
+def _put_new(state: Playbook, entry: Entry) -> None:
     """Put an entry in that may be new."""
-    _put(state, point)
-    _mark_present(state, point.name)
+    _put(state, entry)
+    _mark_present(state, entry.name)
 
 
 def _mark_present(state: Playbook, name: str) -> None:
@@ -154,11 +154,11 @@ def _reserve_name(state: Playbook, name: str) -> None:
 
 def _take_out(state: Playbook, name: str) -> None:
     """Take an entry out, if it is in, and remember its last state for a later restore."""
-    point = state.points.pop(name, None)
+    entry = state.entries.pop(name, None)
     state.due.pop(name, None)
     state.pardons.pop(name, None)
-    if point is not None:
-        state.gone[name] = point
+    if entry is not None:
+        state.gone[name] = entry
     if not state.policy.is_permanent:
         # A retired or removed entry comes back only by a restore or an edit, not by later ratings.
         state.pruned.pop(name, None)
@@ -174,12 +174,12 @@ def _apply_undone(state: Playbook, event: UndoneEvent, batch: Batch) -> None:
 
 def _apply(state: Playbook, event: Any, _: Batch) -> None:
     """Apply one event to one entry, by ``evolve``."""
-    before = state.points.get(event.name)
-    point = evolve(before, event)
-    if point is None:
+    before = state.entries.get(event.name)
+    entry = evolve(before, event)
+    if entry is None:
         _take_out(state, event.name)
-    elif point is not before:
-        _put_new(state, point)
+    elif entry is not before:
+        _put_new(state, entry)
 
 
 def _add(state: Playbook, event: events.PointAdded, _: Batch) -> None:
@@ -191,7 +191,7 @@ def _add(state: Playbook, event: events.PointAdded, _: Batch) -> None:
 
 
 def _edit_entry(state: Playbook, event: events.PointEdited, batch: Batch) -> None:
-    before = state.points.get(event.name)
+    before = state.entries.get(event.name)
     if before is not None and (before.helpful, before.harmful) != (event.helpful, event.harmful):
         # A manual edit of the counts ends the pardon of a restore.
         state.pardons.pop(event.name, None)
@@ -220,17 +220,17 @@ def _rate(state: Playbook, event: events.PointRated, _: Batch) -> None:
 
 def _reword(state: Playbook, event: events.PointReworded, batch: Batch) -> None:
     if event.name in state.pruned and not state.policy.is_permanent:
-        point = state.gone[event.name]
-        state.gone[event.name] = evolve(point, event) or point
+        entry = state.gone[event.name]
+        state.gone[event.name] = evolve(entry, event) or entry
     else:
         _apply(state, event, batch)
 
 
 def _restore(state: Playbook, event: events.PointRestored, _: Batch) -> None:
-    point = state.gone.get(event.name)
-    if point is not None and event.name not in state.merged:
-        state.pardons[event.name] = point.harmful
-        _put_new(state, point)
+    entry = state.gone.get(event.name)
+    if entry is not None and event.name not in state.merged:
+        state.pardons[event.name] = entry.harmful
+        _put_new(state, entry)
 
 
 def _pin(state: Playbook, event: events.PointPinned, _: Batch) -> None:
@@ -245,26 +245,26 @@ def _unpin(state: Playbook, event: events.PointUnpinned, _: Batch) -> None:
 
 def _recheck(state: Playbook, name: str) -> None:
     """Check again whether the next update prunes an entry whose counts did not change."""
-    if name in state.points:
-        _put(state, state.points[name])
+    if name in state.entries:
+        _put(state, state.entries[name])
 
 
 def _merge(state: Playbook, event: events.PointMerged, _: Batch) -> None:
     """Add the counts of the merged entries to the one that stays."""
-    point = state.points.get(event.name)
+    entry = state.entries.get(event.name)
     for name in event.merged:
-        source = state.points.get(name)
-        if point is None or source is None or name == event.name:
+        source = state.entries.get(name)
+        if entry is None or source is None or name == event.name:
             continue
-        helpful, harmful = point.helpful + source.helpful, point.harmful + source.harmful
-        point = Entry(point.name, point.text, helpful, harmful)
+        helpful, harmful = entry.helpful + source.helpful, entry.harmful + source.harmful
+        entry = Entry(entry.name, entry.text, helpful, harmful)
         if name in state.pardons:
-            state.pardons[point.name] = state.pardons.get(point.name, 0) + state.pardons[name]
+            state.pardons[entry.name] = state.pardons.get(entry.name, 0) + state.pardons[name]
         _take_out(state, name)
         state.merged[name] = event.name
         # Entries merged earlier into this source now count for the entry that stays.
         state.merged |= {old: event.name for old, into in state.merged.items() if into == name}
-        _put(state, point)
+        _put(state, entry)
 
 
 def _update(state: Playbook, _event: events.PlaybookUpdated, _: Batch) -> None:
@@ -278,9 +278,9 @@ def _update(state: Playbook, _event: events.PlaybookUpdated, _: Batch) -> None:
 
 def _bring_back(state: Playbook) -> None:
     """Bring back every pruned entry to which the policy no longer applies."""
-    for point in [state.gone[name] for name in state.pruned]:
-        if not state.prunes(point):
-            _put_new(state, point)
+    for entry in [state.gone[name] for name in state.pruned]:
+        if not state.prunes(entry):
+            _put_new(state, entry)
 
 
 def _adopt(state: Playbook, event: events.PlaybookAdopted, batch: Batch) -> None:

@@ -85,7 +85,7 @@ def measure_batch(playbook: ScoredPlaybook, batch: Batch) -> EventRecord | None:
 def _add_words(playbook: ScoredPlaybook, event: Any) -> None:
     """Record the words of a new text."""
     if isinstance(event, _TEXTS):
-        point = playbook.points.get(event.name)
+        point = playbook.entries.get(event.name)
         if point is not None and point.text != REDACTED:
             playbook.words.setdefault(normalize_words(point.text), {})[point.name] = None
 
@@ -95,11 +95,11 @@ _TEXTS: Final = (PointAdded, PointSeeded, PointEdited, PointReworded)
 
 def _rated(playbook: ScoredPlaybook, event: PointRated) -> dict[str, float]:
     name = playbook.merged.get(event.name, event.name)
-    return _RATINGS.get(event.rating, {}) if name in playbook.points else {}
+    return _RATINGS.get(event.rating, {}) if name in playbook.entries else {}
 
 
 def _learned(playbook: ScoredPlaybook, event: PointAdded) -> dict[str, float]:
-    if event.name in playbook.points:
+    if event.name in playbook.entries:
         return {}
     return {"learned": 1, "relearned": int(playbook.was_pruned(event.text))}
 

@@ -138,7 +138,7 @@ JOBS: dict[str, Callable[[Path], Callable[[], int]]] = {
 def replayed(folder: Path) -> Counts:
     """Return the counts of an unverified replay without prunes, at which those of an entry would end."""
     state = Playbook(policy=Policy("none", floor=sys.maxsize))
-    points = fold(PLAYBOOK, decode(JsonlLog(folder).read(verify=False)), state).points.values()
+    points = fold(PLAYBOOK, decode(JsonlLog(folder).read(verify=False)), state).entries.values()
     return {point.name: (point.helpful, point.harmful) for point in points}
 
 

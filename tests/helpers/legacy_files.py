@@ -22,7 +22,7 @@ def read_text(text: str) -> LegacyFile:
 
 def entries(legacy: LegacyFile) -> list[dict[str, Any]]:
     """Return the entries in the specification's format."""
-    return [attrs.asdict(item.point) for item in legacy.items]
+    return [attrs.asdict(item.entry) for item in legacy.items]
 
 
 def messages(legacy: LegacyFile) -> list[str]:

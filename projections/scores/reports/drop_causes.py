@@ -199,7 +199,7 @@ class Leads(State):
 
     def text(self, name: str) -> str:
         """Return the current or last text of an entry, empty where there was none."""
-        point = self.book.points.get(name) or self.book.gone.get(name)
+        point = self.book.entries.get(name) or self.book.gone.get(name)
         return "" if point is None else point.text
 
 
@@ -248,13 +248,13 @@ def _apply(state: Leads, event: Any, batch: Batch) -> Change | None:
     """Apply an event to the playbook, and return which entries it adds, takes out or rewords, None for none."""
     how = LEADS.get(type(event))
     names = dict.fromkeys(affected_names(state.book, event)) if how else ()
-    points = state.book.points
+    points = state.book.entries
     before = {name: points.get(name) for name in names}
     CHANGES[type(event)](state.book, event, batch)
     if isinstance(event, UndoneEvent) and type(event.event) in CHANGES:
         concerned = state.undone.setdefault(event.by.seq, {})
         concerned.update(dict.fromkeys(filter(None, [getattr(event.event, "name", None)])))
-    points = state.book.points
+    points = state.book.entries
     added = tuple(name for name in names if before[name] is None and name in points)
     removed = {name: was.text for name, was in before.items() if was is not None and name not in points}
     changed = tuple(name for name in names if _reworded(before[name], points.get(name)))

@@ -9,7 +9,7 @@ import attrs
 import click
 
 from tallybook.projections.comparison.diff import diff as differing
-from tallybook.projections.playbook.render import entry
+from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_counts, note
 from tallybook.projections.surfaces.history.as_of import AsOf, as_of
@@ -48,10 +48,10 @@ def _diff_json(difference: Diff) -> dict[str, Any]:
         ``top`` as in ``Diff``.
     """
     return {
-        "added": [entry(one.point) | {"was": one.left and attrs.asdict(one.left)} for one in difference.added],
-        "gone": [entry(one.point) | {"left": one.left and attrs.asdict(one.left)} for one in difference.gone],
+        "added": [entry_json(one.entry) | {"was": one.left and attrs.asdict(one.left)} for one in difference.added],
+        "gone": [entry_json(one.entry) | {"left": one.left and attrs.asdict(one.left)} for one in difference.gone],
         "changed": [
-            {"name": one.after.name, "before": entry(one.before), "after": entry(one.after)}
+            {"name": one.after.name, "before": entry_json(one.before), "after": entry_json(one.after)}
             for one in difference.changed
         ],
         "order": None if difference.order is None else list(difference.order),
@@ -63,12 +63,12 @@ def _lines(difference: Diff, before: AsOf[EntryStatuses], after: AsOf[EntryStatu
     """Yield a difference for people: lines with their sign, ``+``, ``-``, ``~``, or empty below such a line."""
     for addition in difference.added:
         was = f", back: it was {addition.left.how} at event {addition.left.seq}" if addition.left else ""
-        yield "+", f"{addition.point.name}  {_counts(addition.point)}{was}"
-        yield "", addition.point.text
+        yield "+", f"{addition.entry.name}  {_counts(addition.entry)}{was}"
+        yield "", addition.entry.text
     for removal in difference.gone:
-        fate = _fate(removal.left, before, after) or f"{_cause(before, after)}, with {_counts(removal.point)}"
-        yield "-", f"{removal.point.name}  {fate}"
-        yield "", removal.point.text
+        fate = _fate(removal.left, before, after) or f"{_cause(before, after)}, with {_counts(removal.entry)}"
+        yield "-", f"{removal.entry.name}  {fate}"
+        yield "", removal.entry.text
     for change in difference.changed:
         old, new = attrs.asdict(change.before), attrs.asdict(change.after)
         counts = [
@@ -82,8 +82,8 @@ def _lines(difference: Diff, before: AsOf[EntryStatuses], after: AsOf[EntryStatu
         yield "~", f"the order is {', '.join(difference.order)}"
 
 
-def _counts(point: Any) -> str:
-    return format_counts(attrs.asdict(point))
+def _counts(entry: Any) -> str:
+    return format_counts(attrs.asdict(entry))
 
 
 def _fate(left: Departure | None, before: AsOf[EntryStatuses], after: AsOf[EntryStatuses]) -> str:

@@ -74,5 +74,5 @@ def note_pending(project: Project, moment: Moment | None, book: Playbook, name: 
         note(f"playbook.json has manual edits of {', '.join(names[:_MAX_NAMES])}{rest}; {_NEXT_WRITE}")
     elif name in names:
         removed = any(isinstance(event, PointRemoved) and event.name == name for event in edits)
-        what = "removed it from" if removed else f"{'changed' if name in book.points else 'added'} it in"
+        what = "removed it from" if removed else f"{'changed' if name in book.entries else 'added'} it in"
         note(f"a manual edit {what} playbook.json; {_NEXT_WRITE}")

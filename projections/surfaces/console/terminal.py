@@ -49,17 +49,17 @@ def console_for(stream: IO[str], width: int | None = None) -> Console:
 
 
 def print_playbook(
-    console: Console, points: Sequence[Mapping[str, Any]], last_updated: object, at: object = None
+    console: Console, entries: Sequence[Mapping[str, Any]], last_updated: object, at: object = None
 ) -> None:
     """Print the playbook.
 
     Args:
         console: Where to print.
-        points: Entries in their order, each ``{name, text, helpful, harmful}``.
+        entries: Entries in their order, each ``{name, text, helpful, harmful}``.
         last_updated: When it last changed, None for never.
         at: The moment that it shows, in words; None for now.
     """
-    if not points:
+    if not entries:
         print_text(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
         if at is None:
             print_text(
@@ -67,19 +67,19 @@ def print_playbook(
             )
         return
     if console.width < NARROW:
-        for point in points:
-            _print_block(console, point)
+        for entry in entries:
+            _print_block(console, entry)
     else:
-        _print_table(console, points)
-    count = f"{format_count(len(points), 'key point')}, last updated {format_time(last_updated)}"
+        _print_table(console, entries)
+    count = f"{format_count(len(entries), 'key point')}, last updated {format_time(last_updated)}"
     print_text(console, count if at is None else f"{count}, as of {at}", style="dim")
 
 
-def _print_table(console: Console, points: Sequence[Mapping[str, Any]]) -> None:
+def _print_table(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
     """Print entries in columns."""
     # Not a Rich table: it measures every cell, which takes a second for two thousand entries.
-    names = [make_text(console, point["name"]).plain for point in points]
-    middle = [(str(point["helpful"]), str(point["harmful"]), _bar(console, point)) for point in points]
+    names = [make_text(console, entry["name"]).plain for entry in entries]
+    middle = [(str(entry["helpful"]), str(entry["harmful"]), _bar(console, entry)) for entry in entries]
     helpful, harmful, trust = (max(map(len, column)) for column in zip(MIDDLE, *middle, strict=True))
     # In a file that a person wrote, a name can be any text; it must not take the room of the entry's text.
     name_cells = min(max(map(cell_len, ("name", *names))), console.width // 4)
@@ -95,10 +95,10 @@ def _print_table(console: Console, points: Sequence[Mapping[str, Any]]) -> None:
 
     row("name", MIDDLE[:2], Text(MIDDLE[2]), "text")
     print_line(console, ("─" if is_utf(console) else "-") * console.width)
-    for point, name, (*counts, bar) in zip(points, names, middle, strict=True):
+    for entry, name, (*counts, bar) in zip(entries, names, middle, strict=True):
         left, right = (
             _fold(console, name, name_cells),
-            _fold(console, make_text(console, point["text"]).plain, text_cells),
+            _fold(console, make_text(console, entry["text"]).plain, text_cells),
         )
         row(left[0], (counts[0], counts[1]), bar, right[0])
         for beginning, end in zip_longest(left[1:], right[1:], fillvalue=""):
@@ -112,21 +112,21 @@ def _fold(console: Console, text: str, cells: int) -> list[str]:
     return [part.plain.rstrip() for part in Text(text).wrap(console, cells, overflow="fold")]
 
 
-def _print_block(console: Console, point: Mapping[str, Any]) -> None:
+def _print_block(console: Console, entry: Mapping[str, Any]) -> None:
     """Print one entry for a narrow terminal: its counts, and the text below."""
-    line = make_text(console, point["name"], "bold")
-    line.append(f"  +{point['helpful']} -{point['harmful']}  ")
-    console.print(line + _bar(console, point))
-    console.print(Padding(make_text(console, point["text"]), (0, 0, 0, 2)))
+    line = make_text(console, entry["name"], "bold")
+    line.append(f"  +{entry['helpful']} -{entry['harmful']}  ")
+    console.print(line + _bar(console, entry))
+    console.print(Padding(make_text(console, entry["text"]), (0, 0, 0, 2)))
 
 
-def _bar(console: Console, point: Mapping[str, Any]) -> Text:
+def _bar(console: Console, entry: Mapping[str, Any]) -> Text:
     """Return the share of helpful among all counted ratings as a bar of five cells; empty where there are none."""
-    rated = point["helpful"] + point["harmful"]
+    rated = entry["helpful"] + entry["harmful"]
     if not rated:
         return Text("unrated", "dim")
     full, empty = "█░" if is_utf(console) else "#."
-    share = point["helpful"] / rated
+    share = entry["helpful"] / rated
     # Only a share of 0 or 1 is drawn as such, so that a single rating of the other kind is not hidden.
     cells = min(max(round(share * BAR_CELLS), 1), BAR_CELLS - 1) if 0 < share < 1 else round(share * BAR_CELLS)
     return Text(full * cells + empty * (BAR_CELLS - cells), "green" if share > 1 / 2 else "red")

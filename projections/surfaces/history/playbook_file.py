@@ -186,21 +186,21 @@ def _edit_events(
     before = playbook_dict(base)
     del before["key_points"], before["last_updated"]
     new_names = {
-        item.point.name: entry.name
+        item.entry.name: entry.name
         for item, entry in zip(legacy.items, entries, strict=True)
-        if item.point.name != entry.name
+        if item.entry.name != entry.name
     }
     top = update.rename_in_top(legacy.top, new_names) if rename_in_sections(_top(legacy), new_names) != before else ""
     if redacted.refusal_in_json(top) is not None:
         top = ""
     odd = tuple(item for item in _evidence(legacy) if redacted.refusal_in_json(item.original or "") is None)
-    points = tuple(base.points.values())
-    if entries == points and not top and not odd:
+    base_entries = tuple(base.entries.values())
+    if entries == base_entries and not top and not odd:
         return (), ()
     moment = base.stamp[0]
     drift = _ratings_since(base, read) if base is not state else {}
-    edit = update.Edit(points, entries, top, moment, legacy.sha256)
-    current = update.KnownPlaybook(state.points, state.high_water, state.used, refusal=redacted.refusal)
+    edit = update.Edit(base_entries, entries, top, moment, legacy.sha256)
+    current = update.KnownPlaybook(state.entries, state.high_water, state.used, refusal=redacted.refusal)
     decision = update.decide_edit(edit, current, drift)
     refusals = tuple(one for one in decision.ignored if isinstance(one, update.RefusedText))
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
@@ -209,7 +209,7 @@ def _edit_events(
 
 def _without_redacted(entry: Entry, base: Playbook) -> Entry:
     """Return an entry of a file that is older than a redaction, without a text that was redacted since."""
-    before = base.points.get(entry.name)
+    before = base.entries.get(entry.name)
     return attrs.evolve(entry, text=REDACTED) if before is not None and before.text == REDACTED else entry
 
 
@@ -218,11 +218,11 @@ def _named_entries(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
 
     So restoring an old file changes only what it says otherwise, and renames nothing.
     """
-    by_text = {entry.text: entry for entry in base.points.values()}
-    taken_names = {item.point.name for item in legacy.items if not _is_unnamed(item)}
+    by_text = {entry.text: entry for entry in base.entries.values()}
+    taken_names = {item.entry.name for item in legacy.items if not _is_unnamed(item)}
     entries = []
     for item in legacy.items:
-        entry = item.point
+        entry = item.entry
         same = by_text.get(entry.text) if _is_unnamed(item) else None
         if same is not None and same.name not in taken_names:
             taken_names.add(same.name)
@@ -235,13 +235,13 @@ def _is_unnamed(item: LegacyItem) -> bool:
     if item.origin == "bare_string" or not item.original:
         return item.origin == "bare_string"
     value = json.loads(item.original)
-    return not isinstance(value, dict) or value.get("name") != item.point.name
+    return not isinstance(value, dict) or value.get("name") != item.entry.name
 
 
 def _evidence(legacy: LegacyFile) -> tuple[ItemSkipped, ...]:
     """Return the parts of the file that are no entries as events: a rendering drops them, the ledger keeps them."""
     migrations = (
-        ItemSkipped(item.index, f"{item.point.name} was read from it", item.original)
+        ItemSkipped(item.index, f"{item.entry.name} was read from it", item.original)
         for item in legacy.items
         if item.original
     )
@@ -272,12 +272,12 @@ def _ratings_since(base: Playbook, read: Read) -> Mapping[str, tuple[int, int]]:
 def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
     """Yield what an event adds to the counts of entries in the playbook: (name, helpful, harmful)."""
     if isinstance(event, PointRated):
-        name = event.name if event.name in base.points else base.merged.get(event.name)
-        if name is not None and name in base.points:
+        name = event.name if event.name in base.entries else base.merged.get(event.name)
+        if name is not None and name in base.entries:
             yield name, event.rating == "helpful", event.rating == "harmful"
-    elif isinstance(event, PointMerged) and event.name in base.points:
-        merged_entries = (base.points[name] for name in set(event.merged) & base.points.keys() - {event.name})
-        yield from ((event.name, point.helpful, point.harmful) for point in merged_entries)
+    elif isinstance(event, PointMerged) and event.name in base.entries:
+        merged_entries = (base.entries[name] for name in set(event.merged) & base.entries.keys() - {event.name})
+        yield from ((event.name, entry.helpful, entry.harmful) for entry in merged_entries)
 
 
 def edit_batch(state: State, file: ExaminedFile, at: str) -> Batch:

@@ -154,7 +154,7 @@ def _create_tables(connection: duckdb.DuckDBPyConnection, read: Callable[[], Ite
         _insert(connection, "events", sql_tables.events(history(read)))
     if "points" in text or "graveyard" in text:
         state = fold(status_view(), history(read))
-        _insert(connection, "points", sql_tables.points(state))
+        _insert(connection, "points", sql_tables.entries(state))
         _insert(connection, "graveyard", sql_tables.graves(state))
 
 

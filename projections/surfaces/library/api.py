@@ -118,7 +118,7 @@ class Ledger:
         Raises:
             BadInputError: There is no such moment.
         """
-        return tuple(commands.playbook(self.project, None if at is None else str(at)).state.points.values())
+        return tuple(commands.playbook(self.project, None if at is None else str(at)).state.entries.values())
 
     def events(
         self,

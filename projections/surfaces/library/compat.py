@@ -213,7 +213,7 @@ def _leave_out(playbook: LoadedPlaybook, report: record.WriteResult) -> None:
     refused = {one.name: one for one in ignored if isinstance(one, RefusedText) and one.name is not None}
     if not refused or report.state is None:
         return
-    recorded = report.state.points
+    recorded = report.state.entries
     entries = []
     for entry in playbook["key_points"]:
         name = entry.get("name") if isinstance(entry, dict) else None
@@ -285,7 +285,7 @@ async def extract_keypoints(
     options = settings.read(project)
     if options.rater == NO_RATER:
         return {"new_key_points": [], "evaluations": []}
-    pruned = [point.text for point in reading.current(reading.open_log(project)).gone.values()]
+    pruned = [entry.text for entry in reading.current(reading.open_log(project)).gone.values()]
     session = "\n".join(transcript.format_message(message["role"], message["content"]) for message in messages)
     template, entries = load_template(prompt.TEMPLATE), playbook["key_points"]
     text = prompt.render_prompt(template, entries, pruned, session)

@@ -170,7 +170,7 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
         "counts": {
             "events": film.last,
             "moments": len(film.sizes),
-            "entries": len(film.tracks["film"].book.points),
+            "entries": len(film.tracks["film"].book.entries),
             "names": len(numbers),
             "sessions": len(streams.read_people(film).sessions),
         },

@@ -17,7 +17,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
 from tallybook.ledger.storage import disk
-from tallybook.projections.playbook.render import entry
+from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
 from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks.handler import SETTLED
@@ -228,7 +228,7 @@ def prompt_for(text: str, playbook: Playbook) -> str:
 
 
 def _entries(playbook: Playbook) -> list[dict[str, Any]]:
-    return [entry(point) for point in playbook.points.values()]
+    return [entry_json(point) for point in playbook.entries.values()]
 
 
 def _pruned_texts(playbook: Playbook) -> list[str]:

@@ -90,7 +90,7 @@ def _refuse_restore(project: Project, name: str) -> None:
     """
     log = reading.open_log(project)
     state = reading.current(log)
-    if name in state.points or (name in state.gone and name not in state.merged):
+    if name in state.entries or (name in state.gone and name not in state.merged):
         return
     why: tuple[str, int] | None = None
     for record in (record for batch in history(lambda: decode(log.read())) for record in batch.records):
@@ -165,10 +165,10 @@ def _last_change(batches: Iterator[Batch]) -> list[EventRecord]:
     playbook = PLAYBOOK.start()
     last = before = candidate = None
     for batch in batches:
-        before_it = set(playbook.points)
+        before_it = set(playbook.entries)
         fold(PLAYBOOK, [batch], playbook)
-        names = before_it.union(playbook.points, playbook.merged)
-        is_change = _is_change(batch, names) or len(playbook.points) != len(before_it)
+        names = before_it.union(playbook.entries, playbook.merged)
+        is_change = _is_change(batch, names) or len(playbook.entries) != len(before_it)
         if is_change or any(isinstance(event, _REVERSALS) for event in batch.events):
             last, before = batch, candidate
         if is_change:

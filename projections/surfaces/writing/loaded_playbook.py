@@ -12,8 +12,8 @@ from tallybook.ledger.decisions.update import (
     KnownPlaybook,
     decide_extraction,
     rating_fault,
+    read_entries,
     read_extraction,
-    read_points,
     text_fault,
 )
 from tallybook.ledger.errors import BadInputError
@@ -101,48 +101,50 @@ def apply_extraction(
     wishes: Mapping[str, str] | None = None,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, str]]:
     """Return the entries that stay, those that are pruned, and the names given to new texts."""
-    points = {entry["name"]: _point(entry) for entry in entries}
-    highest = max((parse_number(name) or 0 for name in points), default=0)
+    present = {entry["name"]: _entry_of(entry) for entry in entries}
+    highest = max((parse_number(name) or 0 for name in present), default=0)
     extraction = read_extraction(payload, "extraction_result")
-    decision = decide_extraction(extraction, KnownPlaybook(points, max(highest, high_water), points.keys()), wishes)
+    decision = decide_extraction(extraction, KnownPlaybook(present, max(highest, high_water), present.keys()), wishes)
     by_name = {entry["name"]: entry for entry in entries}
     names: dict[str, str] = {}
     for event in decision.events:
         if isinstance(event, PointAdded):
-            entry = render.entry(Entry(event.name, event.text or ""))
+            entry = render.entry_json(Entry(event.name, event.text or ""))
             entries = [*entries, entry]
             by_name[event.name] = entry
             names[entry["text"]] = event.name
         elif isinstance(event, PointRated):
             meant = by_name.get(event.name) or by_name.get(decided.merged.get(event.name, ""))
             if meant is not None:
-                point = add_rating(_point(meant), event.rating)
-                meant.update(helpful=point.helpful, harmful=point.harmful)
-    pruned = [entry for entry in entries if SPEC_POLICY.prunes(_point(entry)) and not decided.protects(_point(entry))]
+                after = add_rating(_entry_of(meant), event.rating)
+                meant.update(helpful=after.helpful, harmful=after.harmful)
+    pruned = [
+        entry for entry in entries if SPEC_POLICY.prunes(_entry_of(entry)) and not decided.protects(_entry_of(entry))
+    ]
     return [entry for entry in entries if entry not in pruned], pruned, names
 
 
-def _point(entry: Mapping[str, Any]) -> Entry:
+def _entry_of(entry: Mapping[str, Any]) -> Entry:
     return Entry(entry["name"], entry["text"], entry.get("helpful", 0), entry.get("harmful", 0))
 
 
 def _entries(entries: list[Any]) -> tuple[Entry, ...]:
     """Return a dict's entries; those that a program left in another shape are read as a legacy file's."""
     try:
-        points = read_points(entries, "key_points")
-        if len({point.name for point in points}) == len(points) and all(is_usable_name(point.name) for point in points):
-            return points
+        found = read_entries(entries, "key_points")
+        if len({entry.name for entry in found}) == len(found) and all(is_usable_name(entry.name) for entry in found):
+            return found
     except BadInputError:
         pass
     document = json.dumps({"key_points": entries}).encode()
-    return tuple(item.point for item in read_legacy(document, "key_points").items)
+    return tuple(item.entry for item in read_legacy(document, "key_points").items)
 
 
 def list_requests(playbook: LoadedPlaybook) -> list[Request]:
     """Return the requests of a save: each update, then all other changes as one edit."""
     by = {"rater": "reflector"}
     requests = [Request(Update(payload, names), by, key) for payload, names, key in playbook.updates]
-    base, entries = tuple(map(_point, playbook.base)), _entries(playbook["key_points"])
+    base, entries = tuple(map(_entry_of, playbook.base)), _entries(playbook["key_points"])
     top = _top(playbook)
     changed = json.dumps(top) if top != playbook.top else ""
     if not requests or entries != base or changed:

@@ -258,7 +258,7 @@ def record_all(
             keyed = attrs.evolve(request, key=playbook_file.adoption_key(action.data))
             if file is not None and file.adopted and file.key == keyed.key:
                 # The project's own playbook.json, which this transaction has just adopted.
-                outcomes.append(Outcome(1, state.seq, tuple(state.points)))
+                outcomes.append(Outcome(1, state.seq, tuple(state.entries)))
                 continue
         outcome = _record(tx, state, decide(action, state, renamed, redacted), keyed)
         if outcome.repeated and isinstance(action, Update):
@@ -270,7 +270,7 @@ def record_all(
 
 def _names_in_ledger(action: Update, state: Playbook) -> dict[str, str]:
     """Return the names that the texts of a repeated update have in the ledger, where its program gave them others."""
-    by_text = {point.text: name for points in (state.gone, state.points) for name, point in points.items()}
+    by_text = {entry.text: name for entries in (state.gone, state.entries) for name, entry in entries.items()}
     return {wish: by_text[text] for text, wish in action.names.items() if by_text.get(text, wish) != wish}
 
 
@@ -280,9 +280,9 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
     raw = tx.append(drafts, request.by, request.key)
     if raw is None:
         return Outcome(repeated=True)
-    before = tuple(state.points)
+    before = tuple(state.entries)
     fold(PLAYBOOK, codec.decode([raw]), state)
-    after = tuple(state.points)
+    after = tuple(state.entries)
     added = set(after).difference(before)
     removed: set[str] = set()
     rated: dict[str, Entry] = {}
@@ -294,8 +294,8 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
             removed = set(before).difference(after)
         elif isinstance(event, PointRated) and event.rating in RATINGS:
             name = state.merged.get(event.name, event.name)
-            if name in state.points:
-                rated[name] = state.points[name]
+            if name in state.entries:
+                rated[name] = state.entries[name]
     return Outcome(
         raw.first,
         raw.last,

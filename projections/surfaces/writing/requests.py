@@ -14,8 +14,8 @@ from tallybook.ledger.decisions.update import (
     KnownPlaybook,
     decide_edit,
     decide_extraction,
+    read_entries,
     read_extraction,
-    read_points,
     rename_in_top,
 )
 from tallybook.ledger.encoding import strict_json
@@ -28,7 +28,7 @@ from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
-from tallybook.projections.playbook.render import entry
+from tallybook.projections.playbook.render import entry_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -205,7 +205,7 @@ def decide(
     if isinstance(action, Rating):
         action = update_of(action, state)
     known = KnownPlaybook(
-        state.points, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
+        state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
     )
     if isinstance(action, PlainEvents):
         return Decision(redactions.filter_notes(action.events))
@@ -225,10 +225,10 @@ def decide(
     if isinstance(action, Update):
         decision = decide_extraction(read_extraction(action.payload), known, action.names, renamed)
         return attrs.evolve(decision, events=(*redactions.filter_notes(action.plain_events), *decision.events))
-    base = {renamed.get(point.name, point.name): point for point in action.base}
+    base = {renamed.get(entry.name, entry.name): entry for entry in action.base}
     drift = {
         name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
-        for name, now in state.points.items()
+        for name, now in state.entries.items()
         if name in base
     }
     top = action.top if redactions.refusal_in_json(action.top) is None else ""
@@ -255,21 +255,21 @@ def update_of(rating: Rating, state: Playbook) -> Update:
 def _fresh(action: Import, state: Playbook) -> Any:
     """Return a legacy file without entries whose text is in the playbook, and with names never used in this ledger."""
     legacy = legacy_import.read_legacy(action.data, action.source, state.used)
-    by_text = {point.text: name for name, point in state.points.items()}
-    new = tuple(item for item in legacy.items if item.point.text not in by_text)
+    by_text = {entry.text: name for name, entry in state.entries.items()}
+    new = tuple(item for item in legacy.items if item.entry.text not in by_text)
     items = _renamed(new, state)
-    names = {item.point.name: by_text[item.point.text] for item in legacy.items if item.point.text in by_text}
-    names |= {old.point.name: new.point.name for old, new in zip(new, items, strict=True)}
+    names = {item.entry.name: by_text[item.entry.text] for item in legacy.items if item.entry.text in by_text}
+    names |= {old.entry.name: new.entry.name for old, new in zip(new, items, strict=True)}
     return attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names))
 
 
 def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
     """Give new names to entries whose names this ledger has used: a name means one entry for ever."""
-    naming = legacy_import.NameAssigner({*state.used, *(item.point.name for item in items)})
+    naming = legacy_import.NameAssigner({*state.used, *(item.entry.name for item in items)})
     naming.highest = state.high_water
     naming.used = set(state.used)
-    points = [attrs.evolve(item.point, name=naming.assign(item.point.name)) for item in items]
-    return tuple(attrs.evolve(item, point=point) for item, point in zip(items, points, strict=True))
+    entries = [attrs.evolve(item.entry, name=naming.assign(item.entry.name)) for item in items]
+    return tuple(attrs.evolve(item, entry=entry) for item, entry in zip(items, entries, strict=True))
 
 
 def request_to_json(request: Request) -> dict[str, Any]:
@@ -281,7 +281,7 @@ def request_to_json(request: Request) -> dict[str, Any]:
         rows = [[one.kind, one.v, one.body, one.free] for one in drafts]
         return fields | {"update": action.payload, "names": dict(action.names), "beside": rows}
     if isinstance(action, Change):
-        base, found = ([entry(point) for point in points] for points in (action.base, action.found))
+        base, found = ([entry_json(entry) for entry in entries] for entries in (action.base, action.found))
         return fields | {"base": base, "found": found, "top": action.top}
     raise BadInputError("request", "is not in the spool")
 
@@ -326,7 +326,7 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
         if not action.events:
             raise BadInputError("facts", "are none")
     elif "found" in fields and isinstance(top, str):
-        action = Change(read_points(fields.get("base"), "base"), read_points(fields["found"], "found"), top)
+        action = Change(read_entries(fields.get("base"), "base"), read_entries(fields["found"], "found"), top)
     else:
         raise BadInputError("request", "is not an update, a change or facts")
     request = Request(action, fields.get("by", {}), given if isinstance(given, str) and given else key, when)

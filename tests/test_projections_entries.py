@@ -15,7 +15,7 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from tallybook.projections.playbook.entry_state import Points, evolve
+from tallybook.projections.playbook.entry_state import Entries, evolve
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event
@@ -47,7 +47,7 @@ def test_an_event_makes_or_changes_an_entry(event: Event, anew: Entry | None, af
 
 def test_entries_read_like_a_dict() -> None:
     """They are in order, by name, with the same answers and the same representation."""
-    points, plain = Points({"a": A}), {"a": A, "b": B}
+    points, plain = Entries({"a": A}), {"a": A, "b": B}
     points["b"] = B
     assert plain == points
     assert repr(plain) == repr(points)
@@ -58,12 +58,12 @@ def test_entries_read_like_a_dict() -> None:
     del points["a"]
     assert {"b": B} == points
     assert ("a" in points, "b" in points) == (False, True)
-    assert {} == Points()
+    assert {} == Entries()
 
 
 def test_a_count_does_not_change_an_earlier_entry() -> None:
     """A stored entry stays as it was, and is the same object until its next count."""
-    points = Points({"a": A})
+    points = Entries({"a": A})
     assert points["a"] is A
     entry = points.mutable["a"]
     entry.helpful, entry.snapshot = 4, None
