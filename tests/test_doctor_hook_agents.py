@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from helpers.agent_settings import CLAUDE
 from helpers.doctor_hooks import EVERYWHERE, findings, here, install, messages, on_path
 from helpers.hook_calls import call
+from helpers.repository import ROOT
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import ledger_access
@@ -44,6 +46,32 @@ def trust(path: Path, *events: str) -> None:
     text = "".join(f'[hooks.state."{path}:{key}:0:0"]\ntrusted_hash = "sha256:0"\n' for key in keys)
     (Path.home() / ".codex").mkdir(exist_ok=True)
     (Path.home() / ".codex" / "config.toml").write_text(text)
+
+
+PLUGINS = {
+    "codex": ("plugin", ".codex/plugins/cache/market/tallybook/0.1.0"),
+    "gemini": ("extension", ".gemini/extensions/tallybook"),
+}
+"""Agent → the folder of its plugin in `prompts`, and the one below the home folder where the agent copies it."""
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_the_plugin_of_another_agent_is_known(here: Project, on_path: Path, name: str) -> None:
+    """Its file is named; without Codex's trust, or without the command, so is what has to be done."""
+    shipped, installed = PLUGINS[name]
+    path = Path.home() / installed / "hooks" / "hooks.json"
+    shutil.copytree(ROOT / "prompts" / shipped / "hooks", path.parent)
+    events = json.loads(path.read_bytes())["hooks"]
+    if name == "codex":
+        taken = ", ".join(event for event in OTHERS[name].events if event in events)
+        message = f"Codex CLI has no record of trust in the hooks for {taken}, and does not run them"
+        assert ("note", message) in messages(here)
+        trust(Path("tallybook@market:hooks/hooks.json"), *events)
+    fine = [("ok", f"installed in {path}, for {OTHERS[name].title}")]
+    assert fine == messages(here)
+    on_path.unlink()
+    missing = f"{path}: the hooks call tallybook, which does not exist or is not on PATH"
+    assert [*fine, ("bad", missing)] == messages(here)
 
 
 @pytest.mark.parametrize("user", [False, True], ids=["project", "user"])

@@ -63,19 +63,6 @@ def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "agent"),
-    [
-        (".codex/plugins/cache/tallybook/tallybook/0.1.0/hooks/hooks.json", "Codex CLI"),
-        (".gemini/extensions/tallybook/hooks/hooks.json", "Gemini CLI"),
-    ],
-)
-def test_hooks_of_a_plugin_of_another_agent_are_known(here: Project, name: str, agent: str) -> None:
-    """Their agent is not said to be without hooks."""
-    path = write(Path.home() / name, NESTED)
-    assert [("ok", f"installed in {path}, for {agent}")] == messages(here)
-
-
-@pytest.mark.parametrize(
     ("name", "fix"),
     [
         ("hooks.json", "put its folder on PATH, or run `tallybook init codex` to write a working command"),

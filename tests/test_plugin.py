@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-import re
 import subprocess
 import tomllib
 from typing import Any
@@ -14,6 +13,8 @@ import pytest
 
 from helpers.agent_settings import CLAUDE
 from tallybook.projections.surfaces.agents import gemini
+from tallybook.projections.surfaces.agents.installation import as_toml
+from tallybook.projections.surfaces.install.packaged_files import read_prompt
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "prompts" / "plugin"
@@ -55,17 +56,11 @@ def test_all_have_the_version_of_the_package() -> None:
 
 
 def test_the_commands_are_those_of_init() -> None:
-    """The plugin has the same files; the extension has the same words, in Gemini's form."""
+    """The plugin has the same files; the extension has what `init gemini` writes."""
     files = {path.stem: path.read_text(encoding="utf-8") for path in COMMANDS.iterdir()}
     assert files == {path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").iterdir()}
-    expected = {}
-    for name, text in files.items():
-        _, front, body = text.split("---\n", 2)
-        description = re.findall(r"^description: (.*)$", front, re.MULTILINE)[0]
-        prompt = re.sub(r"!`(.*?)`", r"!{\1}", body.lstrip("\n")).replace("$ARGUMENTS", "{{args}}")
-        expected[name] = {"description": description, "prompt": prompt}
-    assert expected == {
-        path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in (EXTENSION / "commands").iterdir()
+    assert {path.stem: as_toml(read_prompt(path)) for path in COMMANDS.iterdir()} == {
+        path.stem: path.read_text(encoding="utf-8") for path in (EXTENSION / "commands").iterdir()
     }
 
 

@@ -1,6 +1,6 @@
 """The plugin and the extension in the real clients: installed, used in one session with a stub model, and removed.
 
-They run where the variable TALLYBOOK_CLIENTS names the folder with the clients' commands, such as `node_modules/.bin`.
+They run for the clients that are on PATH.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from helpers.stub_models import Request, StubModel
 
-CLIENTS = os.environ.get("TALLYBOOK_CLIENTS", "")
 ENTRY = "[kpt_001] helpful=0 harmful=0 :: Quote ids as strings."
 SKILL = "Use when a task depends on what earlier sessions of this project learned"
 MISSING = "Tallybook is not on PATH, so this session gets no playbook"
@@ -117,7 +117,8 @@ class Place(NamedTuple):
         home: The home folder, with the client's settings.
         model: The model that the client asks.
         name: The client's command.
-        environment: The variables of its processes.
+        environment: The variables of its processes; no folder on PATH has Tallybook.
+        program: The path of its command.
     """
 
     project: Project
@@ -125,6 +126,7 @@ class Place(NamedTuple):
     model: StubModel
     name: str
     environment: dict[str, str]
+    program: str
 
     @property
     def settings(self) -> str:
@@ -135,7 +137,7 @@ class Place(NamedTuple):
         """Run the client, and return what it printed; ``path`` is a folder that comes first on PATH."""
         words = [(FOLDERS | {"PROMPT": prompt}).get(word, word) for word in line.split()]
         done = subprocess.run(
-            [Path(CLIENTS, self.name), *words],
+            [self.program, *words],
             cwd=self.project.root,
             env=self.environment | {"PATH": f"{path}{os.pathsep}{self.environment['PATH']}"},
             stdin=subprocess.DEVNULL,
@@ -168,8 +170,9 @@ def test_the_documentation_has_the_commands_that_are_run_here(name: str) -> None
 def place(request: pytest.FixtureRequest, project: Path) -> Iterator[Place]:
     """Return a project with one entry, and a client with a home of its own; skip where the client is absent."""
     name = request.param
-    if not CLIENTS or not Path(CLIENTS, name).exists():
-        pytest.skip(f"no {name}: TALLYBOOK_CLIENTS names no folder that has it")
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(f"{name} is not on PATH")
     home, client = Path(os.environ["HOME"]), TABLE[name]
     commands.add(here := Project(project), "Quote ids as strings.", {"rater": "human"})
 
@@ -183,7 +186,7 @@ def place(request: pytest.FixtureRequest, project: Path) -> Iterator[Place]:
         keep = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         others = [folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "tallybook").exists()]
         own = {key: value.replace("ADDRESS", model.address) for key, value in client.environment.items()}
-        yield Place(here, home, model, name, keep | own | {"PATH": os.pathsep.join([CLIENTS, *others])})
+        yield Place(here, home, model, name, keep | own | {"PATH": os.pathsep.join(others)}, program)
 
 
 def test_a_session_has_the_playbook_once_and_its_citation_is_recorded(

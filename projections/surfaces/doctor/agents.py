@@ -83,7 +83,9 @@ def _check_file(name: str, files: Installation, other: OtherFile, setup: Setup) 
     if is_init_s and (missing := [event for event in files.events if event not in calls]):
         yield Finding(NOTE, f"{other.path}: no hook for {', '.join(missing)}", f"{init} to add them")
     yield from wrong_timeouts(files, other.path, own_timeouts(other.document, files))
-    trusted = trust.trusted_events(files, other.path) if files.record_of_trust and is_init_s else calls
+    # The file of a plugin has the name of that of `init`.
+    is_recorded = bool(files.record_of_trust) and other.path.name == files.file
+    trusted = trust.trusted_events(files, other.path) if is_recorded else calls
     if waiting := [event for event in files.events if event in calls - trusted]:
         message = f"{files.title} has no record of trust in the hooks for {', '.join(waiting)}, and does not run them"
         yield Finding(NOTE, message, f"start {files.programs[0]} in {setup.folder} and trust the hooks")

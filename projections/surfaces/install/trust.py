@@ -27,7 +27,8 @@ def record_of_trust(files: Installation) -> Path:
 def trusted_events(files: Installation, path: Path) -> set[str]:
     """Return the events of a file of hooks for which an agent has recorded trust, by the agent's names.
 
-    Codex CLI records it as ``[hooks.state."FILE:session_start:0:0"]``, with a hash that is not checked here.
+    Codex CLI records it as ``[hooks.state."FILE:session_start:0:0"]``, with a hash that is not checked here; FILE of a
+    plugin is ``NAME@MARKETPLACE:hooks/hooks.json``.
     """
     try:
         record = tomllib.loads(read_small(record_of_trust(files), _MAX_BYTES).decode())
@@ -37,5 +38,8 @@ def trusted_events(files: Installation, path: Path) -> set[str]:
     state = hooks.get("state") if isinstance(hooks, dict) else None
     keys = [key.rsplit(":", 3) for key in (state if isinstance(state, dict) else ())]
     paths = {str(path), os.path.realpath(path)}
+    match path.parts:
+        case [*_, "plugins", "cache", market, name, _, folder, file]:
+            paths.add(f"{name}@{market}:{folder}/{file}")
     recorded = {key[1] for key in keys if len(key) == 4 and key[0] in paths}  # noqa: PLR2004 - FILE, event, two indices
     return {event for event in files.events if re.sub("(?<!^)(?=[A-Z])", "_", event).lower() in recorded}
