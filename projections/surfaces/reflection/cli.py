@@ -67,7 +67,7 @@ class Prompt:
 @click.option("--dry-run", is_flag=True, help="Show the prompts and estimated costs; record nothing.")
 @click.option("--from", "source", metavar="DIR", help="Reflect on an agent's folder of transcripts, oldest first.")
 @click.option("--yes", is_flag=True, help="Begin --from without asking.")
-@click.option("--rater", help=f"Rate by {', '.join(RATERS)}; else by the settings.")
+@click.option("--rater", help="Use this rater; else that of the settings.")
 @click.option("--model", help="Use this model; else that of the settings.")
 @click.option("--tokens", type=click.IntRange(0), help="Spend at most N tokens a day; else as the settings say.")
 @click.option("--unattended", is_flag=True, hidden=True)
