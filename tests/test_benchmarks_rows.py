@@ -34,6 +34,7 @@ LINES = {
     "eventsourcing": 4,
     "formats": 3,
     "questions": 9,
+    "page": 10,
     "forecast": 13,
     "scores": 5,
     "load": 1,

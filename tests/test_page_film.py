@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 
 from helpers.film_reader import play, unpack
@@ -15,6 +16,7 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.surfaces.page.columns import MAX_WIDTH, Column, pack
 from tallybook.projections.surfaces.page.film import fold_film, to_ms
+from tallybook.projections.surfaces.page.snapshots import History
 from tallybook.projections.surfaces.page.streams import film_stream, policy_stream
 from tallybook.projections.surfaces.page.track import STATUSES
 
@@ -31,9 +33,11 @@ def shown(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, int, int]]:
     return [(name, rows[name]["text"], rows[name]["helpful"], rows[name]["harmful"]) for _, name in kept]
 
 
-def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY) -> None:
+def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, spacing: int = 4096) -> None:
     """Compare the film with a fold up to each moment: entries, order, texts, counts, and where each other name is."""
-    film = fold_film(lambda: batches, {"film": SPEC_POLICY, "policy-other": policy})
+    seqs = {record.id: record.seq for batch in batches for record in batch.records}
+    history_ = History(lambda position: [batch for batch in batches if batch.last > position.seq], seqs)
+    film = fold_film(history_, {"film": SPEC_POLICY, "policy-other": policy}, spacing)
     tables, columns = unpack(film_stream(film))
     _, other = unpack(policy_stream(film, "policy-other"))
     moments = list(zip(batches, play(tables, columns, other), strict=True))
@@ -56,6 +60,12 @@ def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY) -> No
 def test_every_moment_shows_what_a_fold_up_to_it_shows(stretches: list[list[Any]]) -> None:
     """Entries, their order, texts and counts, and the status of every other name agree at every moment."""
     check_every_moment(history(stretches))
+
+
+@given(stretches=HISTORIES, spacing=st.integers(1, 5))
+def test_an_undo_that_goes_on_from_a_snapshot_shows_the_same(stretches: list[list[Any]], spacing: int) -> None:
+    """However many snapshots are taken, the film after an undo is that of the whole history."""
+    check_every_moment(history(stretches), POLICIES["final"], spacing)
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -19,6 +19,7 @@ from benchmarks import (
     formats,
     hooks,
     lengths,
+    pages,
     questions,
     readme,
     replay,
@@ -49,6 +50,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "formats": formats.rows,
     "hook": hooks.rows,
     "questions": questions.rows,
+    "page": pages.rows,
     "scores": scores.rows,
     "forecast": forecast.rows,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -70,11 +71,13 @@ def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) ->
     source.page()
     server = engine.Server(source)
     note(*commands.spool_notes(project))
-    answer({"address": server.address}) if as_json else say(f"serving {server.address} until Ctrl-C")
-    sys.stdout.flush()
-    if opens:
-        open_in_browser(server.address)
-    engine.serve(server)
+    # Ctrl-C is how it ends, from the moment at which there is an address.
+    with suppress(KeyboardInterrupt):
+        answer({"address": server.address}) if as_json else say(f"serving {server.address} until Ctrl-C")
+        sys.stdout.flush()
+        if opens:
+            open_in_browser(server.address)
+        engine.serve(server)
 
 
 def _tell(project: Project, output: Path, made: Page, *, as_json: bool) -> None:

@@ -13,10 +13,11 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.encoding.codec import texts_of
 from tallybook.ledger.encoding.event_json import FREE_FIELDS
-from tallybook.ledger.line import CONTINUED
+from tallybook.ledger.line import CONTINUED, START
 from tallybook.projections.fold import undos_in
 from tallybook.projections.surfaces.page import track
 from tallybook.projections.surfaces.page.columns import Column
+from tallybook.projections.surfaces.page.snapshots import SPACING, History, Snapshots
 from tallybook.projections.surfaces.page.track import Changes, Interned, Track
 from tallybook.projections.surfaces.page.undone import Undos
 
@@ -60,6 +61,7 @@ class Film:
         authors: Rater, session, agent and model, as JSON.
         injections: Event number, how many entries changed, and which, of each injection.
         undos: The undone events.
+        snapshots: From where history is folded again after an undo.
         quotes: Event number, field and text, where they are asked for.
         last: Number of the last event.
         chain: The chain value there.
@@ -68,8 +70,9 @@ class Film:
         redacted: Numbers of the events that redact others.
     """
 
-    def __init__(self, policies: dict[str, Policy]) -> None:
+    def __init__(self, policies: dict[str, Policy], history: History) -> None:
         """Begin before the first event."""
+        self.snapshots = Snapshots(history)
         self.names, self.texts = Interned(), Interned()
         self.tracks = {stream: Track(policy) for stream, policy in policies.items()}
         self.changes = {stream: Changes(self.names, self.texts) for stream in policies}
@@ -138,10 +141,13 @@ class Film:
         """Return the number of the author of a batch; where another program wrote several, of its first event."""
         _, authors = batch.unverified_authors
         key = next(iter(authors)) if len(authors) == 1 else b""
-        number = self._author_numbers.get(key)
-        if number is None or not key:
-            number = self.authors.number(_read_author(key) or _encode_author(attrs.asdict(batch.records[0].by)))
-            self._author_numbers[key] = number
+        number = self._author_numbers.get(key) if key else None
+        if number is None:
+            author = _read_author(key)
+            written = [author] if author else [_encode_author(attrs.asdict(record.by)) for record in batch.records]
+            for one in written:
+                self.snapshots.firsts.setdefault(json.loads(one)[1], self.last + 1)
+            number = self._author_numbers[key] = self.authors.number(written[0])
         return number
 
     def note_injection(self, seq: int, names: Iterable[str]) -> None:
@@ -154,15 +160,17 @@ class Film:
         entries.extend(self.names.number(name) for name in changed)
         self._injected = new
 
-    def add_undo(self, batch: Batch, read: Callable[[], Iterable[Batch]]) -> None:
+    def add_undo(self, batch: Batch) -> None:
         """Add a batch with undos: history is folded again without what they undo, and the difference recorded."""
         before = {stream: one.rows() for stream, one in self.tracks.items()}
         counts = {stream: changes.count for stream, changes in self.changes.items()}
+        policies = {stream: one.book.policy for stream, one in self.tracks.items()}
         self.add(batch)
         undos = undos_in(batch)
         self.undos.add(undos)
-        self.tracks = {stream: Track(one.book.policy) for stream, one in self.tracks.items()}
-        track.replay(list(self.tracks.values()), self.undos.read(read(), batch.last))
+        begin, self.tracks = self.snapshots.before(undos) or (START, {one: Track(policies[one]) for one in policies})
+        marked = self.undos.read(self.snapshots.history.read(begin), begin.seq, batch.last)
+        track.replay(list(self.tracks.values()), marked, begin.seq)
         for stream, one in self.tracks.items():
             changes = self.changes[stream]
             changes.cut(counts[stream], batch.last - self.sizes[-1])
@@ -261,20 +269,20 @@ def to_ms(at: str) -> int:
     return day_ms + int(at[11:13]) * 3_600_000 + int(at[14:16]) * 60_000 + int(at[17:19]) * 1000 + int(at[20:23])
 
 
-def fold_film(read: Callable[[], Iterable[Batch]], policies: dict[str, Policy], until: int | None = None) -> Film:
+def fold_film(history: History, policies: dict[str, Policy], spacing: int = SPACING) -> Film:
     """Return the film of a history under these policies, of which ``film`` is the real one.
 
     Args:
-        read: Returns history from the beginning; called again for each batch with an undo.
+        history: The history.
         policies: Stream → policy.
-        until: The last event number to take; None for all.
+        spacing: Events between two snapshots, at first.
     """
-    film = Film(policies)
-    for batch in read():
-        if until is not None and batch.last > until:
-            break
+    film = Film(policies, history)
+    film.snapshots.spacing = spacing
+    for batch in history.read(START):
         if events.EventsVoided in map(type, batch.events):
-            film.add_undo(batch, read)
+            film.add_undo(batch)
         else:
             film.add(batch)
+            film.snapshots.offer(batch, film.tracks)
     return film

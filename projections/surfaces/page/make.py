@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.names import find_name
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
+from tallybook.projections.surfaces.history.events import find_undone_events
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import document, streams
 from tallybook.projections.surfaces.page.film import fold_film
 from tallybook.projections.surfaces.page.scores import scores_stream
+from tallybook.projections.surfaces.page.snapshots import History, whole
 from tallybook.projections.surfaces.page.stories import Privacy, stories_stream
 from tallybook.projections.surfaces.page.track import STATUSES
 
@@ -122,7 +125,8 @@ def make(project: Project, choices: Choices) -> Page:
     # A commit's history may be another than the project's own.
     read, _ = commands.up_to(project, moment if moment is not None and moment.commit else None)
     policies = {stream: policy for stream, (policy, _) in ALTERNATIVES.items()}
-    film = fold_film(read, {"film": SPEC_POLICY, **policies})
+    history = whole(read) if moment is not None and moment.commit else history_of(project)
+    film = fold_film(history, {"film": SPEC_POLICY, **policies})
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, now)
@@ -134,6 +138,13 @@ def make(project: Project, choices: Choices) -> Page:
         # Its own message has the path of the file.
         meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
     return Page(document.assemble(meta, packed), meta)
+
+
+def history_of(project: Project) -> History:
+    """Return the history of a project's ledger."""
+    log = open_log(project)
+    undone = find_undone_events(log)
+    return History(lambda position: decode(log.read(position)), undone.seqs if undone.voids.last else None)
 
 
 def _streams(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, bytes]:

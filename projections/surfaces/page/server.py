@@ -193,11 +193,11 @@ def _equals(given: str, secret: str) -> bool:
 
 
 def serve(server: Server) -> None:
-    """Answer until it is interrupted, its terminal is closed, or the process that started it has ended."""
+    """Answer until Ctrl-C interrupts it, its terminal is closed, or the process that started it has ended."""
     if hasattr(signal, "SIGHUP"):
         # Also where `nohup` had it ignored: a forgotten server would go on showing the playbook.
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     server.timeout = _CHECK_S
-    with server, suppress(KeyboardInterrupt):
+    with server:
         while os.getppid() == server.parent:
             server.handle_request()

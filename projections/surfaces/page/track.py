@@ -256,9 +256,8 @@ def _record(rows: Sequence[tuple[str, Row]], seq: int, changes: Changes) -> None
         changes.add(seq, name, row)
 
 
-def replay(tracks: Sequence[Track], batches: Iterable[Batch]) -> None:
-    """Apply batches without recording what they change."""
-    before = 0
+def replay(tracks: Sequence[Track], batches: Iterable[Batch], before: int = 0) -> None:
+    """Apply batches, of which the first comes after an event number, without recording what they change."""
     for batch in batches:
         changing = changing_events(batch, numbers_of(batch, before))
         for track in tracks if changing else ():

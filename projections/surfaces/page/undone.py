@@ -35,10 +35,15 @@ class Undos:
         self._records += undos
         self.current = find_undone(self._records)
 
-    def read(self, batches: Iterable[Batch], until: int) -> Iterator[Batch]:
-        """Yield history up to the batch of the last undo, with its undone events marked and noted."""
-        undone: set[int] = set()
-        before = 0
+    def read(self, batches: Iterable[Batch], before: int, until: int) -> Iterator[Batch]:
+        """Yield history up to the batch of the last undo, with its undone events marked and noted.
+
+        Args:
+            batches: History from an event on, before which nothing changes.
+            before: Number of the last event before them.
+            until: Number of the last event to yield.
+        """
+        undone = {seq for seq in self.since if seq <= before}
         for batch in mark_undone(batches, self.current):
             if batch.last > until:
                 break
