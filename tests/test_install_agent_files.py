@@ -133,7 +133,17 @@ def test_codex_keeps_a_line_that_works(project: Path, run: Callable[..., Answer]
     path.write_bytes(data)
     assert "has the hooks already" in run("init", "codex").out
     assert data == path.read_bytes()
-    path.write_bytes(data.replace(b"tallybook hook", b"/gone/tallybook hook"))
+    program = project / "tallybook"
+    here, gone = (data.replace(b"tallybook hook", f"{path} hook".encode()) for path in (program, "/gone/tallybook"))
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    path.write_bytes(here)
+    assert "has the hooks already" in run("init", "codex").out
+    path.write_bytes(gone)
+    run("init", "codex")
+    assert {LINE} == {line for _, line in lines_of(files, path)}
+    path.write_bytes(here)
+    (project / ".git").mkdir()
     run("init", "codex")
     assert {LINE} == {line for _, line in lines_of(files, path)}
 

@@ -96,18 +96,19 @@ def test_codex_takes_the_hooks_and_skills(run: Callable[..., Answer], start_code
     assert {"playbook", "score"} <= {skill["name"] for skill in skills["skills"] if skill["scope"] == "repo"}
 
 
+@pytest.mark.parametrize("words", [["codex"], ["--user", "codex"]], ids=["project", "user"])
 def test_codex_trusts_the_hooks_after_an_upgrade(
-    run: Callable[..., Answer], start_codex: Callable[[], Codex], monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Answer], start_codex: Callable[[], Codex], monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     """What it trusted once it still trusts when Tallybook's Python is another one; doctor reads the same record."""
-    run("init", "codex")
+    run("init", *words)
     assert "Codex CLI has no record of trust" in run("doctor").out
     hooks = start_codex().listed("hooks/list")["hooks"]
     assert {"untrusted"} == {hook["trustStatus"] for hook in hooks}
     with (Path.home() / ".codex" / "config.toml").open("a") as config:
         config.writelines(f'[hooks.state."{hook["key"]}"]\ntrusted_hash = "{hook["currentHash"]}"\n' for hook in hooks)
     monkeypatch.setattr("sys.executable", "/elsewhere/python3")
-    assert "has the hooks already" in run("init", "codex").out
+    assert "has the hooks already" in run("init", *words).out
     assert {"trusted"} == {hook["trustStatus"] for hook in start_codex().listed("hooks/list")["hooks"]}
     assert "Codex CLI has no record of trust" not in run("doctor").out
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.install import json_editor
-from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of
+from tallybook.projections.surfaces.install.hook_command import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,8 @@ def install(data: bytes | None, files: Installation, command: str, source: str) 
     mark, text, document = _read(_new_file(files) if data is None else data, files, source)
     for event, timeout in files.events.items():
         for path, one in _commands({event: document.get("hooks", {}).get(event)}, files):
-            if _is_replaced(one, command, files):
+            call = call_of(one)
+            if call is not None and call.is_plain and one != command:
                 text = json_editor.replace(text, ("hooks", *path), command)
         hooks = document.get("hooks", {})
         if any(calls_us(one) for _, one in _commands({event: hooks.get(event)}, files)):
@@ -54,15 +55,6 @@ def install(data: bytes | None, files: Installation, command: str, source: str) 
             text = json_editor.insert(text, ("hooks", event), None, group)
         document = json.loads(text)
     return (mark + text).encode()
-
-
-def _is_replaced(one: str, command: str, files: Installation) -> bool:
-    """Return whether the command line of this installation replaces another."""
-    call = call_of(one)
-    if call is None or not call.is_plain or one == command:
-        return False
-    # The agent would distrust the hook for the sake of three characters.
-    return not (files.keeps_line and not call.python and call.program == COMMAND)
 
 
 def remove(data: bytes, files: Installation, source: str) -> bytes:

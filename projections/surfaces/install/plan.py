@@ -84,13 +84,27 @@ def install(target: InstallTarget, names: Sequence[str], verbs: Collection[str])
 def _install_hooks(target: InstallTarget, files: Installation) -> Iterator[Step]:
     path = places.settings_file(target, files)
     before = read(path)
-    line = hook_command.hook_command(is_shared=places.is_shared(path), is_kept=files.keeps_line)
+    line = _kept_line(files, path, before)
+    line = line or hook_command.hook_command(is_shared=places.is_shared(path), is_kept=files.keeps_line)
     after = hook_entries.install(before, files, line, str(path))
     # Settings that have our hooks already, of an earlier version, are not what they were before Tallybook.
     if before not in {None, after} and not hook_entries.own_commands(before, files, str(path)):
         yield _back_up(target, files, before)
     why = "has the hooks already" if before == after else ""
     yield attrs.evolve(write_step(path, before, after, why), has_diff=True)
+
+
+def _kept_line(files: Installation, path: Path, before: bytes | None) -> str:
+    """Return the line of an agent that would distrust another one, if it works; empty without one."""
+    if not files.keeps_line or before is None:
+        return ""
+    for line in hook_entries.own_commands(before, files, str(path)):
+        call = hook_command.call_of(line)
+        if call is None or call.python or not call.is_plain:
+            continue
+        if call.program == hook_command.COMMAND or (hook_command.is_there(call.program) and not places.is_shared(path)):
+            return line
+    return ""
 
 
 def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]) -> tuple[str, ...]:
