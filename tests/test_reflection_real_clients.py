@@ -130,8 +130,12 @@ def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @pytest.fixture(params=["claude", "codex", "gemini"])
 def client(request: pytest.FixtureRequest, world: World) -> str:
     """Return the name of a client that is installed."""
-    name: str = request.param
     assert world.home == Path(os.environ["HOME"])
+    return require(request.param)
+
+
+def require(name: str) -> str:
+    """Return the name of a client that is installed; where it is not, the test is skipped."""
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed; TALLYBOOK_CLIENTS can name its folder")
     return name
@@ -166,6 +170,24 @@ def test_a_real_client_offers_no_tool_and_runs_none(client: str, world: World) -
     assert {name: before.get(name) for name in after if name not in own} == {
         name: digest for name, digest in after.items() if name not in own
     }
+
+
+@pytest.mark.parametrize("model", ["gpt-6-astra", "gpt-5.5", "unknown-1"])
+def test_no_feature_of_codex_brings_a_tool(world: World, model: str) -> None:
+    """Every feature that a user can turn on is on, for models of each kind of catalog entry, and there is no tool."""
+    require("codex")
+    listed = subprocess.run(["codex", "features", "list"], capture_output=True, text=True, check=True).stdout
+    # This one needs a number of tokens, which is a setting of its own.
+    names = [line.split()[0] for line in listed.splitlines() if "removed" not in line and "rollout_budget" not in line]
+    config = world.home / ".codex" / "config.toml"
+    settings = config.read_text().partition("[features]")[0]
+    tools = "[tools]\nupdate_plan = {enabled = true}\nexperimental_request_user_input = {enabled = true}\n"
+    search = 'web_search = "live"\nsandbox_mode = "danger-full-access"\napproval_policy = "on-request"\n'
+    config.write_text(search + settings + tools + "[features]\n" + "".join(f"{name} = true\n" for name in names))
+    assert TEXT == raters.ask_rater("codex", model, "the prompt")[0].text
+    (request,) = world.model.requests
+    assert [] == tools_in(request.document)
+    assert len(names) > 50
 
 
 def test_a_real_client_sends_the_prompt_once_and_little_else(client: str, world: World) -> None:

@@ -29,15 +29,18 @@ CODEX_BYTES: Final = 2_400
 
 _FEATURES: Final = (
     *("agent_message_board", "agent_message_board_mcp", "apps", "artifact", "browser_use", "browser_use_external"),
-    *("code_mode", "code_mode_only", "computer_use", "default_mode_request_user_input", "enable_mcp_apps", "goals"),
-    *("hooks", "image_generation", "in_app_browser", "memories", "multi_agent", "multi_agent_v2", "plugins"),
-    *("request_permissions_tool", "send_message_to_user_async", "shell_snapshot", "shell_tool", "skill_search"),
-    *("sleep_tool", "standalone_web_search", "tool_suggest", "unified_exec", "view_image"),
+    *("code_mode", "code_mode_only", "computer_use", "current_time_reminder", "default_mode_request_user_input"),
+    *("deferred_executor", "enable_mcp_apps", "executor_capability_discovery_v2", "goals", "hooks"),
+    *("image_generation", "in_app_browser", "memories", "multi_agent", "multi_agent_v2", "multi_env_copy_file"),
+    *("plugins", "request_permissions_tool", "send_message_to_user_async", "shell_snapshot", "shell_tool"),
+    *("skill_search", "sleep_tool", "standalone_web_search", "token_budget", "tool_suggest", "unified_exec"),
+    "view_image",
 )
 """Features that bring tools, start programs or run hooks."""
 _OFF: Final = (
     *(f"features.{name}=false" for name in _FEATURES),
     *('web_search="disabled"', "tools.experimental_request_user_input.enabled=false", "notify=[]"),
+    "tools.update_plan.enabled=false",
     *("include_permissions_instructions=false", "include_apps_instructions=false"),
     *("include_collaboration_mode_instructions=false", "include_environment_context=false"),
     *("skills.include_instructions=false", "skills.bundled.enabled=false", 'developer_instructions=""'),
