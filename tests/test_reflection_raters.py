@@ -232,7 +232,8 @@ def test_the_client_is_asked_with_nothing_of_a_session(owed: Project, client: Cl
     (asked,) = client.asked
     words = asked["words"]
     assert ["-p", "--output-format", "json", "--model", "opus", "--tools", ""] == words[:7]
-    assert '{"disableAllHooks": true}' == words[words.index("--settings") + 1]
+    settings = json.loads(words[words.index("--settings") + 1])
+    assert (True, "1") == (settings["disableAllHooks"], settings["env"]["CLAUDE_CODE_DISABLE_ATTACHMENTS"])
     assert ("1", []) == (asked["inside"], asked["beside"])
     assert str(owed.root) not in asked["cwd"]
     assert "User: Fix it" in asked["prompt"]

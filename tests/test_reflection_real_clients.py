@@ -51,11 +51,22 @@ class World:
         server.write_text(SERVER.format(mark=str(self.mark("server"))))
         hook = {"hooks": [{"type": "command", "command": f"touch '{self.mark('hook')}'"}]}
         servers = {"own": {"command": sys.executable, "args": [str(server)]}}
-        self._write(".claude/settings.json", json.dumps({"hooks": {"SessionStart": [hook], "Stop": [hook]}}))
+        env = {
+            "MAX_THINKING_TOKENS": "20000",
+            "CLAUDE_CODE_DISABLE_ATTACHMENTS": "0",
+            "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "0",
+        }
+        claude = {"env": env, "hooks": {"SessionStart": [hook], "Stop": [hook]}, "permissions": {"allow": ["Bash"]}}
+        self._write(".claude/settings.json", json.dumps(claude))
         self._write(".claude.json", json.dumps({"mcpServers": servers, "hasCompletedOnboarding": True}))
         auth = {"auth": {"selectedType": "gemini-api-key"}}
         hooks = {"hooks": {"SessionStart": [hook], "BeforeAgent": [hook]}}
-        tools = {"tools": {"core": ["run_shell_command"], "allowed": ["run_shell_command"]}}
+        find = folder / "find"
+        find.write_text(f"#!/bin/sh\ntouch '{self.mark('discovery')}'\necho '[]'\n")
+        find.chmod(0o755)
+        tools = {
+            "tools": {"core": ["run_shell_command"], "allowed": ["run_shell_command"], "discoveryCommand": str(find)}
+        }
         self._write(".gemini/settings.json", json.dumps({"security": auth, "mcpServers": servers} | hooks | tools))
         provider = f'name = "stub"\nbase_url = "{model.address}/v1"\nwire_api = "responses"\nenv_key = "STUB_KEY"'
         notify = json.dumps(["touch", str(self.mark("notify"))])

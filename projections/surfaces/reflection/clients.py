@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+import json
 import os
 import signal
 import subprocess
@@ -103,7 +104,9 @@ def ask_claude(question: Question) -> Reply:
     """Ask through Claude Code's headless client: the prompt alone, no tools, no hooks, and no saved session."""
     command = ["claude", "-p", "--output-format", "json"]
     command += ["--model", question.model or "haiku", "--tools", "", "--strict-mcp-config", "--no-session-persistence"]
-    command += ["--settings", '{"disableAllHooks": true}', "--system-prompt", SYSTEM]
+    # The variables of the user's settings go over those of the environment, and these over both.
+    settings = {"disableAllHooks": True, "env": _CLAUDE_SWITCHES}
+    command += ["--settings", json.dumps(settings), "--system-prompt", SYSTEM]
     # An empty folder has no project's instructions.
     with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX, ignore_cleanup_errors=True) as folder:
         done = run_client(question, command, folder, _CLAUDE_SWITCHES, question.prompt)

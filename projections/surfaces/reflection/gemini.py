@@ -34,8 +34,9 @@ _USERS_FILES: Final = (
 )
 """The user's files that say whom Gemini asks, and as whom: neither extensions, nor instructions, nor hooks."""
 _SETTINGS: Final = {
-    "tools": {"core": [], "sandbox": False},
-    "mcp": {"allowed": ["none"]},
+    "tools": {"core": [], "discoveryCommand": "", "callCommand": "", "sandbox": False},
+    "mcp": {"allowed": ["none"], "serverCommand": ""},
+    "ide": {"enabled": False},
     "hooksConfig": {"enabled": False},
     "skills": {"enabled": False},
     "context": {"fileName": ["none"], "includeDirectoryTree": False},
