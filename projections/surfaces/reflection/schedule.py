@@ -44,7 +44,7 @@ OUTSIDE: Final = "outside"
 """Cause of a failure: the file is no transcript in an agent's folder, nor in a folder that a person named."""
 KILLED_TRIGGER: Final = "transcript"
 KEPT_DAYS: Final = 30
-"""After so many days Claude Code and Gemini CLI delete a transcript; the other agents keep theirs.
+"""After so many days Claude Code and Gemini CLI delete a transcript; no limit of the other agents is known.
 
 A session that was given the playbook longer ago is not looked for, and it may continue: the ledger knows that it has
 the playbook.
