@@ -21,6 +21,8 @@ from tallybook.ledger.line import Draft
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor import checks
+from tallybook.projections.surfaces.doctor.finding import Context
+from tallybook.projections.surfaces.doctor.ledger import check_clock
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact as redacting
@@ -135,6 +137,13 @@ def test_a_clock_that_ran_ahead_is_noted(here: Project) -> None:
         tx.append([encode(PlaybookUpdated(0, 0, 0))], HUMAN)
     ((level, message),) = findings_of(here, "clock")
     assert ("note", True) == (level, later.at in message)
+
+
+def test_an_event_that_comes_during_the_checks_is_of_no_later_time(here: Project) -> None:
+    """A hook may record while the doctor reads; the clock is right then."""
+    context = Context(here, clock.utc_now())
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert [] == list(check_clock(context))
 
 
 # What waits

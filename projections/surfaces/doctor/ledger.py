@@ -228,8 +228,10 @@ def _unreadable_playbooks(project: Project) -> list[Path]:
 def check_clock(context: Context) -> Iterator[Finding]:
     """Compare the time of the newest event with the machine's clock."""
     newest = max((raw.position.at for raw in context.log.read()), default="")
-    if newest > context.now.at:
-        message = f"the newest event is of {newest}, and this machine's clock says {context.now.at}"
+    # Read only now: a hook may have recorded an event since the checks began.
+    now = clock.utc_now().at
+    if newest > now:
+        message = f"the newest event is of {newest}, and this machine's clock says {now}"
         yield Finding(NOTE, message, "set the clock; until then `--at` with a time or an age may be wrong")
 
 
