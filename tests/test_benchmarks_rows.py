@@ -35,6 +35,7 @@ LINES = {
     "formats": 3,
     "questions": 9,
     "page": 10,
+    "page-browser": 3,
     "forecast": 13,
     "scores": 5,
     "load": 1,
@@ -48,6 +49,7 @@ RIVALS = {
     "scores": "resource",
     "eventsourcing": "eventsourcing",
     "sql": "duckdb",
+    "page-browser": "playwright",
 }
 """Row → the module without which it has no rival or no measure."""
 BESIDE = {"many": ("eventsourcing", 4), "sql": ("polars", 1)}

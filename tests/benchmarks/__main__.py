@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import (
     append,
+    browsing,
     crowd,
     decoders,
     forecast,
@@ -51,6 +52,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "hook": hooks.rows,
     "questions": questions.rows,
     "page": pages.rows,
+    "page-browser": browsing.rows,
     "scores": scores.rows,
     "forecast": forecast.rows,
 }
