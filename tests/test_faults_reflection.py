@@ -169,7 +169,7 @@ def test_a_small_budget_is_worked_in_small_pieces(project: Path, client: Client)
     for number in range(60):
         script.user(f"{number} " + "x" * 1_000)
     place = asked_for(project, script)
-    client.plans(said(answer(), usage={"input_tokens": 0, "output_tokens": 0}))
+    client.plans(said(answer(), usage={"input_tokens": 1, "output_tokens": 1}))
     assert worker.DONE == worker.work(place, schedule.Plan("claude", tokens=15_000))
     assert 4 < len(client.asked)
     assert all(len(asked["prompt"]) < 20_000 for asked in client.asked)
