@@ -170,11 +170,12 @@ class Film:
         self.undos.add(undos)
         begin, self.tracks = self.snapshots.before(undos) or (START, {one: Track(policies[one]) for one in policies})
         marked = self.undos.read(self.snapshots.history.read(begin), begin.seq, batch.last)
-        track.replay(list(self.tracks.values()), marked, begin.seq)
-        for stream, one in self.tracks.items():
+        for one in track.replay(list(self.tracks.values()), marked, begin.seq):
+            self.snapshots.offer(one, self.tracks)
+        for stream, again in self.tracks.items():
             changes = self.changes[stream]
             changes.cut(counts[stream], batch.last - self.sizes[-1])
-            track.record_difference(before[stream], one, undos[-1].seq, changes)
+            track.record_difference(before[stream], again, undos[-1].seq, changes)
 
     def columns(self) -> list[Column]:
         """Return the columns of the stream ``film``."""

@@ -16,7 +16,7 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.surfaces.page.columns import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tallybook.ledger.records import Batch
 
@@ -256,16 +256,29 @@ def _record(rows: Sequence[tuple[str, Row]], seq: int, changes: Changes) -> None
         changes.add(seq, name, row)
 
 
-def replay(tracks: Sequence[Track], batches: Iterable[Batch], before: int = 0) -> None:
-    """Apply batches, of which the first comes after an event number, without recording what they change."""
+def replay(tracks: Sequence[Track], batches: Iterable[Batch], before: int = 0) -> Iterator[Batch]:
+    """Apply batches without recording what they change, and yield each when it is applied.
+
+    Args:
+        tracks: The tracks.
+        batches: History after an event.
+        before: The number of that event.
+    """
     for batch in batches:
         changing = changing_events(batch, numbers_of(batch, before))
         for track in tracks if changing else ():
+            book = track.book
             for seq, event, change in changing:
-                track.seq = seq
-                track.apply(event, batch, change)
-            settle(track.book, batch)
+                kind = type(event)
+                if kind is events.PointRated:
+                    # The most frequent event changes counts alone.
+                    change(book, event, batch)
+                elif kind is not events.PlaybookUpdated or book.due or book.pruned:
+                    track.seq = seq
+                    track.apply(event, batch, change)
+            settle(book, batch)
         before = batch.last
+        yield batch
 
 
 def numbers_of(batch: Batch, before: int) -> Sequence[int]:
