@@ -7,6 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
@@ -51,9 +52,22 @@ ODD: list[Any] = [
 VALUES = st.sampled_from(ODD) | JSON
 
 
+@attrs.frozen
+class BadPayload:
+    """A recorded payload that was changed; a report shows the beginning of it.
+
+    Attributes:
+        row: The recorded row.
+        data: The bytes that it became.
+    """
+
+    row: dict[str, Any] = attrs.field(repr=False)
+    data: bytes = attrs.field(repr=lambda data: repr(data[:2_000]))
+
+
 @st.composite
-def bad_payloads(draw: st.DrawFn, agent: str) -> tuple[dict[str, Any], bytes]:
-    """Draw a recorded payload of an agent, and the bytes of what came of it."""
+def bad_payloads(draw: st.DrawFn, agent: str) -> BadPayload:
+    """Draw a recorded payload of an agent, and change it."""
     row = draw(st.sampled_from(ROWS[agent]))
     document = dict(row["payload"])
     for _ in range(draw(st.integers(0, 3))):
@@ -61,7 +75,7 @@ def bad_payloads(draw: st.DrawFn, agent: str) -> tuple[dict[str, Any], bytes]:
     document |= draw(st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4))
     data = json.dumps(draw(st.just(document) | VALUES) if draw(st.integers(0, 9)) == 0 else document).encode()
     shape: Callable[[bytes], bytes] = draw(st.sampled_from(SHAPES))
-    return row, shape(data)
+    return BadPayload(row, shape(data))
 
 
 SHAPES: tuple[Callable[[bytes], bytes], ...] = (
@@ -85,13 +99,12 @@ def test_a_bad_payload_ends_with_0_and_loses_and_invents_nothing(here: Project, 
         max_examples=slice_of(1_000, 25), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
     )
     @given(drawn=bad_payloads(agent))
-    def try_one(drawn: tuple[dict[str, Any], bytes]) -> None:
-        row, data = drawn
-        environment = {name: at(value, here.root) for name, value in row["environment"].items()}
+    def try_one(drawn: BadPayload) -> None:
+        environment = {name: at(value, here.root) for name, value in drawn.row["environment"].items()}
         before, entries = kinds(here), here.playbook.read_bytes()
         done = subprocess.run(
             HOOK,
-            input=at(data.decode("utf-8", "surrogateescape"), here.root).encode("utf-8", "surrogateescape"),
+            input=at(drawn.data.decode("utf-8", "surrogateescape"), here.root).encode("utf-8", "surrogateescape"),
             env=os.environ | environment,
             capture_output=True,
             timeout=60,

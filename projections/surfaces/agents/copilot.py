@@ -149,9 +149,9 @@ AGENT = Agent(
     # What a session's start adds is lost when the session is resumed; what a prompt adds stays until a compaction.
     injects_at=("UserPromptSubmit", "SubagentStart"),
     answer=flat_answer,
-    # No limit is documented; this much was seen to pass.
+    # No limit was met with 200,000 characters.
     size=count_utf16,
-    max_size=10_000,
+    max_size=200_000,
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
     reports_compacted=False,

@@ -159,9 +159,9 @@ AGENT = Agent(
     # At a session's start the text would precede the first prompt, break a command there, and be lost on --resume.
     injects_at=("UserPromptSubmit",),
     answer=nested_answer,
-    # No limit was met with 60,000 characters.
+    # No limit was met with 200,000 characters.
     size=count_utf16,
-    max_size=60_000,
+    max_size=200_000,
     # It does not wait for the hook of its end.
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
