@@ -22,7 +22,7 @@ _WORDS: dict[bool | None, str] = {True: "yes", False: "**no**", None: "—"}
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the command line asks for; return 1 where a check failed."""
+    """Do what the command line asks for; return 1 where a check failed, or no client could be run."""
     asked = parse(words)
     with tempfile.TemporaryDirectory(prefix="tallybook-clients-", ignore_cleanup_errors=True) as name:
         folder = asked.clients or Path(name)
@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> int:
             for one in there:
                 recording.record(one)
             return 0
-        return int(_check(there))
+        return int(not there or _check(there))
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
