@@ -1,12 +1,14 @@
 // The playbook at a moment, and the graveyard.
 
+const ONLY_REAL = "only in the real playbook";
+
 /** Return the entries to show, each with what makes it stand out. */
 function playbookRows() {
   const { book, ownBook, changes, found } = page;
   const own = view.policy ? new Set(ownBook.kept) : null, kept = new Set(book.kept);
   const rows = [];
   for (const change of changes) if (META.statuses[change.before.status] === "kept" && !kept.has(change.name)) rows.push({ name: change.name, left: "left in this moment" });
-  if (own) for (const name of ownBook.kept) if (!kept.has(name)) rows.push({ name, left: "only in the real playbook" });
+  if (own) for (const name of ownBook.kept) if (!kept.has(name)) rows.push({ name, left: ONLY_REAL });
   for (const name of book.kept) rows.push({ name, only: own && !own.has(name) ? "only under this policy" : "" });
   return rows.filter(({ name }) => found.entry(name));
 }
@@ -64,10 +66,10 @@ function drawPlaybook() {
   const rows = playbookRows();
   setPanelRows(rows);
   const { kept } = page.book, policy = page.history.policies.find(({ stream: name }) => name === view.policy);
-  const gone = rows.filter(({ left }) => left).length;
+  const gone = rows.filter(({ left }) => left).length, differ = rows.filter(({ left, only }) => only || left === ONLY_REAL).length;
   const filtered = rows.length - gone < kept.length ? `${count(rows.length - gone)} of ` : "";
   fill($("panel-note"), `${filtered}${plural(kept.length, "entry", "entries")} as of event ${count(view.event)}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
-    view.policy && el("p", {}, "What if: ", quoted(policy.about || policyName(policy)), policy.rule ? [" Rule: ", el("code", { text: policy.rule }), "."] : null));
+    view.policy && el("p", {}, "What if: ", quoted(policy.about || policyName(policy)), policy.rule ? [" Rule: ", el("code", { text: policy.rule }), "."] : null, ` ${differ ? plural(differ, "entry", "entries") : "No entry"} of this moment ${differ === 1 ? "differs" : "differ"}.`));
 }
 
 function setPanelRows(rows) {
