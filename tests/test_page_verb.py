@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha256
 import json
+import os
 from random import Random
 import re
 import shlex
@@ -87,6 +88,25 @@ def test_it_overwrites_a_page_and_nothing_else(here: Project, run: Run) -> None:
     assert (True, True) == (is_page(path), is_page(other))
     for refused in (here.playbook, here.ledger / "x.html", here.root):
         assert 2 == run("page", "-o", str(refused), "--force").code, refused
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_in_place_of_the_file_is_refused(here: Project, run: Run) -> None:
+    """Nothing waits for a writer, with and without --force."""
+    path = here.root / "pipe.html"
+    os.mkfifo(path)
+    for words in ((), ("--force",)):
+        done = run("page", "-o", str(path), *words)
+        assert (2, f"tallybook: {path}: is not a file; give another file\n") == (done.code, done.err)
+
+
+def test_a_damaged_ledger_has_no_page(here: Project, run: Run) -> None:
+    """What is damaged is named, and no file is written."""
+    log = here.ledger / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"helpful", b"harmful", 1))
+    done = run("page", "-o", str(here.root / "a.html"))
+    assert (3, True) == (done.code, done.err.startswith("tallybook: events.jsonl:"))
+    assert not (here.root / "a.html").exists()
 
 
 def test_it_opens_at_a_moment_and_an_entry(here: Project, run: Run) -> None:

@@ -97,8 +97,9 @@ def _check(output: Path, *, force: bool) -> None:
         BadInputError: There is.
     """
     try:
-        if output.is_dir():
-            raise BadInputError(str(output), "is a folder", "give a file")
+        if output.exists() and not output.is_file():
+            # To open a pipe would wait for a writer.
+            raise BadInputError(str(output), "is not a file", "give another file")
         if not force and output.exists() and not is_page(output):
             raise BadInputError(str(output), "is not a page of Tallybook", "give another file, or --force")
     except OSError as error:
