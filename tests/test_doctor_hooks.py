@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 import re
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +118,15 @@ def test_a_program_that_is_not_there_is_bad(here: Project, on_path: Path) -> Non
     (bad,) = [one for one in findings(here) if one[0] == "bad"]
     assert f"{path}: the hooks call tallybook, which does not exist or is not on PATH" == bad[1]
     assert "put its folder on PATH, or run `tallybook init` to write a working command" == bad[2]
+
+
+def test_a_shared_file_is_not_to_be_written_again_for_a_missing_program(here: Project, on_path: Path) -> None:
+    """In a file that git tracks, `init` writes the very command that is missing."""
+    subprocess.run(["git", "init", "-q", here.root], check=True)
+    install(here.root)
+    on_path.unlink()
+    (bad,) = [one for one in findings(here) if one[0] == "bad"]
+    assert "put its folder on PATH" == bad[2]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")

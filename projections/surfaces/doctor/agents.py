@@ -17,7 +17,7 @@ from tallybook.projections.surfaces.doctor import hook_settings
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED
 from tallybook.projections.surfaces.install import places, trust
-from tallybook.projections.surfaces.install.hook_command import call_of, is_there
+from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, is_there
 from tallybook.projections.surfaces.install.hook_entries import own_calls, own_timeouts
 from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, read_small
 
@@ -78,7 +78,7 @@ def _check_file(name: str, files: Installation, other: OtherFile, setup: Setup) 
     init = f"run `tallybook init {'' if other.path == project else '--user '}{name}`"
     for call in dict.fromkeys(filter(None, map(call_of, other.commands))):
         repair = f"{init} to write a working command" if is_init_s and call.is_plain else "correct the command there"
-        yield from missing_programs(call, str(other.path), repair)
+        yield from missing_programs(call, other.path, str(other.path), repair)
     calls = {event for event, _ in own_calls(other.document, files)}
     if is_init_s and (missing := [event for event in files.events if event not in calls]):
         yield Finding(NOTE, f"{other.path}: no hook for {', '.join(missing)}", f"{init} to add them")
@@ -91,12 +91,14 @@ def _check_file(name: str, files: Installation, other: OtherFile, setup: Setup) 
         yield Finding(NOTE, message, f"start {files.programs[0]} in {setup.folder} and trust the hooks")
 
 
-def missing_programs(call: Call, where: str, repair: str) -> Iterator[Finding]:
+def missing_programs(call: Call, path: Path, where: str, repair: str) -> Iterator[Finding]:
     """Report the programs of a hook's command line that do not exist."""
     if not call.python:
         if not is_there(call.program):
             message = f"{where}: the hooks call {call.program}, which does not exist or is not on PATH"
-            yield Finding(BAD, message, f"put its folder on PATH, or {repair}")
+            # In a file that git tracks, `init` writes this very command.
+            is_only = call.program == COMMAND and places.is_shared(path)
+            yield Finding(BAD, message, "put its folder on PATH" + ("" if is_only else f", or {repair}"))
         return
     programs = (call.python, str(Path(call.folder, call.module)))
     missing = [path for path in programs if not Path(path).is_file()]

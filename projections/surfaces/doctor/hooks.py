@@ -100,7 +100,9 @@ def _installation(setup: Setup) -> Iterator[Finding]:
     for plugin in plugins:
         yield Finding(OK, f"installed in {plugin.path}, for {plugin.agent}", is_always_shown=True)
         for plugin_call in filter(None, map(call_of, plugin.commands)):
-            yield from agents.missing_programs(plugin_call, str(plugin.path), "correct the command in that file")
+            yield from agents.missing_programs(
+                plugin_call, plugin.path, str(plugin.path), "correct the command in that file"
+            )
     if not setup.installed:
         if not setup.others:
             message = f"hooks were called earlier, but the settings that the agent reads in {setup.folder} have none"
@@ -125,7 +127,7 @@ def _installation_of_claude(setup: Setup) -> Iterator[Finding]:
         yield Finding(OK, f"installed in {where}{twice}")
     for call in dict.fromkeys(call_of(command) for _, command in calls):
         if call is not None:
-            yield from agents.missing_programs(call, where, _repair(call, _scope(setup)))
+            yield from agents.missing_programs(call, setup.installed[0].path, where, _repair(call, _scope(setup)))
     for file in setup.installed:
         yield from agents.wrong_timeouts(CLAUDE_FILES, file.path, file.timeouts)
     if setup.disabled_in is not None:
