@@ -86,12 +86,13 @@ CHECKS = (
     "true",
     "quiet",
     "restored",
+    "subagent",
 )
 """Names of the checks, in the order of the table."""
 
 
 def check(installed: Installed) -> dict[str, bool | None]:
-    """Run a client, and return each check's verdict; None where the client announces no compaction."""
+    """Run a client, and return each check's verdict; None where the client cannot be asked for it."""
     client = installed.client
     with projects.new_place() as place, session(installed, place) as at_work:
         _write_own_settings(place, client)
@@ -103,7 +104,22 @@ def check(installed: Installed) -> dict[str, bool | None]:
             last = at_work.ask("and now")
         _reflect(place)
         place.tallybook("uninstall", client.agent)
-        return _verdicts(place, first, last) | {"restored": before == place.tree()}
+        verdicts = _verdicts(place, first, last) | {"restored": before == place.tree()}
+    return verdicts | {"subagent": _check_subagent(installed) if client.subagent else None}
+
+
+def _check_subagent(installed: Installed) -> bool:
+    """Return whether a session and its subagent are each given the playbook once, if a setting says so."""
+    client = installed.client
+    with projects.new_place() as place, session(installed, place) as at_work:
+        place.tallybook("init", client.agent)
+        path = place.project / ".claude" / "config" / "tallybook.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("[playbook]\nsubagents = true\n", encoding="utf-8")
+        requests = at_work.ask("hello", goes_on=False, reply=Reply("I ask another.", client.subagent))
+        injected = [r.by.agent for r in place.records() if isinstance(r.event, PlaybookInjected)]
+        once = {1} == {request.text.count(LINE) for request in requests}
+        return once and [True, False] == [agent is None for agent in injected]
 
 
 def _write_own_settings(place: Place, client: Client) -> None:

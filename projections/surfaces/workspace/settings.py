@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
     Attributes:
         budget_chars: Characters of the playbook that a session is given at most, 0 to 10,000; 0 for nothing.
-        subagents: Whether a subagent of Claude Code is given the playbook as well.
+        subagents: Whether a subagent of Claude Code or Copilot is given the playbook as well.
         rater: Who reflects on a session, one of RATERS.
         model: The model that does; empty for the rater's own choice.
         address: Where the rater ``openai`` sends a session; empty for nowhere.
