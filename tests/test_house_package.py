@@ -61,7 +61,7 @@ def test_every_folder_of_modules_is_listed() -> None:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """Each file is there under its installed name, and no other; READMEs, their picture, plugin and extension are not."""
+    """Each file is there under its installed name, and no other; READMEs, their picture and plugins are not."""
     names = zipfile.ZipFile(wheel).namelist()
     shipped = {name for name in names if ".dist-info/" not in name}
     not_shipped = ("README.md", "/page/page.png", "/prompts/plugin/", "/prompts/extension/")
