@@ -9,12 +9,20 @@ function quoteFor(value, index, quoted) {
 }
 
 /** Return the command of a kind, with its values; null where there is none, or a value cannot be given to a shell. */
-function commandLine(kind, { event = view.event, other = view.since, entry = view.entry, session = view.session } = {}) {
+function commandLine(
+  kind,
+  { event = view.event, other = view.since, entry = view.entry, session = view.session } = {},
+) {
   const pattern = META.commands?.[kind];
   if (!pattern) return null;
-  const values = { event: String(event), other: String(other), before: String(page.history.firstOf(page.history.momentOf(event)) - 1) };
+  const values = {
+    event: String(event),
+    other: String(other),
+    before: String(page.history.firstOf(page.history.momentOf(event)) - 1),
+  };
   if (entry >= 0) values.entry = quoteFor(page.history.name(entry), entry, page.history.film.quoted);
-  if (session >= 0 && page.sessions?.ids) values.session = quoteFor(page.sessions.ids[session], session, page.sessions.quoted);
+  if (session >= 0 && page.sessions?.ids)
+    values.session = quoteFor(page.sessions.ids[session], session, page.sessions.quoted);
   let refused = false;
   const line = pattern.replace(/\{([a-z]+)\}/g, (_, name) => {
     refused ||= values[name] === null || values[name] === undefined;
@@ -27,10 +35,19 @@ function commandLine(kind, { event = view.event, other = view.since, entry = vie
 function commandBox(kind, values, what) {
   const line = commandLine(kind, values);
   if (!line) {
-    const reason = META.commands?.[kind] ? (META.texts ? "the value has control characters" : "the page was made without texts") : "";
+    const reason = META.commands?.[kind]
+      ? META.texts
+        ? "the value has control characters"
+        : "the page was made without texts"
+      : "";
     return reason ? el("p", { class: "note", text: `${what}: no command, because ${reason}.` }) : null;
   }
-  return el("div", { class: "copy" }, el("code", { text: line }), el("button", { "aria-label": `Copy: ${what}`, text: "Copy", onclick: () => copy(line) }));
+  return el(
+    "div",
+    { class: "copy" },
+    el("code", { text: line }),
+    el("button", { "aria-label": `Copy: ${what}`, text: "Copy", onclick: () => copy(line) }),
+  );
 }
 
 /** Put a text on the clipboard, and say so. */
@@ -55,7 +72,8 @@ function viewCommand() {
   if (tab === "scores") return commandLine(view.blame ? "blame" : "score");
   if (tab === "sessions" && view.session >= 0) return commandLine("log_session");
   if (tab === "sessions") return commandLine("log");
-  if (policy) return page.history.policies.find(({ stream: name }) => name === policy).command.replace("{event}", event);
+  if (policy)
+    return page.history.policies.find(({ stream: name }) => name === policy).command.replace("{event}", event);
   if (tab === "lives" && view.entry >= 0) return commandLine("why_at");
   if (tab === "graveyard") return commandLine("graveyard");
   return commandLine(since ? "diff" : "show");
@@ -67,11 +85,19 @@ function shownRows() {
   if (view.tab === "sessions") return sessionRows();
   if (view.tab === "scores") return scoreRows();
   const states = (view.tab === "playbook" ? page.book.kept : view.tab === "graveyard" ? page.book.gone : lifeNames())
-    .map((name) => page.timeline.state(name, view.event)).filter(({ name }) => page.found.entry(name));
-  return [["name", "status", "helpful", "harmful", "pinned", "text"], ...states.map((state) => [
-    history.name(state.name), META.statuses[state.status], state.helpful, state.harmful, Boolean(state.flags & PINNED),
-    history.text(state),
-  ])];
+    .map((name) => page.timeline.state(name, view.event))
+    .filter(({ name }) => page.found.entry(name));
+  return [
+    ["name", "status", "helpful", "harmful", "pinned", "text"],
+    ...states.map((state) => [
+      history.name(state.name),
+      META.statuses[state.status],
+      state.helpful,
+      state.harmful,
+      Boolean(state.flags & PINNED),
+      history.text(state),
+    ]),
+  ];
 }
 
 /** Return a value as a cell of CSV: a cell that a spreadsheet would run as a formula begins with an apostrophe. */
@@ -87,7 +113,11 @@ const asCsv = (rows) => rows.map((row) => row.map(cell).join(",")).join("\r\n") 
 function asJson([names, ...rows]) {
   const items = rows.map((row) => Object.fromEntries(row.map((value, i) => [names[i], value])));
   const { event, tab, policy } = view;
-  return JSON.stringify({ project: META.project, head: META.head, event, policy: policy || "own", view: tab, rows: items }, null, 2);
+  return JSON.stringify(
+    { project: META.project, head: META.head, event, policy: policy || "own", view: tab, rows: items },
+    null,
+    2,
+  );
 }
 
 /** Give the reader a file. */

@@ -17,7 +17,9 @@ function el(tag, attributes, ...children) {
 
 /** Replace the children of an element. */
 function fill(target, ...children) {
-  target.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  target.replaceChildren(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
 }
 
 /** Return a text of a ledger in an element that keeps its bidirectional marks to itself. */
@@ -28,7 +30,12 @@ const plural = (number, one, many) => `${count(number)} ${number === 1 ? one : m
 
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 const CLOCK = new Intl.DateTimeFormat("sv", {
-  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  year: "numeric",
+  month: "2-digit",
+  day: "2-digit",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
 });
 /** Return a time, in milliseconds since 1970, as `2026-11-23 12:30:05` in the zone of the reader. */
 const clock = (ms) => (Number.isFinite(ms) ? CLOCK.format(ms) : "no time");
@@ -57,7 +64,9 @@ function settled(work, pause) {
 
 const say = (() => {
   let words = "";
-  const speak = settled(() => { $("live").textContent = words; }, 250);
+  const speak = settled(() => {
+    $("live").textContent = words;
+  }, 250);
   /** Tell a screen reader something, once the reader rests. */
   return (text) => {
     words = text;

@@ -2,7 +2,8 @@
 
 /** Make a canvas as large as it is shown, and return a pen, its size, and the colours of the scheme. */
 function sheet(canvas) {
-  const { clientWidth: width, clientHeight: height } = canvas, scale = devicePixelRatio || 1;
+  const { clientWidth: width, clientHeight: height } = canvas,
+    scale = devicePixelRatio || 1;
   canvas.width = Math.round(width * scale);
   canvas.height = Math.round(height * scale);
   const pen = canvas.getContext("2d");
@@ -12,9 +13,21 @@ function sheet(canvas) {
 
 /** Return a function that gives the colour of a name in the present scheme. */
 function schemeColours(element) {
-  const known = new Map(), probe = el("span", { class: "unseen", "aria-hidden": "true" });
+  const known = new Map(),
+    probe = el("span", { class: "unseen", "aria-hidden": "true" });
   element.after(probe);
-  for (const name of ["--good", "--bad", "--line", "--edge", "--faint", "--shown", "--cited", "--text", "--sheet", "--accent"]) {
+  for (const name of [
+    "--good",
+    "--bad",
+    "--line",
+    "--edge",
+    "--faint",
+    "--shown",
+    "--cited",
+    "--text",
+    "--sheet",
+    "--accent",
+  ]) {
     probe.style.color = `var(${name})`;
     known.set(name, getComputedStyle(probe).color);
   }
@@ -27,23 +40,43 @@ function lifeNames() {
   const { timeline } = page;
   if (timeline.births) return timeline.births;
   const names = [];
-  for (let name = 0; name + 1 < timeline.starts.length; name++) if (timeline.starts[name] < timeline.starts[name + 1]) names.push(name);
-  return (timeline.births = names.sort((one, other) => timeline.event[timeline.starts[one]] - timeline.event[timeline.starts[other]]));
+  for (let name = 0; name + 1 < timeline.starts.length; name++)
+    if (timeline.starts[name] < timeline.starts[name + 1]) names.push(name);
+  return (timeline.births = names.sort(
+    (one, other) => timeline.event[timeline.starts[one]] - timeline.event[timeline.starts[other]],
+  ));
 }
 
 /** Return the places of an event along a line. */
-const axis = (event, width) => (8 + ((page.history.momentOf(event) + 1) / page.history.moments) * (width - 16));
+const axis = (event, width) => 8 + ((page.history.momentOf(event) + 1) / page.history.moments) * (width - 16);
 
 function lifeRow({ name }, made) {
-  const { history } = page, state = page.timeline.state(name, view.event), touched = history.eventsOf(name);
+  const { history } = page,
+    state = page.timeline.state(name, view.event),
+    touched = history.eventsOf(name);
   made.className = "life";
   const canvas = el("canvas", { "aria-hidden": "true", "data-life": name });
-  made.append(el("span", { class: "clip" }, quoted(history.name(name)), el("span", { class: "note", text: ` ${state.status ? META.statuses[state.status] : "not yet"}` }),
-    el("span", { class: "unseen", text: `, ${state.helpful} helpful, ${state.harmful} harmful, ${plural(touched.length, "event")}` })), canvas);
+  made.append(
+    el(
+      "span",
+      { class: "clip" },
+      quoted(history.name(name)),
+      el("span", { class: "note", text: ` ${state.status ? META.statuses[state.status] : "not yet"}` }),
+      el("span", {
+        class: "unseen",
+        text: `, ${state.helpful} helpful, ${state.harmful} harmful, ${plural(touched.length, "event")}`,
+      }),
+    ),
+    canvas,
+  );
   canvas.addEventListener("click", (event) => {
     event.stopPropagation();
-    const box = canvas.getBoundingClientRect(), at = (event.clientX - box.left - 8) / (box.width - 16) * history.moments - 1;
-    show({ entry: name, event: nearestTouch(touched, history.last(Math.max(0, Math.min(history.moments - 1, Math.round(at)))), box.width) });
+    const box = canvas.getBoundingClientRect(),
+      at = ((event.clientX - box.left - 8) / (box.width - 16)) * history.moments - 1;
+    show({
+      entry: name,
+      event: nearestTouch(touched, history.last(Math.max(0, Math.min(history.moments - 1, Math.round(at)))), box.width),
+    });
   });
   page.lifeQueue.push([name, canvas]);
   drawLivesSoon();
@@ -51,7 +84,10 @@ function lifeRow({ name }, made) {
 
 /** Return the event of the entry next to a clicked one, where one is within six pixels. */
 function nearestTouch(touched, event, width) {
-  const k = above(touched, event), near = [touched[k - 1], touched[k]].filter(Boolean).sort((one, other) => Math.abs(one - event) - Math.abs(other - event))[0];
+  const k = above(touched, event),
+    near = [touched[k - 1], touched[k]]
+      .filter(Boolean)
+      .sort((one, other) => Math.abs(one - event) - Math.abs(other - event))[0];
   return near && Math.abs(axis(near, width) - axis(event, width)) < 6 ? near : event;
 }
 
@@ -67,7 +103,8 @@ const drawLivesSoon = perFrame(() => {
 });
 
 function plainSheet(canvas) {
-  const { clientWidth: width, clientHeight: height } = canvas, scale = devicePixelRatio || 1;
+  const { clientWidth: width, clientHeight: height } = canvas,
+    scale = devicePixelRatio || 1;
   Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
   const pen = canvas.getContext("2d");
   pen.scale(scale, scale);
@@ -77,7 +114,10 @@ function plainSheet(canvas) {
 /** Draw a life up to where the film is, and paler what comes later. */
 function drawWholeLife(name, pen, width, height, colour) {
   const at = axis(view.event, width);
-  for (const [from, to, alpha] of [[0, at, 1], [at, width, 0.35]]) {
+  for (const [from, to, alpha] of [
+    [0, at, 1],
+    [at, width, 0.35],
+  ]) {
     pen.save();
     pen.globalAlpha = alpha;
     pen.beginPath();
@@ -92,13 +132,18 @@ function drawWholeLife(name, pen, width, height, colour) {
 
 /** Draw one life: the line while it is in the playbook, ratings as ticks, injections below, citations as diamonds. */
 function drawLife(name, pen, width, height, colour) {
-  const { history } = page, middle = height * 0.52;
+  const { history } = page,
+    middle = height * 0.52;
   const x = (event) => axis(event, width);
   drawInjections(name, pen, x, width, height, colour);
   drawSpans(name, pen, x, width, middle, colour);
-  let lastGood = -9, lastBad = -9, lastCited = -9;
+  let lastGood = -9,
+    lastBad = -9,
+    lastCited = -9;
   for (const event of history.eventsOf(name)) {
-    const effect = history.film.e_effect[event - 1], at = x(event), undone = history.undone.has(event);
+    const effect = history.film.e_effect[event - 1],
+      at = x(event),
+      undone = history.undone.has(event);
     if (effect === 1 && at - lastGood >= 0.6) {
       pen.fillStyle = undone ? colour("--line") : colour("--good");
       pen.fillRect(at - 0.75, middle - 11, 1.5, 9);
@@ -110,7 +155,13 @@ function drawLife(name, pen, width, height, colour) {
     } else if (!effect && history.kind(event) === "point.cited" && at - lastCited >= 2) {
       pen.fillStyle = colour("--cited");
       pen.beginPath();
-      for (const [dx, dy] of [[0, -3.5], [3.5, 0], [0, 3.5], [-3.5, 0]]) pen.lineTo(at + dx, middle + dy);
+      for (const [dx, dy] of [
+        [0, -3.5],
+        [3.5, 0],
+        [0, 3.5],
+        [-3.5, 0],
+      ])
+        pen.lineTo(at + dx, middle + dy);
       pen.fill();
       lastCited = at;
     }
@@ -119,8 +170,10 @@ function drawLife(name, pen, width, height, colour) {
 
 /** Draw when it was in the playbook, its births and its graves. */
 function drawSpans(name, pen, x, width, middle, colour) {
-  const { timeline } = page, { c_status } = timeline.rows;
-  let born = -1, seen = -1;
+  const { timeline } = page,
+    { c_status } = timeline.rows;
+  let born = -1,
+    seen = -1;
   const line = (from, to) => {
     pen.fillStyle = colour("--edge");
     pen.fillRect(from, middle - 1, Math.max(1, to - from), 2);
@@ -128,7 +181,8 @@ function drawSpans(name, pen, x, width, middle, colour) {
   for (let k = timeline.starts[name]; k < timeline.starts[name + 1]; k++) {
     if (timeline.row[k] === seen) continue;
     seen = timeline.row[k];
-    const kept = seen >= 0 && META.statuses[c_status[seen]] === "kept", at = x(timeline.event[k]);
+    const kept = seen >= 0 && META.statuses[c_status[seen]] === "kept",
+      at = x(timeline.event[k]);
     if (kept && born < 0) {
       born = at;
       pen.fillStyle = colour("--edge");
@@ -168,13 +222,24 @@ function drawInjections(name, pen, x, width, height, colour) {
 
 function makeLives() {
   page.lifeQueue = [];
-  const key = el("p", { class: "key", "aria-label": "Key" }, ["○ added", "✕ left"].map((text) => el("span", { text })),
-    el("span", { class: "good", text: "▏ helpful, above" }), el("span", { class: "bad", text: "▏ harmful, below" }), el("span", { class: "cited", text: "◆ cited" }), el("span", { class: "shown", text: "▁ injected" }), el("span", { text: "pale: undone" }));
+  const key = el(
+    "p",
+    { class: "key", "aria-label": "Key" },
+    ["○ added", "✕ left"].map((text) => el("span", { text })),
+    el("span", { class: "good", text: "▏ helpful, above" }),
+    el("span", { class: "bad", text: "▏ harmful, below" }),
+    el("span", { class: "cited", text: "◆ cited" }),
+    el("span", { class: "shown", text: "▁ injected" }),
+    el("span", { text: "pale: undone" }),
+  );
   entryList("Life lines", 42, [], lifeRow, key);
 }
 
 function drawLives() {
-  const rows = lifeNames().filter((name) => page.found.entry(name)).map((name) => ({ name }));
+  const rows = lifeNames()
+    .filter((name) => page.found.entry(name))
+    .map((name) => ({ name }));
   setPanelRows(rows);
-  $("panel-note").textContent = `${plural(rows.length, "entry", "entries")} by birth, along the slider's axis. Click into a line to go there.`;
+  $("panel-note").textContent =
+    `${plural(rows.length, "entry", "entries")} by birth, along the slider's axis. Click into a line to go there.`;
 }

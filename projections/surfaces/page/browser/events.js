@@ -1,6 +1,21 @@
 // The list of events under the slider, and what happened in the moment.
 
-const SIGNS = { "point.added": ["+", "good"], "point.seeded": ["+", "good"], "point.removed": ["×", "bad"], "point.retired": ["×", "bad"], "point.restored": ["↺", "good"], "point.merged": ["⇒", ""], "point.pinned": ["⚲", ""], "point.unpinned": ["⚬", ""], "point.cited": ["◆", "cited"], "playbook.injected": ["→", "shown"], "events.voided": ["↶", "bad"], "point.reworded": ["✎", ""], "point.edited": ["✎", ""], "playbook.updated": ["✓", ""] };
+const SIGNS = {
+  "point.added": ["+", "good"],
+  "point.seeded": ["+", "good"],
+  "point.removed": ["×", "bad"],
+  "point.retired": ["×", "bad"],
+  "point.restored": ["↺", "good"],
+  "point.merged": ["⇒", ""],
+  "point.pinned": ["⚲", ""],
+  "point.unpinned": ["⚬", ""],
+  "point.cited": ["◆", "cited"],
+  "playbook.injected": ["→", "shown"],
+  "events.voided": ["↶", "bad"],
+  "point.reworded": ["✎", ""],
+  "point.edited": ["✎", ""],
+  "playbook.updated": ["✓", ""],
+};
 
 /** Return the sign of an event and its class. */
 function sign(event) {
@@ -19,25 +34,44 @@ function eventText(event) {
 const eventAt = (index) => (page.found.events ? page.found.events[index] : index + 1);
 
 function eventRow(index, made) {
-  const { history } = page, event = eventAt(index), [mark, tone] = sign(event);
-  const by = history.undoneBy(event, view.event), later = by ? 0 : history.undone.get(event)?.find(([from]) => from > view.event)?.[0];
-  const moment = history.momentOf(event), whole = history.firstOf(moment) === history.last(moment);
-  made.className = ["event", by && "undone", moment === page.moment && "now", !whole && "part"].filter(Boolean).join(" ");
+  const { history } = page,
+    event = eventAt(index),
+    [mark, tone] = sign(event);
+  const by = history.undoneBy(event, view.event),
+    later = by ? 0 : history.undone.get(event)?.find(([from]) => from > view.event)?.[0];
+  const moment = history.momentOf(event),
+    whole = history.firstOf(moment) === history.last(moment);
+  made.className = ["event", by && "undone", moment === page.moment && "now", !whole && "part"]
+    .filter(Boolean)
+    .join(" ");
   const undone = by ? `, undone by event ${by}` : later ? `, undone later by event ${later}` : "";
   made.title = `${eventText(event)}${undone}`.slice(0, 400);
-  const short = by || later ? el("span", { class: "tag faint", "aria-label": undone.slice(2), text: by ? `undone by ${by}` : `until ${later}` }) : null;
-  fill(made,
+  const short =
+    by || later
+      ? el("span", {
+          class: "tag faint",
+          "aria-label": undone.slice(2),
+          text: by ? `undone by ${by}` : `until ${later}`,
+        })
+      : null;
+  fill(
+    made,
     el("span", { class: "number", text: String(event) }),
     el("span", { class: `sign ${tone}`, "aria-hidden": "true", text: mark }),
-    el("span", { class: "text" }, quoted(eventText(event).slice(0, 300))), short);
-
+    el("span", { class: "text" }, quoted(eventText(event).slice(0, 300))),
+    short,
+  );
 }
 
 function makeEvents() {
   page.eventList = new VirtualList($("event-list"), {
-    height: 28, label: "Events", paper: 0, row: eventRow,
+    height: 28,
+    label: "Events",
+    paper: 0,
+    row: eventRow,
     choose: (index) => {
-      const event = eventAt(index), entry = page.history.entryOf(event);
+      const event = eventAt(index),
+        entry = page.history.entryOf(event);
       show(entry < 0 ? { event } : { event, entry });
     },
   });
@@ -49,7 +83,9 @@ function drawEvents(anew) {
   const at = found.events ? above(found.events, view.event) - 1 : view.event - 1;
   if (anew) {
     eventList.set(length, at);
-    $("events-note").textContent = found.isPlain ? plural(length, "event") : `${count(length)} of ${plural(history.events, "event")} match`;
+    $("events-note").textContent = found.isPlain
+      ? plural(length, "event")
+      : `${count(length)} of ${plural(history.events, "event")} match`;
   } else eventList.select(at);
 }
 
@@ -62,62 +98,119 @@ function entryLink(name) {
 
 /** Return an event's number as a button that goes to it. */
 function eventLink(event) {
-  return el("button", { class: "link number", "aria-label": `Go to event ${event}`, onclick: () => show({ event }), text: String(event) });
+  return el("button", {
+    class: "link number",
+    "aria-label": `Go to event ${event}`,
+    onclick: () => show({ event }),
+    text: String(event),
+  });
 }
 
 /** Return in words how an entry changed. */
 function changeWords({ before, after }) {
-  const { history } = page, was = META.statuses[before.status], is = META.statuses[after.status], words = [];
-  if (was !== is) words.push(is === "kept" ? (was === "absent" ? "new" : `back (was ${was})`) : is === "merged" && after.into ? `merged into ${history.name(after.into - 1)}` : is);
+  const { history } = page,
+    was = META.statuses[before.status],
+    is = META.statuses[after.status],
+    words = [];
+  if (was !== is)
+    words.push(
+      is === "kept"
+        ? was === "absent"
+          ? "new"
+          : `back (was ${was})`
+        : is === "merged" && after.into
+          ? `merged into ${history.name(after.into - 1)}`
+          : is,
+    );
   for (const key of ["helpful", "harmful"]) {
     if (before[key] !== after[key] && was !== "absent") words.push(`${key} ${before[key]} → ${after[key]}`);
     else if (was === "absent" && after[key]) words.push(`${after[key]} ${key}`);
   }
   if (before.text !== after.text && was !== "absent") words.push("text changed");
   if ((before.flags ^ after.flags) & PINNED) words.push(after.flags & PINNED ? "pinned" : "unpinned");
-  if ((before.flags ^ after.flags) & RESTORED && after.flags & RESTORED) words.push("protected until the next harmful rating");
+  if ((before.flags ^ after.flags) & RESTORED && after.flags & RESTORED)
+    words.push("protected until the next harmful rating");
   return words.join(", ") || "place changed";
 }
 
-const isWorse = ({ before, after }) => after.harmful > before.harmful || (META.statuses[before.status] === "kept" && META.statuses[after.status] !== "kept");
+const isWorse = ({ before, after }) =>
+  after.harmful > before.harmful || (META.statuses[before.status] === "kept" && META.statuses[after.status] !== "kept");
 
 function drawChange() {
   const { history, moment, changes } = page;
-  const first = history.firstOf(moment), last = history.last(moment);
+  const first = history.firstOf(moment),
+    last = history.last(moment);
   if (moment < 0) {
-    fill($("change"), el("h2", { id: "change-title", text: "This moment" }), el("p", { class: "note", text: "Before the first event: the playbook is empty." }));
+    fill(
+      $("change"),
+      el("h2", { id: "change-title", text: "This moment" }),
+      el("p", { class: "note", text: "Before the first event: the playbook is empty." }),
+    );
     return;
   }
   const { rater, session } = history.author(moment);
   const parts = [];
   for (let event = first; event <= Math.min(last, first + MOST_PARTS - 1); event++) parts.push(partRow(event));
-  const shown = changes.slice(0, MOST_PARTS).map((change) => el("li", {},
-    el("span", { class: isWorse(change) ? "sign bad" : "sign good", "aria-hidden": "true", text: isWorse(change) ? "▼" : "▲" }),
-    entryLink(change.name), el("span", { class: "what" }, quoted(changeWords(change)))));
+  const shown = changes
+    .slice(0, MOST_PARTS)
+    .map((change) =>
+      el(
+        "li",
+        {},
+        el("span", {
+          class: isWorse(change) ? "sign bad" : "sign good",
+          "aria-hidden": "true",
+          text: isWorse(change) ? "▼" : "▲",
+        }),
+        entryLink(change.name),
+        el("span", { class: "what" }, quoted(changeWords(change))),
+      ),
+    );
   const entries = plural(changes.length, "entry", "entries");
-  const effect = view.since ? `Since event ${count(view.since)} ${changes.length ? `${entries} changed:` : "no entry of the playbook changed."}` : changes.length ? `It changed ${entries}:` : "It changed no entry of the playbook.";
+  const effect = view.since
+    ? `Since event ${count(view.since)} ${changes.length ? `${entries} changed:` : "no entry of the playbook changed."}`
+    : changes.length
+      ? `It changed ${entries}:`
+      : "It changed no entry of the playbook.";
   const title = first === last ? `Event ${count(first)}` : `One batch: ${plural(last - first + 1, "event")}`;
-  fill($("change"),
+  fill(
+    $("change"),
     el("h2", { id: "change-title", text: title }),
-    el("p", { class: "note" }, clock(history.time(moment)), " · by ", quoted(rater), session >= 0 && [" · session ", sessionLink(session)]),
+    el(
+      "p",
+      { class: "note" },
+      clock(history.time(moment)),
+      " · by ",
+      quoted(rater),
+      session >= 0 && [" · session ", sessionLink(session)],
+    ),
     el("ol", { class: "steps", "aria-label": "Events of this moment" }, parts),
-    last - first >= MOST_PARTS && el("p", { class: "note", text: `and ${count(last - first + 1 - MOST_PARTS)} more, in the list of events` }),
+    last - first >= MOST_PARTS &&
+      el("p", { class: "note", text: `and ${count(last - first + 1 - MOST_PARTS)} more, in the list of events` }),
     el("h3", { text: effect }),
     shown.length ? el("ul", { class: "steps", "aria-label": "Changed entries" }, shown) : null,
-    changes.length > MOST_PARTS ? el("p", { class: "note", text: `and ${count(changes.length - MOST_PARTS)} more` }) : null,
+    changes.length > MOST_PARTS
+      ? el("p", { class: "note", text: `and ${count(changes.length - MOST_PARTS)} more` })
+      : null,
     commandBox("undo_event", {}, "undo this moment"),
   );
 }
 
 function partRow(event) {
-  const { history } = page, [mark, tone] = sign(event), entry = history.entryOf(event), undone = history.undoneBy(event, view.event);
+  const { history } = page,
+    [mark, tone] = sign(event),
+    entry = history.entryOf(event),
+    undone = history.undoneBy(event, view.event);
   const later = undone ? 0 : history.undone.get(event)?.find(([from]) => from > view.event)?.[0];
-  return el("li", { class: undone ? "undone" : false },
+  return el(
+    "li",
+    { class: undone ? "undone" : false },
     el("span", { class: "number faint", text: String(event) }),
     el("span", { class: `sign ${tone}`, "aria-hidden": "true", text: mark }),
     el("span", { class: "what" }, entry >= 0 && [entryLink(entry), " "], quoted(history.words(event)), quotesOf(event)),
     undone ? el("span", { class: "note" }, "undone by event ", eventLink(undone)) : null,
-    later ? el("span", { class: "note" }, "undone later by event ", eventLink(later)) : null);
+    later ? el("span", { class: "note" }, "undone later by event ", eventLink(later)) : null,
+  );
 }
 
 /** Return the reasons and notes of an event, where the page has them. */

@@ -17,7 +17,8 @@ function stepEntry(by) {
     say("Select an entry first.");
     return;
   }
-  const { history } = page, touched = history.eventsOf(view.entry);
+  const { history } = page,
+    touched = history.eventsOf(view.entry);
   const at = by > 0 ? above(touched, view.event) : above(touched, history.firstOf(page.moment) - 1) - 1;
   if (at < 0 || at >= touched.length) say(by > 0 ? "No later event of this entry." : "No earlier event of this entry.");
   else show({ event: touched[at] });
@@ -39,10 +40,13 @@ const compare = () => show({ since: view.since ? 0 : view.event });
 
 /** Return the moment that somebody names by an event number, ~N or a time; null where it names none. */
 function findMoment(text) {
-  const { history } = page, words = text.trim();
+  const { history } = page,
+    words = text.trim();
   if (/^[0-9]{1,15}$/.test(words)) return history.momentAt(Number(words));
   if (/^~[0-9]{1,15}$/.test(words)) return history.momentAt(Math.max(0, history.events - Number(words.slice(1))));
-  const time = /^\d{4}-\d\d-\d\d$/.test(words) ? Date.parse(`${words}T23:59:59.999`) : Date.parse(words.replace(" ", "T"));
+  const time = /^\d{4}-\d\d-\d\d$/.test(words)
+    ? Date.parse(`${words}T23:59:59.999`)
+    : Date.parse(words.replace(" ", "T"));
   if (!Number.isFinite(time)) return null;
   let moment = -1;
   // Where the clock ran back, the last moment up to that time counts.
@@ -51,20 +55,34 @@ function findMoment(text) {
 }
 
 function drawFilm() {
-  const { history, moment } = page, slider = $("slider");
+  const { history, moment } = page,
+    slider = $("slider");
   slider.max = history.moments;
   slider.value = moment + 1;
-  const first = history.firstOf(moment), last = history.last(moment);
+  const first = history.firstOf(moment),
+    last = history.last(moment);
   const events = first === last ? `event ${count(last)}` : `events ${count(first)} to ${count(last)}`;
-  const where = moment < 0 ? "before the first event" : `moment ${count(moment + 1)} of ${count(history.moments)}, ${events}`;
+  const where =
+    moment < 0 ? "before the first event" : `moment ${count(moment + 1)} of ${count(history.moments)}, ${events}`;
   slider.setAttribute("aria-valuetext", moment < 0 ? where : `${where}, ${clock(history.time(moment))}`);
   const parts = [el("b", { text: where[0].toUpperCase() + where.slice(1) })];
   if (moment >= 0) {
     const { rater } = history.author(moment);
-    parts.push(" · ", el("time", { datetime: new Date(history.time(moment)).toISOString(), text: clock(history.time(moment)) }), ` ${ZONE} · by `, quoted(rater));
+    parts.push(
+      " · ",
+      el("time", { datetime: new Date(history.time(moment)).toISOString(), text: clock(history.time(moment)) }),
+      ` ${ZONE} · by `,
+      quoted(rater),
+    );
   }
   const { kept, gone, helpful, harmful, pinned } = page.book;
-  parts.push(el("span", { class: "rest" }, ` · ${plural(kept.length, "entry", "entries")}, ${count(gone.length)} in the graveyard, ${count(pinned)} pinned, ${count(helpful)} helpful, ${count(harmful)} harmful`));
+  parts.push(
+    el(
+      "span",
+      { class: "rest" },
+      ` · ${plural(kept.length, "entry", "entries")}, ${count(gone.length)} in the graveyard, ${count(pinned)} pinned, ${count(helpful)} helpful, ${count(harmful)} harmful`,
+    ),
+  );
   fill($("moment"), parts);
   for (const id of ["first", "back"]) $(id).disabled = moment < 0;
   for (const id of ["next", "latest"]) $(id).disabled = moment >= history.moments - 1;
@@ -75,9 +93,14 @@ function drawFilm() {
 
 /** Draw how much happened along the slider: helpful up, harmful down, and undos as lines. */
 function drawPulse() {
-  const canvas = $("pulse"), { width, height, pen, colour } = sheet(canvas);
-  const bins = Math.max(1, Math.floor(width / 3)), good = new Float32Array(bins), bad = new Float32Array(bins), other = new Float32Array(bins);
-  const { history } = page, { e_effect } = history.film;
+  const canvas = $("pulse"),
+    { width, height, pen, colour } = sheet(canvas);
+  const bins = Math.max(1, Math.floor(width / 3)),
+    good = new Float32Array(bins),
+    bad = new Float32Array(bins),
+    other = new Float32Array(bins);
+  const { history } = page,
+    { e_effect } = history.film;
   for (let m = 0, e = 0; m < history.moments; m++) {
     const bin = Math.min(bins - 1, Math.floor(((m + 1) / (history.moments + 1)) * bins));
     for (; e < history.lasts[m]; e++) (e_effect[e] === 1 ? good : e_effect[e] === 2 ? bad : other)[bin]++;

@@ -1,19 +1,23 @@
 // The history: moments, events, and the state of every entry after any event. It adds up what Python wrote.
 
-const PINNED = 1, RESTORED = 2;
+const PINNED = 1,
+  RESTORED = 2;
 
 /** The states of every entry under one policy: for each entry its changes, in order. */
 class Timeline {
   /** Read the effects of the events and the change rows. */
   constructor(effects, rows, film) {
-    const names = film.names.length, entries = film.e_entry, rowCount = rows.c_event.length;
+    const names = film.names.length,
+      entries = film.e_entry,
+      rowCount = rows.c_event.length;
     const ends = new Uint32Array(names + 1);
     for (let e = 0; e < effects.length; e++) if (effects[e] === 1 || effects[e] === 2) ends[entries[e]]++;
     for (let r = 0; r < rowCount; r++) ends[rows.c_entry[r] + 1]++;
     for (let n = 0; n < names; n++) ends[n + 1] += ends[n];
     this.starts = ends;
     this.rows = rows;
-    const total = ends[names], next = ends.slice(0, names);
+    const total = ends[names],
+      next = ends.slice(0, names);
     this.event = new Uint32Array(total);
     this.helpful = new Uint32Array(total);
     this.harmful = new Uint32Array(total);
@@ -31,7 +35,9 @@ class Timeline {
           put(rows.c_entry[r], e + 1, rows.c_helpful[r], rows.c_harmful[r], r);
         }
       } else if (effects[e]) {
-        const name = entries[e] - 1, k = next[name] - 1, has = k >= ends[name];
+        const name = entries[e] - 1,
+          k = next[name] - 1,
+          has = k >= ends[name];
         const [helpful, harmful] = has ? [this.helpful[k], this.harmful[k]] : [0, 0];
         put(name, e + 1, helpful + (effects[e] === 1), harmful + (effects[e] === 2), has ? this.row[k] : -1);
       }
@@ -40,17 +46,37 @@ class Timeline {
 
   /** Return the place of an entry's state after an event, -1 where it had none. */
   find(name, event) {
-    const start = this.starts[name], k = above(this.event, event, start, this.starts[name + 1]) - 1;
+    const start = this.starts[name],
+      k = above(this.event, event, start, this.starts[name + 1]) - 1;
     return k < start ? -1 : k;
   }
 
   /** Return an entry's state at a place. */
   at(name, k) {
-    const row = k < 0 ? -1 : this.row[k], { rows } = this;
-    if (row < 0) return { name, status: 0, helpful: k < 0 ? 0 : this.helpful[k], harmful: k < 0 ? 0 : this.harmful[k], text: 0, flags: 0, into: 0, place: 0, since: 0 };
+    const row = k < 0 ? -1 : this.row[k],
+      { rows } = this;
+    if (row < 0)
+      return {
+        name,
+        status: 0,
+        helpful: k < 0 ? 0 : this.helpful[k],
+        harmful: k < 0 ? 0 : this.harmful[k],
+        text: 0,
+        flags: 0,
+        into: 0,
+        place: 0,
+        since: 0,
+      };
     return {
-      name, status: rows.c_status[row], helpful: this.helpful[k], harmful: this.harmful[k], text: rows.c_text[row],
-      flags: rows.c_flags[row], into: rows.c_into[row], place: rows.c_place[row], since: rows.c_event[row],
+      name,
+      status: rows.c_status[row],
+      helpful: this.helpful[k],
+      harmful: this.harmful[k],
+      text: rows.c_text[row],
+      flags: rows.c_flags[row],
+      into: rows.c_into[row],
+      place: rows.c_place[row],
+      since: rows.c_event[row],
     };
   }
 
@@ -61,8 +87,11 @@ class Timeline {
   /** Return the entries after an event: those in the playbook in its order, those that left, and the counts. */
   book(event) {
     const { c_status, c_place, c_flags } = this.rows;
-    const kept = [], gone = [];
-    let helpful = 0, harmful = 0, pinned = 0;
+    const kept = [],
+      gone = [];
+    let helpful = 0,
+      harmful = 0,
+      pinned = 0;
     for (let name = 0; name + 1 < this.starts.length; name++) {
       const k = this.find(name, event);
       const row = k < 0 ? -1 : this.row[k];
@@ -98,39 +127,49 @@ class History {
       const spans = this.undone.get(event) || [];
       this.undone.set(event, [...spans, [film.u_from[i], film.u_to[i] || Infinity]]);
     });
-    this.undoes = new Set(film.u_from);
     this.injections = this.#injections();
     this.#touches();
     this.turns = new Map();
     this.trusts = new Map();
-    if (trust) trust.helpful.forEach((helpful, i) => this.trusts.set(`${helpful} ${trust.harmful[i]}`, [trust.low[i], trust.high[i]]));
-    this.policies = [{ stream: "", policy: "sticky", about: "the playbook's own policy", rule: META.rule }, ...(META.policies || [])];
+    if (trust)
+      trust.helpful.forEach((helpful, i) =>
+        this.trusts.set(`${helpful} ${trust.harmful[i]}`, [trust.low[i], trust.high[i]]),
+      );
+    this.policies = [
+      { stream: "", policy: "sticky", about: "the playbook's own policy", rule: META.rule },
+      ...(META.policies || []),
+    ];
     this.timelines = new Map([["", this.own]]);
   }
 
   /** Return event number → range of `i_entry`. */
   #injections() {
-    const { i_event, i_size } = this.film, result = new Map();
+    const { i_event, i_size } = this.film,
+      result = new Map();
     for (let i = 0, at = 0; i < i_event.length; i++) result.set(i_event[i], [at, (at += i_size[i])]);
     return result;
   }
 
   /** Index, for each entry, the events that touch it. */
   #touches() {
-    const { film } = this, names = film.names.length, ends = new Uint32Array(names + 1);
+    const { film } = this,
+      names = film.names.length,
+      ends = new Uint32Array(names + 1);
     const each = (visit) => {
       let r = 0;
       for (let e = 1; e <= this.events; e++) {
         const own = film.e_entry[e - 1] - 1;
         if (own >= 0) visit(own, e);
-        for (; r < film.c_event.length && film.c_event[r] === e; r++) if (film.c_entry[r] !== own) visit(film.c_entry[r], e);
+        for (; r < film.c_event.length && film.c_event[r] === e; r++)
+          if (film.c_entry[r] !== own) visit(film.c_entry[r], e);
         const [from, to] = this.injections.size ? this.injections.get(e) || [0, 0] : [0, 0];
         for (let i = from; i < to; i++) visit(film.i_entry[i], e);
       }
     };
     each((name) => ends[name + 1]++);
     for (let n = 0; n < names; n++) ends[n + 1] += ends[n];
-    const next = ends.slice(0, names), touched = new Uint32Array(ends[names]);
+    const next = ends.slice(0, names),
+      touched = new Uint32Array(ends[names]);
     each((name, e) => {
       // An entry that a batch names twice in one event is touched once.
       if (next[name] === ends[name] || touched[next[name] - 1] !== e) touched[next[name]++] = e;
@@ -202,7 +241,9 @@ class History {
 
   /** Return what changed in a moment: entry, state before, state after. */
   changes(moment, timeline = this.own) {
-    const first = this.firstOf(moment), last = this.last(moment), names = new Set();
+    const first = this.firstOf(moment),
+      last = this.last(moment),
+      names = new Set();
     const { c_event, c_entry } = timeline.rows;
     for (let e = first; e && e <= last; e++) if (this.entryOf(e) >= 0) names.add(this.entryOf(e));
     for (let r = above(c_event, first - 1); r < c_event.length && c_event[r] <= last; r++) names.add(c_entry[r]);
@@ -213,8 +254,11 @@ class History {
   differences(names, from, to, timeline = this.own) {
     const result = [];
     for (const name of names) {
-      const before = timeline.state(name, from), after = timeline.state(name, to);
-      const same = ["status", "helpful", "harmful", "text", "flags", "into", "place"].every((key) => before[key] === after[key]);
+      const before = timeline.state(name, from),
+        after = timeline.state(name, to);
+      const same = ["status", "helpful", "harmful", "text", "flags", "into", "place"].every(
+        (key) => before[key] === after[key],
+      );
       if (!same) result.push({ name, before, after });
     }
     return result;

@@ -11,7 +11,11 @@ class VirtualList {
     box.setAttribute("role", "listbox");
     box.setAttribute("aria-label", label);
     box.tabIndex = 0;
-    box.addEventListener("scroll", perFrame(() => this.draw()), { passive: true });
+    box.addEventListener(
+      "scroll",
+      perFrame(() => this.draw()),
+      { passive: true },
+    );
     box.addEventListener("click", (event) => {
       const at = event.target.closest("[data-index]");
       if (at && !event.target.closest("button, a")) this.choose(Number(at.dataset.index));
@@ -75,8 +79,12 @@ class VirtualList {
     const rows = [];
     for (let index = first; index < last; index++) {
       const made = el("div", {
-        role: "option", id: `${this.box.id}-${index}`, "data-index": index, "aria-posinset": index + 1,
-        "aria-setsize": this.length, "aria-selected": index === this.current ? "true" : "false",
+        role: "option",
+        id: `${this.box.id}-${index}`,
+        "data-index": index,
+        "aria-posinset": index + 1,
+        "aria-setsize": this.length,
+        "aria-selected": index === this.current ? "true" : "false",
       });
       this.row(index, made);
       made.style.height = `${this.height}px`;
@@ -93,8 +101,13 @@ class VirtualList {
     const page = Math.max(1, Math.floor(this.box.clientHeight / this.height) - 1);
     const last = this.length - 1;
     const to = {
-      ArrowDown: this.current + 1, ArrowUp: this.current < 0 ? 0 : this.current - 1, PageDown: this.current + page,
-      PageUp: this.current - page, Home: 0, End: last, Enter: this.current,
+      ArrowDown: this.current + 1,
+      ArrowUp: this.current < 0 ? 0 : this.current - 1,
+      PageDown: this.current + page,
+      PageUp: this.current - page,
+      Home: 0,
+      End: last,
+      Enter: this.current,
     }[event.key];
     if (to === undefined || !this.length || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();

@@ -5,40 +5,78 @@ const ONLY_REAL = "only in the real playbook";
 /** Return the entries to show, each with what makes it stand out. */
 function playbookRows() {
   const { book, ownBook, changes, found } = page;
-  const own = view.policy ? new Set(ownBook.kept) : null, kept = new Set(book.kept);
+  const own = view.policy ? new Set(ownBook.kept) : null,
+    kept = new Set(book.kept);
   const rows = [];
-  for (const change of changes) if (META.statuses[change.before.status] === "kept" && !kept.has(change.name)) rows.push({ name: change.name, left: "left in this moment" });
+  for (const change of changes)
+    if (META.statuses[change.before.status] === "kept" && !kept.has(change.name))
+      rows.push({ name: change.name, left: "left in this moment" });
   if (own) for (const name of ownBook.kept) if (!kept.has(name)) rows.push({ name, left: ONLY_REAL });
   for (const name of book.kept) rows.push({ name, only: own && !own.has(name) ? "only under this policy" : "" });
   return rows.filter(({ name }) => found.entry(name));
 }
 
 function entryRow(row, made) {
-  const { history, timeline } = page, state = timeline.state(row.name, view.event);
-  const change = page.changeOf.get(row.name), text = history.text(state);
-  made.className = ["entry", change && "changed", change && isWorse(change) && "worse", row.left && "left"].filter(Boolean).join(" ");
-  const tags = [row.left, row.only, state.flags & PINNED && "pinned", change && !row.left && changeWords(change)].filter((tag, i, all) => tag && all.indexOf(tag) === i);
+  const { history, timeline } = page,
+    state = timeline.state(row.name, view.event);
+  const change = page.changeOf.get(row.name),
+    text = history.text(state);
+  made.className = ["entry", change && "changed", change && isWorse(change) && "worse", row.left && "left"]
+    .filter(Boolean)
+    .join(" ");
+  const tags = [
+    row.left,
+    row.only,
+    state.flags & PINNED && "pinned",
+    change && !row.left && changeWords(change),
+  ].filter((tag, i, all) => tag && all.indexOf(tag) === i);
   made.title = text.slice(0, 600);
   made.append(
     el("span", { class: "name clip" }, quoted(history.name(row.name))),
-    el("span", { class: "words" }, quoted(text.slice(0, 400)), tags.map((tag) => el("span", { class: "tag faint" }, quoted(tag)))),
+    el(
+      "span",
+      { class: "words" },
+      quoted(text.slice(0, 400)),
+      tags.map((tag) => el("span", { class: "tag faint" }, quoted(tag))),
+    ),
     countsOf(state),
-    trustBar(state));
+    trustBar(state),
+  );
 }
 
 /** Return the counts, with their words for a screen reader. */
 function countsOf({ helpful, harmful }) {
   const unseen = (text) => el("span", { class: "unseen", text });
-  return el("span", { class: "counts number" }, el("span", { class: "good" }, `+${helpful}`, unseen(" helpful")), " ", el("span", { class: "bad" }, `−${harmful}`, unseen(" harmful")));
+  return el(
+    "span",
+    { class: "counts number" },
+    el("span", { class: "good" }, `+${helpful}`, unseen(" helpful")),
+    " ",
+    el("span", { class: "bad" }, `−${harmful}`, unseen(" harmful")),
+  );
 }
 
 /** Return the 95 % interval of the share of helpful ratings as a bar; Python computed it. */
 function trustBar(state) {
-  const range = page.history.trust(state), svg = svgElement("svg", { class: "trust", viewBox: "0 0 1000 80", preserveAspectRatio: "none", "aria-hidden": "true" });
+  const range = page.history.trust(state),
+    svg = svgElement("svg", {
+      class: "trust",
+      viewBox: "0 0 1000 80",
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+    });
   svg.append(svgElement("rect", { x: 0, y: 34, width: 1000, height: 12, class: "bar-ground" }));
   if (range && state.helpful + state.harmful) {
     const [low, high] = range;
-    svg.append(svgElement("rect", { x: low, y: 10, width: Math.max(20, high - low), height: 60, class: high < 500 ? "bar-bad" : low > 500 ? "bar-good" : "bar-open" }));
+    svg.append(
+      svgElement("rect", {
+        x: low,
+        y: 10,
+        width: Math.max(20, high - low),
+        height: 60,
+        class: high < 500 ? "bar-bad" : low > 500 ? "bar-good" : "bar-open",
+      }),
+    );
   }
   svg.append(svgElement("rect", { x: 497, y: 0, width: 6, height: 80, class: "bar-middle" }));
   return svg;
@@ -55,7 +93,12 @@ function entryList(label, height, rows, row, note) {
   const box = el("div", { class: "list", id: "entries" });
   fill($("panel"), el("p", { class: "note", id: "panel-note" }), note, box);
   page.panelRows = rows;
-  page.panelList = new VirtualList(box, { height, label, row: (index, made) => row(page.panelRows[index], made), choose: (index) => show({ entry: page.panelRows[index].name }) });
+  page.panelList = new VirtualList(box, {
+    height,
+    label,
+    row: (index, made) => row(page.panelRows[index], made),
+    choose: (index) => show({ entry: page.panelRows[index].name }),
+  });
 }
 
 function makePlaybook() {
@@ -65,11 +108,24 @@ function makePlaybook() {
 function drawPlaybook() {
   const rows = playbookRows();
   setPanelRows(rows);
-  const { kept } = page.book, policy = page.history.policies.find(({ stream: name }) => name === view.policy);
-  const gone = rows.filter(({ left }) => left).length, differ = rows.filter(({ left, only }) => only || left === ONLY_REAL).length;
+  const { kept } = page.book,
+    policy = page.history.policies.find(({ stream: name }) => name === view.policy);
+  const gone = rows.filter(({ left }) => left).length,
+    differ = rows.filter(({ left, only }) => only || left === ONLY_REAL).length;
   const filtered = rows.length - gone < kept.length ? `${count(rows.length - gone)} of ` : "";
-  fill($("panel-note"), `${filtered}${plural(kept.length, "entry", "entries")} as of event ${count(view.event)}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
-    view.policy && el("p", {}, "What if: ", quoted(policy.about || policyName(policy)), policy.rule ? [" Rule: ", el("code", { text: policy.rule }), "."] : null, ` ${differ ? plural(differ, "entry", "entries") : "No entry"} of this moment ${differ === 1 ? "differs" : "differ"}.`));
+  fill(
+    $("panel-note"),
+    `${filtered}${plural(kept.length, "entry", "entries")} as of event ${count(view.event)}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
+    view.policy &&
+      el(
+        "p",
+        {},
+        "What if: ",
+        quoted(policy.about || policyName(policy)),
+        policy.rule ? [" Rule: ", el("code", { text: policy.rule }), "."] : null,
+        ` ${differ ? plural(differ, "entry", "entries") : "No entry"} of this moment ${differ === 1 ? "differs" : "differ"}.`,
+      ),
+  );
 }
 
 function setPanelRows(rows) {
@@ -81,14 +137,22 @@ function setPanelRows(rows) {
 }
 
 function graveRow({ name }, made) {
-  const { history, timeline } = page, state = timeline.state(name, view.event);
-  const status = META.statuses[state.status], into = state.into ? ` into ${history.name(state.into - 1)}` : "";
+  const { history, timeline } = page,
+    state = timeline.state(name, view.event);
+  const status = META.statuses[state.status],
+    into = state.into ? ` into ${history.name(state.into - 1)}` : "";
   made.className = ["entry", page.changeOf.has(name) && "changed worse"].filter(Boolean).join(" ");
   made.append(
     el("span", { class: "name clip" }, quoted(history.name(name))),
-    el("span", { class: "words" }, quoted(history.text(state).slice(0, 400)), el("span", { class: "tag faint" }, quoted(`${status}${into}, event ${state.since}`))),
+    el(
+      "span",
+      { class: "words" },
+      quoted(history.text(state).slice(0, 400)),
+      el("span", { class: "tag faint" }, quoted(`${status}${into}, event ${state.since}`)),
+    ),
     countsOf(state),
-    trustBar(state));
+    trustBar(state),
+  );
 }
 
 function makeGraveyard() {
@@ -100,5 +164,12 @@ function drawGraveyard() {
   rows.sort((one, other) => other.since - one.since);
   const matching = rows.filter(({ name }) => page.found.entry(name));
   setPanelRows(matching);
-  fill($("panel-note"), matching.length ? `${plural(matching.length, "entry", "entries")} left the playbook by event ${count(view.event)}, latest first.` : rows.length ? "No entry that left matches the search." : `No entry had left the playbook by event ${count(view.event)}.`);
+  fill(
+    $("panel-note"),
+    matching.length
+      ? `${plural(matching.length, "entry", "entries")} left the playbook by event ${count(view.event)}, latest first.`
+      : rows.length
+        ? "No entry that left matches the search."
+        : `No entry had left the playbook by event ${count(view.event)}.`,
+  );
 }

@@ -1,7 +1,10 @@
 // What the page shows, as the fragment of its address: every state has a link, and nothing of it reaches a server.
 
 const TABS = [
-  ["playbook", "Playbook"], ["lives", "Life lines"], ["graveyard", "Graveyard"], ["sessions", "Sessions"],
+  ["playbook", "Playbook"],
+  ["lives", "Life lines"],
+  ["graveyard", "Graveyard"],
+  ["sessions", "Sessions"],
   ["scores", "Scores"],
 ];
 const FILTERS = ["q", "kind", "rater", "session"];
@@ -19,9 +22,11 @@ function readRoute() {
   const { opens } = META;
   view.event = page.history.last(page.history.momentAt(number("event", opens?.event ?? page.history.events)));
   view.since = number("since", 0);
-  view.entry = words.has("entry") ? page.names.get(words.get("entry")) ?? -1 : opens?.entry ?? -1;
+  view.entry = words.has("entry") ? (page.names.get(words.get("entry")) ?? -1) : (opens?.entry ?? -1);
   view.tab = TABS.some(([tab]) => tab === words.get("tab")) ? words.get("tab") : "playbook";
-  view.policy = page.history.policies.some(({ stream: name }) => name === words.get("policy")) ? words.get("policy") : "";
+  view.policy = page.history.policies.some(({ stream: name }) => name === words.get("policy"))
+    ? words.get("policy")
+    : "";
   view.q = words.get("q") ?? "";
   view.kind = words.get("kind") ?? "";
   view.rater = words.get("rater") ?? "";

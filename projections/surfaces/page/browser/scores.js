@@ -12,24 +12,46 @@ const dayAt = (event) => above(page.scores.ends, event) - 1;
 function drawScores() {
   const { scores } = page;
   if (!scores) {
-    $("panel-note").textContent = page.whole ? "No scores: the ledger has no measurements, or the page was made without them." : "The scores are being read…";
+    $("panel-note").textContent = page.whole
+      ? "No scores: the ledger has no measurements, or the page was made without them."
+      : "The scores are being read…";
     fill($("charts"));
     return;
   }
   const day = dayAt(view.event);
-  $("panel-note").textContent = `${plural(scores.days.length, "day")} with data, ${scores.days[0]} to ${scores.days.at(-1)}. Choose a day to go there; press Compare first, and two chosen days list the leads between them.`;
-  const shown = scores.series.filter(({ group, id }) => group !== "component" || page.found.words.every((word) => id.includes(word)));
-  fill($("charts"),
-    ["overall", "composite", "component"].map((group) => chart(group, shown.filter((one) => one.group === group), day)),
-    scoreTable(shown, day), leads());
+  $("panel-note").textContent =
+    `${plural(scores.days.length, "day")} with data, ${scores.days[0]} to ${scores.days.at(-1)}. Choose a day to go there; press Compare first, and two chosen days list the leads between them.`;
+  const shown = scores.series.filter(
+    ({ group, id }) => group !== "component" || page.found.words.every((word) => id.includes(word)),
+  );
+  fill(
+    $("charts"),
+    ["overall", "composite", "component"].map((group) =>
+      chart(
+        group,
+        shown.filter((one) => one.group === group),
+        day,
+      ),
+    ),
+    scoreTable(shown, day),
+    leads(),
+  );
 }
 
 /** Return a chart of some series: lines over the slider's axis. */
 function chart(group, series, day) {
   if (!series.length) return null;
-  const { scores } = page, width = Math.max(320, $("panel").clientWidth - 32), { height } = CHART;
-  const x = (at) => axis(scores.ends[at], width), y = (value) => height - 18 - (value / 100) * (height - 30);
-  const box = svgElement("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${group}: ${series.map((one) => `${one.label} ${lastValue(one, day)}`).join(", ")}` });
+  const { scores } = page,
+    width = Math.max(320, $("panel").clientWidth - 32),
+    { height } = CHART;
+  const x = (at) => axis(scores.ends[at], width),
+    y = (value) => height - 18 - (value / 100) * (height - 30);
+  const box = svgElement("svg", {
+    class: "chart",
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": `${group}: ${series.map((one) => `${one.label} ${lastValue(one, day)}`).join(", ")}`,
+  });
   for (const grade of [0, 50, 60, 70, 100]) {
     box.append(svgElement("line", { x1: 8, x2: width - 8, y1: y(grade), y2: y(grade), class: "grid" }));
     const words = svgElement("text", { x: width - 8, y: y(grade) - 3, class: "grid-text" });
@@ -37,18 +59,38 @@ function chart(group, series, day) {
     box.append(words);
   }
   series.forEach((one, i) => drawSeries(box, one, i, x, y, width));
-  const cursor = (event, name) => box.append(svgElement("line", { x1: axis(event, width), x2: axis(event, width), y1: 0, y2: height, class: name }));
+  const cursor = (event, name) =>
+    box.append(svgElement("line", { x1: axis(event, width), x2: axis(event, width), y1: 0, y2: height, class: name }));
   if (view.since) cursor(view.since, "since");
   cursor(view.event, "cursor");
-  box.addEventListener("click", (event) => goToDay(((event.clientX - box.getBoundingClientRect().left) / box.getBoundingClientRect().width) * width, width));
-  return el("figure", {}, el("figcaption", {}, el("h3", { text: { overall: "Overall", composite: "Composites", component: "Components" }[group] })), box,
-    series.length > 1 ? el("p", { class: "key" }, series.map((one, i) => el("span", { class: `tone tone-${i % 6}` }, "● ", quoted(one.label)))) : null);
+  box.addEventListener("click", (event) =>
+    goToDay(((event.clientX - box.getBoundingClientRect().left) / box.getBoundingClientRect().width) * width, width),
+  );
+  return el(
+    "figure",
+    {},
+    el(
+      "figcaption",
+      {},
+      el("h3", { text: { overall: "Overall", composite: "Composites", component: "Components" }[group] }),
+    ),
+    box,
+    series.length > 1
+      ? el(
+          "p",
+          { class: "key" },
+          series.map((one, i) => el("span", { class: `tone tone-${i % 6}` }, "● ", quoted(one.label))),
+        )
+      : null,
+  );
 }
 
 /** Draw one series: its line, its points, fainter where little was measured, its baseline and its alerts. */
 function drawSeries(box, one, i, x, y, width) {
-  const { scores } = page, tone = `tone-${i % 6}`;
-  let path = "", pen = false;
+  const { scores } = page,
+    tone = `tone-${i % 6}`;
+  let path = "",
+    pen = false;
   one.values.forEach((value, at) => {
     if (value === null) pen = false;
     else {
@@ -60,13 +102,22 @@ function drawSeries(box, one, i, x, y, width) {
   one.values.forEach((value, at) => {
     if (value === null || scores.days.length > 400) return;
     const alert = scores.alerts.find(([day, id]) => day === at && id === one.id);
-    const point = svgElement("circle", { cx: x(at), cy: y(value), r: alert ? 4.5 : 2.5, class: alert ? "alert" : `point ${tone}`, opacity: 0.3 + 0.7 * (one.coverage?.[at] ?? 1) });
+    const point = svgElement("circle", {
+      cx: x(at),
+      cy: y(value),
+      r: alert ? 4.5 : 2.5,
+      class: alert ? "alert" : `point ${tone}`,
+      opacity: 0.3 + 0.7 * (one.coverage?.[at] ?? 1),
+    });
     const title = svgElement("title", {});
     title.textContent = `${one.label} ${scores.days[at]}: ${value.toFixed(1)}${alert ? `, ${alert[2]}` : ""}${coverageWords(one, at)}`;
     point.append(title);
     box.append(point);
   });
-  if (one.baseline !== null && one.baseline !== undefined) box.append(svgElement("line", { x1: 8, x2: width - 8, y1: y(one.baseline), y2: y(one.baseline), class: `baseline ${tone}` }));
+  if (one.baseline !== null && one.baseline !== undefined)
+    box.append(
+      svgElement("line", { x1: 8, x2: width - 8, y1: y(one.baseline), y2: y(one.baseline), class: `baseline ${tone}` }),
+    );
 }
 
 function coverageWords(one, at) {
@@ -83,19 +134,36 @@ function lastValue(one, day) {
 function goToDay(place, width) {
   const { ends } = page.scores;
   let best = 0;
-  ends.forEach((event, at) => { if (Math.abs(axis(event, width) - place) < Math.abs(axis(ends[best], width) - place)) best = at; });
+  ends.forEach((event, at) => {
+    if (Math.abs(axis(event, width) - place) < Math.abs(axis(ends[best], width) - place)) best = at;
+  });
   show({ event: ends[best] });
 }
 
 function scoreTable(series, day) {
   const { scores } = page;
   const rows = series.map((one, i) => {
-    const at = lastDay(one, day), alert = scores.alerts.find(([where, id]) => where === at && id === one.id);
-    return el("tr", {}, el("th", { scope: "row" }, quoted(one.label)), el("td", { class: "number", text: lastValue(one, day) }), el("td", { text: at < 0 ? "" : scores.days[at] }),
-      el("td", { text: at < 0 ? "" : coverageWords(one, at).slice(2) || "all measured" }), el("td", { class: "number", text: one.baseline ?? "" }), el("td", { class: alert ? "bad" : "", text: alert ? alert[2] : "" }));
+    const at = lastDay(one, day),
+      alert = scores.alerts.find(([where, id]) => where === at && id === one.id);
+    return el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, quoted(one.label)),
+      el("td", { class: "number", text: lastValue(one, day) }),
+      el("td", { text: at < 0 ? "" : scores.days[at] }),
+      el("td", { text: at < 0 ? "" : coverageWords(one, at).slice(2) || "all measured" }),
+      el("td", { class: "number", text: one.baseline ?? "" }),
+      el("td", { class: alert ? "bad" : "", text: alert ? alert[2] : "" }),
+    );
   });
-  const heads = ["Score", "Value", "Day", "Coverage", "Baseline", "Alert"].map((text) => el("th", { scope: "col", text }));
-  return el("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Scores as a table" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows)));
+  const heads = ["Score", "Value", "Day", "Coverage", "Baseline", "Alert"].map((text) =>
+    el("th", { scope: "col", text }),
+  );
+  return el(
+    "div",
+    { class: "wide", tabindex: 0, role: "group", "aria-label": "Scores as a table" },
+    el("table", {}, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows)),
+  );
 }
 
 function lastDay(one, day) {
@@ -107,13 +175,33 @@ function lastDay(one, day) {
 function leads() {
   if (!view.since) return null;
   const [from, to] = [view.since, view.event].sort((one, other) => one - other);
-  return [el("h3", { text: `Leads between event ${count(from)} and event ${count(to)}` }),
-    page.changes.length ? el("ul", { class: "steps" }, page.changes.slice(0, MOST_PARTS).map((change) => el("li", {}, entryLink(change.name), el("span", { class: "what" }, quoted(changeWords(change)))))) : el("p", { class: "note", text: "No entry of the playbook changed." }),
-    el("p", { class: "note", text: "Each is a lead and not a proof: what came first need not be the cause." }), commandBox("blame", {}, "what changed before the greatest drop")];
+  return [
+    el("h3", { text: `Leads between event ${count(from)} and event ${count(to)}` }),
+    page.changes.length
+      ? el(
+          "ul",
+          { class: "steps" },
+          page.changes
+            .slice(0, MOST_PARTS)
+            .map((change) =>
+              el("li", {}, entryLink(change.name), el("span", { class: "what" }, quoted(changeWords(change)))),
+            ),
+        )
+      : el("p", { class: "note", text: "No entry of the playbook changed." }),
+    el("p", { class: "note", text: "Each is a lead and not a proof: what came first need not be the cause." }),
+    commandBox("blame", {}, "what changed before the greatest drop"),
+  ];
 }
 
 function scoreRows() {
   const { scores } = page;
   if (!scores) return [["day", "score", "value", "coverage"]];
-  return [["day", "score", "value", "coverage"], ...scores.series.flatMap((one) => one.values.flatMap((value, at) => (value === null ? [] : [[scores.days[at], one.id, value, one.coverage?.[at] ?? ""]])))];
+  return [
+    ["day", "score", "value", "coverage"],
+    ...scores.series.flatMap((one) =>
+      one.values.flatMap((value, at) =>
+        value === null ? [] : [[scores.days[at], one.id, value, one.coverage?.[at] ?? ""]],
+      ),
+    ),
+  ];
 }

@@ -16,8 +16,12 @@ class Found {
   }
 
   #select(film, kind, rater, session) {
-    const authors = film.authors.map(([who, where]) => (!rater || film.raters[who] === rater) && (session < 0 || where === session + 1));
-    const kinds = film.kinds.map(([name]) => !kind || name === kind || (kind.endsWith(".*") && name.startsWith(kind.slice(0, -1))));
+    const authors = film.authors.map(
+      ([who, where]) => (!rater || film.raters[who] === rater) && (session < 0 || where === session + 1),
+    );
+    const kinds = film.kinds.map(
+      ([name]) => !kind || name === kind || (kind.endsWith(".*") && name.startsWith(kind.slice(0, -1))),
+    );
     const tests = this.words.map((word, i) => ({
       entries: this.entryFlags[i],
       kinds: film.kinds.map((parts) => parts.join(" ").toLowerCase().includes(word)),
@@ -30,7 +34,11 @@ class Found {
       const author = film.m_author[m];
       for (const last = page.history.lasts[m]; e < last; e++) {
         if (!authors[author] || !kinds[film.e_kind[e]]) continue;
-        const passes = (test) => test.authors[author] || test.kinds[film.e_kind[e]] || test.events[e] || (film.e_entry[e] && test.entries[film.e_entry[e] - 1]);
+        const passes = (test) =>
+          test.authors[author] ||
+          test.kinds[film.e_kind[e]] ||
+          test.events[e] ||
+          (film.e_entry[e] && test.entries[film.e_entry[e] - 1]);
         if (tests.every(passes)) result[size++] = e + 1;
       }
     }
@@ -40,7 +48,10 @@ class Found {
 
 function authorText(film, rater, session) {
   const { sessions } = page;
-  const of = (table, column) => (sessions?.[table] && session && sessions[column]?.[session - 1] ? sessions[table][sessions[column][session - 1] - 1] : "");
+  const of = (table, column) =>
+    sessions?.[table] && session && sessions[column]?.[session - 1]
+      ? sessions[table][sessions[column][session - 1] - 1]
+      : "";
   const id = sessions?.ids && session ? sessions.ids[session - 1] : "";
   return `${film.raters[rater]} ${id} ${of("agents", "session_agent")} ${of("models", "session_model")}`.toLowerCase();
 }
@@ -48,10 +59,13 @@ function authorText(film, rater, session) {
 /** Return for each entry whether its name or one of its texts has a word. */
 function flagEntries(film, word) {
   const flags = new Uint8Array(film.names.length);
-  film.names.forEach((name, i) => { flags[i] = name.toLowerCase().includes(word); });
+  film.names.forEach((name, i) => {
+    flags[i] = name.toLowerCase().includes(word);
+  });
   if (!film.texts) return flags;
   const texts = film.texts.map((text) => text.toLowerCase().includes(word));
-  for (let r = 0; r < film.c_event.length; r++) if (film.c_text[r] && texts[film.c_text[r] - 1]) flags[film.c_entry[r]] = 1;
+  for (let r = 0; r < film.c_event.length; r++)
+    if (film.c_text[r] && texts[film.c_text[r] - 1]) flags[film.c_entry[r]] = 1;
   return flags;
 }
 
@@ -71,9 +85,22 @@ function fillFilters() {
   const option = (value, text) => el("option", { value, text });
   const used = [...new Set(film.kinds.map(([kind]) => kind))].sort();
   const families = [...new Set(used.map((kind) => `${kind.split(".")[0]}.*`))];
-  fill($("kind"), option("", "Every kind"), [...families, ...used].sort().map((kind) => option(kind, kind)));
-  fill($("rater"), option("", "Every rater"), [...film.raters].sort().map((rater) => option(rater, rater)));
-  fill($("policy"), policies.map((policy) => option(policy.stream, policy.stream ? `What if: ${policyName(policy)}` : "The playbook's own policy")));
+  fill(
+    $("kind"),
+    option("", "Every kind"),
+    [...families, ...used].sort().map((kind) => option(kind, kind)),
+  );
+  fill(
+    $("rater"),
+    option("", "Every rater"),
+    [...film.raters].sort().map((rater) => option(rater, rater)),
+  );
+  fill(
+    $("policy"),
+    policies.map((policy) =>
+      option(policy.stream, policy.stream ? `What if: ${policyName(policy)}` : "The playbook's own policy"),
+    ),
+  );
 }
 
 function policyName({ policy, floor, margin }) {

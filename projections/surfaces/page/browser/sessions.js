@@ -3,8 +3,12 @@
 /** Count what each session did, once. */
 function countSessions() {
   if (page.tally) return page.tally;
-  const { history } = page, { film } = history, size = META.counts.sessions, tally = [];
-  for (let i = 0; i < size; i++) tally.push({ index: i, first: 0, last: 0, events: 0, helpful: 0, harmful: 0, cited: 0, given: 0, others: 0 });
+  const { history } = page,
+    { film } = history,
+    size = META.counts.sessions,
+    tally = [];
+  for (let i = 0; i < size; i++)
+    tally.push({ index: i, first: 0, last: 0, events: 0, helpful: 0, harmful: 0, cited: 0, given: 0, others: 0 });
   for (let m = 0, e = 1; m < history.moments; m++) {
     const at = tally[film.authors[film.m_author[m]][1] - 1];
     for (; e <= history.lasts[m]; e++) {
@@ -12,8 +16,12 @@ function countSessions() {
       at.first ||= e;
       at.last = e;
       at.events++;
-      const effect = film.e_effect[e - 1], kind = history.kind(e);
-      if (kind === "point.rated") at[history.words(e).includes("harmful") ? "harmful" : history.words(e).includes("helpful") ? "helpful" : "others"]++;
+      const effect = film.e_effect[e - 1],
+        kind = history.kind(e);
+      if (kind === "point.rated")
+        at[
+          history.words(e).includes("harmful") ? "harmful" : history.words(e).includes("helpful") ? "helpful" : "others"
+        ]++;
       else if (kind === "point.cited") at.cited++;
       else if (kind === "playbook.injected") at.given++;
       else if (effect === 3) at.others++;
@@ -27,39 +35,72 @@ function sessionName(index) {
 }
 
 function sessionLink(index) {
-  return el("button", { class: "link", onclick: () => show({ tab: "sessions", session: index }) }, quoted(sessionName(index)));
+  return el(
+    "button",
+    { class: "link", onclick: () => show({ tab: "sessions", session: index }) },
+    quoted(sessionName(index)),
+  );
 }
 
 function agentOf(index) {
   const { sessions } = page;
-  const of = (table, column) => (sessions?.[table] && sessions[column]?.[index] ? sessions[table][sessions[column][index] - 1] : "");
+  const of = (table, column) =>
+    sessions?.[table] && sessions[column]?.[index] ? sessions[table][sessions[column][index] - 1] : "";
   return [of("agents", "session_agent"), of("models", "session_model")].filter(Boolean).join(", ");
 }
 
 function sessionRow(row, made) {
-  const { history } = page, score = page.sessions?.scores?.[row.index];
+  const { history } = page,
+    score = page.sessions?.scores?.[row.index];
   made.className = "session";
   made.append(
-    el("span", { class: "clip" }, quoted(sessionName(row.index)), " ", el("span", { class: "faint" }, quoted(agentOf(row.index)))),
+    el(
+      "span",
+      { class: "clip" },
+      quoted(sessionName(row.index)),
+      " ",
+      el("span", { class: "faint" }, quoted(agentOf(row.index))),
+    ),
     el("span", { class: "note clip", text: clock(history.time(history.momentOf(row.first))) }),
-    el("span", { class: "clip number" }, el("span", { class: "good", text: `▲${row.helpful}` }), " ", el("span", { class: "bad", text: `▼${row.harmful}` }), " ", el("span", { class: "cited", text: `◆${row.cited}` })),
-    el("span", { class: "number", text: score === undefined || score === null ? "" : String(Math.round(score)) }));
+    el(
+      "span",
+      { class: "clip number" },
+      el("span", { class: "good", text: `▲${row.helpful}` }),
+      " ",
+      el("span", { class: "bad", text: `▼${row.harmful}` }),
+      " ",
+      el("span", { class: "cited", text: `◆${row.cited}` }),
+    ),
+    el("span", { class: "number", text: score === undefined || score === null ? "" : String(Math.round(score)) }),
+  );
 }
 
 function makeSessions() {
   const box = el("div", { class: "list short", id: "entries" });
   fill($("panel"), el("p", { class: "note", id: "panel-note" }), box, el("div", { id: "session" }));
   page.panelRows = [];
-  page.panelList = new VirtualList(box, { height: 34, label: "Sessions", row: (index, made) => sessionRow(page.panelRows[index], made), choose: (index) => show({ session: page.panelRows[index].index }) });
+  page.panelList = new VirtualList(box, {
+    height: 34,
+    label: "Sessions",
+    row: (index, made) => sessionRow(page.panelRows[index], made),
+    choose: (index) => show({ session: page.panelRows[index].index }),
+  });
 }
 
 function drawSessions() {
-  const rows = countSessions().filter(({ index }) => page.found.words.every((word) => authorText(page.history.film, 0, index + 1).includes(word)) || index === view.session);
+  const rows = countSessions().filter(
+    ({ index }) =>
+      page.found.words.every((word) => authorText(page.history.film, 0, index + 1).includes(word)) ||
+      index === view.session,
+  );
   page.panelRows = rows;
-  const selected = rows.findIndex(({ index }) => index === view.session), { panelList } = page;
+  const selected = rows.findIndex(({ index }) => index === view.session),
+    { panelList } = page;
   if (panelList.length !== rows.length || page.anew) panelList.set(rows.length, selected);
   else panelList.select(selected);
-  $("panel-note").textContent = rows.length ? `${plural(rows.length, "session")}, latest first. Choosing one lists its events only.` : "No event names a session.";
+  $("panel-note").textContent = rows.length
+    ? `${plural(rows.length, "session")}, latest first. Choosing one lists its events only.`
+    : "No event names a session.";
   drawSession(rows[selected]);
 }
 
@@ -70,44 +111,86 @@ function drawSession(row) {
     fill(box);
     return;
   }
-  const { history } = page, influence = sessionInfluence(row.index), score = page.sessions?.scores?.[row.index];
+  const { history } = page,
+    influence = sessionInfluence(row.index),
+    score = page.sessions?.scores?.[row.index];
   const entries = (names) => [...names].slice(0, 60).map((name) => [entryLink(name), " "]);
-  const line = (term, names, none) => [el("dt", { text: term }), el("dd", {}, names.size ? [entries(names), names.size > 60 && `and ${names.size - 60} more`] : none)];
-  fill(box,
+  const line = (term, names, none) => [
+    el("dt", { text: term }),
+    el("dd", {}, names.size ? [entries(names), names.size > 60 && `and ${names.size - 60} more`] : none),
+  ];
+  fill(
+    box,
     el("h3", {}, "Session ", quoted(sessionName(row.index))),
-    el("dl", { class: "facts" },
-      fact("From", `event ${count(row.first)}, ${clock(history.time(history.momentOf(row.first)))}`), fact("To", `event ${count(row.last)}, ${clock(history.time(history.momentOf(row.last)))}`),
-      agentOf(row.index) ? fact("Agent", agentOf(row.index)) : [], score === undefined || score === null ? [] : fact("Score", `${score}`),
-      line("Was given", influence.given, "no entry that is recorded"), line("Cited", influence.cited, "nothing"),
-      line("Rated helpful", influence.helpful, "nothing"), line("Rated harmful", influence.harmful, "nothing"),
-      line("Changed", influence.changed, "no entry of the playbook"), line("Took out", influence.left, "no entry")),
-    el("div", { class: "row" }, el("button", { text: "Go to its first event", onclick: () => show({ event: row.first }) }), el("button", { text: "Show all events again", onclick: () => show({ session: -1 }) })),
-    commandBox("undo_session", { session: row.index }, "undo this session"), commandBox("without_session", { session: row.index }, "the playbook without this session"),
-    commandBox("score_session", { session: row.index }, "the scores of this session"));
+    el(
+      "dl",
+      { class: "facts" },
+      fact("From", `event ${count(row.first)}, ${clock(history.time(history.momentOf(row.first)))}`),
+      fact("To", `event ${count(row.last)}, ${clock(history.time(history.momentOf(row.last)))}`),
+      agentOf(row.index) ? fact("Agent", agentOf(row.index)) : [],
+      score === undefined || score === null ? [] : fact("Score", `${score}`),
+      line("Was given", influence.given, "no entry that is recorded"),
+      line("Cited", influence.cited, "nothing"),
+      line("Rated helpful", influence.helpful, "nothing"),
+      line("Rated harmful", influence.harmful, "nothing"),
+      line("Changed", influence.changed, "no entry of the playbook"),
+      line("Took out", influence.left, "no entry"),
+    ),
+    el(
+      "div",
+      { class: "row" },
+      el("button", { text: "Go to its first event", onclick: () => show({ event: row.first }) }),
+      el("button", { text: "Show all events again", onclick: () => show({ session: -1 }) }),
+    ),
+    commandBox("undo_session", { session: row.index }, "undo this session"),
+    commandBox("without_session", { session: row.index }, "the playbook without this session"),
+    commandBox("score_session", { session: row.index }, "the scores of this session"),
+  );
 }
 
 /** Return what a session was given, cited, rated and changed, as sets of entries. */
 function sessionInfluence(session) {
-  const { history } = page, { film } = history;
-  const result = { given: new Set(), cited: new Set(), helpful: new Set(), harmful: new Set(), changed: new Set(), left: new Set() };
+  const { history } = page,
+    { film } = history;
+  const result = {
+    given: new Set(),
+    cited: new Set(),
+    helpful: new Set(),
+    harmful: new Set(),
+    changed: new Set(),
+    left: new Set(),
+  };
   for (let m = 0; m < history.moments; m++) {
     if (film.authors[film.m_author[m]][1] - 1 !== session) continue;
     for (let e = history.firstOf(m); e <= history.last(m); e++) {
-      const kind = history.kind(e), entry = history.entryOf(e);
-      if (kind === "playbook.injected") for (const name of lifeNames()) if (history.isInjected(name, e)) result.given.add(name);
+      const kind = history.kind(e),
+        entry = history.entryOf(e);
+      if (kind === "playbook.injected")
+        for (const name of lifeNames()) if (history.isInjected(name, e)) result.given.add(name);
       if (kind === "point.cited") result.cited.add(entry);
       if (kind === "point.rated" && history.words(e).includes("helpful")) result.helpful.add(entry);
       if (kind === "point.rated" && history.words(e).includes("harmful")) result.harmful.add(entry);
     }
     for (const change of history.changes(m)) {
       result.changed.add(change.name);
-      if (META.statuses[change.before.status] === "kept" && META.statuses[change.after.status] !== "kept") result.left.add(change.name);
+      if (META.statuses[change.before.status] === "kept" && META.statuses[change.after.status] !== "kept")
+        result.left.add(change.name);
     }
   }
   return result;
 }
 
 function sessionRows() {
-  const rows = page.panelRows.map((row) => [sessionName(row.index), agentOf(row.index), row.first, row.last, row.events, row.helpful, row.harmful, row.cited, page.sessions?.scores?.[row.index] ?? ""]);
+  const rows = page.panelRows.map((row) => [
+    sessionName(row.index),
+    agentOf(row.index),
+    row.first,
+    row.last,
+    row.events,
+    row.helpful,
+    row.harmful,
+    row.cited,
+    page.sessions?.scores?.[row.index] ?? "",
+  ]);
   return [["session", "agent", "first_event", "last_event", "events", "helpful", "harmful", "cited", "score"], ...rows];
 }

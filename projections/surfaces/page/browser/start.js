@@ -1,25 +1,44 @@
 // The page comes together: what is shown follows from `view`.
 
-const page = { history: null, names: new Map(), sessions: null, stories: null, quotes: null, scores: null, lifeQueue: [] };
+const page = {
+  history: null,
+  names: new Map(),
+  sessions: null,
+  stories: null,
+  quotes: null,
+  scores: null,
+  lifeQueue: [],
+};
 
 const PANELS = {
-  playbook: [makePlaybook, drawPlaybook], lives: [makeLives, drawLives], graveyard: [makeGraveyard, drawGraveyard],
-  sessions: [makeSessions, drawSessions], scores: [makeScores, drawScores],
+  playbook: [makePlaybook, drawPlaybook],
+  lives: [makeLives, drawLives],
+  graveyard: [makeGraveyard, drawGraveyard],
+  sessions: [makeSessions, drawSessions],
+  scores: [makeScores, drawScores],
 };
 
 const KEYS = [
-  ["j", "next moment", () => step(1)], ["k", "moment before", () => step(-1)],
-  ["n", "next event of the selected entry", () => stepEntry(1)], ["p", "event before of the selected entry", () => stepEntry(-1)],
-  ["g", "go to a moment", openGo], [" ", "play or pause", () => play()],
-  ["Home", "before the first event", () => goTo(-1)], ["End", "the latest moment", () => goTo(page.history.moments - 1)],
-  ["/", "search", () => $("query").focus()], ["c", "compare with this moment, or no longer", compare],
-  ["1 … 5", "the views", null], ["Escape", "clear the search and the filters", () => show({ q: "", kind: "", rater: "", session: -1 })],
+  ["j", "next moment", () => step(1)],
+  ["k", "moment before", () => step(-1)],
+  ["n", "next event of the selected entry", () => stepEntry(1)],
+  ["p", "event before of the selected entry", () => stepEntry(-1)],
+  ["g", "go to a moment", openGo],
+  [" ", "play or pause", () => play()],
+  ["Home", "before the first event", () => goTo(-1)],
+  ["End", "the latest moment", () => goTo(page.history.moments - 1)],
+  ["/", "search", () => $("query").focus()],
+  ["c", "compare with this moment, or no longer", compare],
+  ["1 … 5", "the views", null],
+  ["Escape", "clear the search and the filters", () => show({ q: "", kind: "", rater: "", session: -1 })],
   ["?", "these keys", () => $("help-dialog").showModal()],
 ];
 
 /** Draw everything that the view says. */
 function draw() {
-  const { history } = page, filters = JSON.stringify(FILTERS.map((key) => view[key])), began = performance.now();
+  const { history } = page,
+    filters = JSON.stringify(FILTERS.map((key) => view[key])),
+    began = performance.now();
   const timeline = history.timelines.get(view.policy);
   if (!timeline) {
     // A policy is read when it is first asked for.
@@ -31,7 +50,9 @@ function draw() {
   Object.assign(page, { anew, filters, timeline, moment: history.momentOf(view.event) });
   page.book = timeline.book(view.event);
   page.ownBook = view.policy ? history.own.book(view.event) : page.book;
-  page.changes = view.since ? history.differences(history.film.names.keys(), view.since, view.event, timeline) : history.changes(page.moment, timeline);
+  page.changes = view.since
+    ? history.differences(history.film.names.keys(), view.since, view.event, timeline)
+    : history.changes(page.moment, timeline);
   page.changeOf = new Map(page.changes.map((change) => [change.name, change]));
   drawFilm();
   drawEvents(anew);
@@ -42,9 +63,17 @@ function draw() {
   drawFilters();
   page.anew = false;
   const { body } = document;
-  Object.assign(body.dataset, { event: view.event, entry: view.entry < 0 ? "" : history.name(view.entry), tab: view.tab, policy: view.policy });
+  Object.assign(body.dataset, {
+    event: view.event,
+    entry: view.entry < 0 ? "" : history.name(view.entry),
+    tab: view.tab,
+    policy: view.policy,
+  });
   body.dataset.took = (performance.now() - began).toFixed(2);
-  const changed = page.changes.slice(0, 3).map((change) => `${history.name(change.name)} ${changeWords(change)}`).join("; ");
+  const changed = page.changes
+    .slice(0, 3)
+    .map((change) => `${history.name(change.name)} ${changeWords(change)}`)
+    .join("; ");
   say(page.moment < 0 ? "Before the first event." : `Moment ${page.moment + 1}, ${eventText(view.event)}. ${changed}`);
 }
 
@@ -87,7 +116,8 @@ function takeGo(event) {
 
 function press(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  const { target } = event, writes = target.closest("input:not([type=range]), select, textarea");
+  const { target } = event,
+    writes = target.closest("input:not([type=range]), select, textarea");
   if (writes) {
     if (event.key === "Escape") target.blur();
     return;
@@ -103,11 +133,23 @@ function press(event) {
 }
 
 function makeTabs() {
-  fill($("tabs"), TABS.map(([tab, words]) => el("button", { role: "tab", id: `tab-${tab}`, "aria-controls": "panel", onclick: () => show({ tab }), text: words })));
+  fill(
+    $("tabs"),
+    TABS.map(([tab, words]) =>
+      el("button", {
+        role: "tab",
+        id: `tab-${tab}`,
+        "aria-controls": "panel",
+        onclick: () => show({ tab }),
+        text: words,
+      }),
+    ),
+  );
   $("tabs").addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
-    const at = TABS.findIndex(([tab]) => tab === view.tab), [tab] = TABS[(at + by + TABS.length) % TABS.length];
+    const at = TABS.findIndex(([tab]) => tab === view.tab),
+      [tab] = TABS[(at + by + TABS.length) % TABS.length];
     show({ tab });
     $(`tab-${tab}`).focus();
   });
@@ -127,17 +169,31 @@ function listen() {
   on("go", "click", openGo);
   on("help", "click", () => $("help-dialog").showModal());
   on("go-dialog", "submit", takeGo);
-  on("query", "input", settled(() => show({ q: $("query").value }), 120));
+  on(
+    "query",
+    "input",
+    settled(() => show({ q: $("query").value }), 120),
+  );
   for (const key of ["kind", "rater", "policy"]) on(key, "change", () => show({ [key]: $(key).value }));
   on("copy-command", "click", () => copy($("command").textContent));
   on("copy-link", "click", () => copy(location.href.split("#")[0] + route()));
   on("save-json", "click", () => save(`${view.tab}-${view.event}.json`, "application/json", asJson(shownRows())));
   on("save-csv", "click", () => save(`${view.tab}-${view.event}.csv`, "text/csv", asCsv(shownRows())));
-  on("skip", "click", (event) => { event.preventDefault(); $("slider").focus(); });
+  on("skip", "click", (event) => {
+    event.preventDefault();
+    $("slider").focus();
+  });
   document.addEventListener("keydown", press);
-  addEventListener("hashchange", () => { readRoute(); page.draw(); });
+  addEventListener("hashchange", () => {
+    readRoute();
+    page.draw();
+  });
   addEventListener("resize", perFrame(drawPulse));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { page.anew = true; drawPulse(); page.draw(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    page.anew = true;
+    drawPulse();
+    page.draw();
+  });
   const print = (on) => [page.eventList, page.panelList].forEach((list) => list?.print(on));
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
@@ -146,11 +202,16 @@ function listen() {
 function drawHead() {
   const { counts, head, made, warnings = [], texts, quotes } = META;
   $("project").textContent = META.project ? `· ${META.project}` : "";
-  $("facts").textContent = `${plural(counts.events, "event")} in ${plural(counts.moments, "moment")}, ${plural(counts.entries, "entry", "entries")}, ${plural(counts.sessions, "session")}; head ${head.slice(0, 24)}; made ${clock(Date.parse(made))} ${ZONE}`;
-  $("made").textContent = `Made by Tallybook ${META.tallybook} from ledger ${META.ledger}, head ${head}, on ${clock(Date.parse(made))} (times are of ${ZONE}). ${texts ? "It has the texts of the entries" : "It has no texts"}${quotes ? ", reasons and quotes." : "; no reasons and quotes."}`;
+  $("facts").textContent =
+    `${plural(counts.events, "event")} in ${plural(counts.moments, "moment")}, ${plural(counts.entries, "entry", "entries")}, ${plural(counts.sessions, "session")}; head ${head.slice(0, 24)}; made ${clock(Date.parse(made))} ${ZONE}`;
+  $("made").textContent =
+    `Made by Tallybook ${META.tallybook} from ledger ${META.ledger}, head ${head}, on ${clock(Date.parse(made))} (times are of ${ZONE}). ${texts ? "It has the texts of the entries" : "It has no texts"}${quotes ? ", reasons and quotes." : "; no reasons and quotes."}`;
   warn(warnings);
   document.title = `Tallybook${META.project ? ` · ${META.project}` : ""}`;
-  fill($("help-keys"), KEYS.map(([key, words]) => [el("dt", { text: key === " " ? "space" : key }), el("dd", { text: words })]));
+  fill(
+    $("help-keys"),
+    KEYS.map(([key, words]) => [el("dt", { text: key === " " ? "space" : key }), el("dd", { text: words })]),
+  );
 }
 
 /** Read what is needed for the film, draw it, then the rest. */
