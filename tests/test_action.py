@@ -81,7 +81,7 @@ def clone(here: Project, *, track: bool = True) -> Project:
 
 
 class Job(NamedTuple):
-    """What a job came to: the exit code of its last step, its log, and its summary."""
+    """The result of a job: the exit code of its last step, its log, and its summary."""
 
     code: int
     log: str

@@ -99,7 +99,7 @@ def test_a_score_file_that_differs_exits_with_1(here: Project, run: Run) -> None
     assert (1, {"score files": "bad", "gate": "note"}) == found(run)
 
 
-def test_the_gate_is_asked_with_its_own_options(here: Project, run: Run) -> None:
+def test_options_reach_the_gate(here: Project, run: Run) -> None:
     """80 points open it, `--min 85` closes it, and so does a component without data, unless that is allowed."""
     record_events(here.root, "s1", events(plain(80, "ac09")), DAY)
     run("replay")
@@ -136,7 +136,7 @@ def test_wrong_options_are_refused_before_anything_is_checked(
 
 
 def test_markdown_takes_no_markup_from_texts() -> None:
-    """A ledger that came with a pull request adds no row, link, picture or heading to the summary of a job."""
+    """A ledger from a pull request adds no row, link, picture or heading to the summary of a job."""
     finding = Finding("bad", "a|b <img src=x> [x](y) `c`\n# d", check="gate")
     *_, row = markdown(page([finding], "failed")).splitlines()
     assert r"| gate | bad | a\|b \<img src=x\> \[x\](y) \`c\`\\n\# d |  |" == row

@@ -46,7 +46,7 @@ class Moment(NamedTuple):
     why: Callable[[str], dict[str, Any]]
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A condition twice: as `bisect` takes it, and as a check of a moment."""
 
     text: str
@@ -67,31 +67,31 @@ SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.l
 WORDS = {"pruned": "pruned", "retired": "retired", "merged": "merged", "exists": "kept"}
 
 
-def _compared(sign: str, name: str, field: str, number: int) -> Asked:
+def _compared(sign: str, name: str, field: str, number: int) -> Question:
     def ask(moment: Moment) -> bool:
         story = moment.why(name)
         return story["status"] != "unknown" and bool(SIGNS[sign](story[field], number))
 
-    return Asked(f'"{name}".{field} {sign} {number}', ask)
+    return Question(f'"{name}".{field} {sign} {number}', ask)
 
 
-def _counted(sign: str, number: int) -> Asked:
-    return Asked(f"count {sign} {number}", lambda moment: bool(SIGNS[sign](len(moment.shown), number)))
+def _counted(sign: str, number: int) -> Question:
+    return Question(f"count {sign} {number}", lambda moment: bool(SIGNS[sign](len(moment.shown), number)))
 
 
-def _status(word: str, name: str) -> Asked:
-    return Asked(f"{word}({name})", lambda moment: WORDS[word] == moment.why(name)["status"])
+def _status(word: str, name: str) -> Question:
+    return Question(f"{word}({name})", lambda moment: WORDS[word] == moment.why(name)["status"])
 
 
-def _exists(name: str) -> Asked:
-    return Asked(f"exists({name})", lambda moment: name in [kp["name"] for kp in moment.shown])
+def _exists(name: str) -> Question:
+    return Question(f"exists({name})", lambda moment: name in [kp["name"] for kp in moment.shown])
 
 
-def _contains(name: str, text: str) -> Asked:
+def _contains(name: str, text: str) -> Question:
     def ask(moment: Moment) -> bool:
         return text in (moment.why(name)["text"] or "").casefold()
 
-    return Asked(f"{name}.text contains '{text}'", ask)
+    return Question(f"{name}.text contains '{text}'", ask)
 
 
 FEW = st.sampled_from(["kpt_001", "kpt_002", "pat-001"])
@@ -114,15 +114,15 @@ LEAVES = st.one_of(
     st.builds(_status, st.sampled_from(list(WORDS)), FEW),
     st.builds(_exists, FEW),
     st.builds(_contains, FEW, st.sampled_from("abc")),
-    FEW.map(lambda name: Asked(f"pinned({name})", lambda moment: name in moment.pinned)),
+    FEW.map(lambda name: Question(f"pinned({name})", lambda moment: name in moment.pinned)),
 )
 
 
-def _joined(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
+def _joined(inner: st.SearchStrategy[Question]) -> st.SearchStrategy[Question]:
     return st.one_of(
-        inner.map(lambda one: Asked(f"not ({one.text})", lambda moment: not one.ask(moment))),
-        st.builds(lambda a, b: Asked(f"({a.text}) and {b.text}", lambda m: a.ask(m) and b.ask(m)), inner, LEAVES),
-        st.builds(lambda a, b: Asked(f"{b.text} or ({a.text})", lambda m: a.ask(m) or b.ask(m)), inner, LEAVES),
+        inner.map(lambda one: Question(f"not ({one.text})", lambda moment: not one.ask(moment))),
+        st.builds(lambda a, b: Question(f"({a.text}) and {b.text}", lambda m: a.ask(m) and b.ask(m)), inner, LEAVES),
+        st.builds(lambda a, b: Question(f"{b.text} or ({a.text})", lambda m: a.ask(m) or b.ask(m)), inner, LEAVES),
     )
 
 
@@ -131,7 +131,7 @@ CONDITIONS = st.recursive(LEAVES, _joined, max_leaves=4)
 
 @given(HISTORIES, CONDITIONS, BEGINS, LENGTHS, st.booleans())
 def test_it_finds_what_a_linear_scan_finds(
-    stretches: list[list[Any]], asked: Asked, begin: int, length: int | None, last: bool
+    stretches: list[list[Any]], asked: Question, begin: int, length: int | None, last: bool
 ) -> None:
     """It finds the first or last moment of a range at which the condition becomes true."""
     batches, end = history(stretches), None if length is None else begin + length

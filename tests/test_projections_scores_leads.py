@@ -56,7 +56,7 @@ def measured(score: int) -> MetricsRecorded:
     return MetricsRecorded("ac03", Numbers({"accuracy": score}), "")
 
 
-def told(*rows: tuple[str, str, Any]) -> list[Batch]:
+def timed_batches(*rows: tuple[str, str, Any]) -> list[Batch]:
     """Return batches of ``(day and hour, session, event or events)``."""
     events = [row[2] if isinstance(row[2], list) else [row[2]] for row in rows]
     lasts = accumulate(map(len, events))
@@ -76,7 +76,7 @@ def told(*rows: tuple[str, str, Any]) -> list[Batch]:
 def scored(*rows: tuple[str, str, Any]) -> Scores:
     """Return the scores of a history, counted."""
     view = scores_view(read_config(configuration.default()))
-    return fold_history(view, lambda: told(*rows)).count()
+    return fold_history(view, lambda: timed_batches(*rows)).count()
 
 
 # Where it dropped
@@ -183,7 +183,7 @@ def test_sessions_after_the_drop_do_not_count() -> None:
 def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[Any, ...]]:
     """Return the changes after the fifth at ten, up to the seventh at ten: seq, kind, and entries."""
     view = leads_view("2026-01-05T10:00:00.000000Z", "2026-01-07T10:00:00.000000Z")
-    state = fold_history(view, lambda: told(*rows), until)
+    state = fold_history(view, lambda: timed_batches(*rows), until)
     rows_ = [lead_json(lead) for lead in state.leads]
     return [(row["seq"], row["change"], row["came"], row["went"], row["changed"]) for row in rows_]
 
@@ -263,7 +263,7 @@ def test_a_lead_reads_as_in_log_and_names_its_entries() -> None:
         ("06 03", "u", PlaybookInjected(tuple(point.name for point in points[1:]), 0)),
     )
     view = leads_view("2026-01-01", "2026-02-01")
-    rows_ = [lead_json(lead) for lead in fold_history(view, lambda: told(*rows)).leads[-3:]]
+    rows_ = [lead_json(lead) for lead in fold_history(view, lambda: timed_batches(*rows)).leads[-3:]]
     assert 'learned kpt_007 "Text 7."' == rows_[0]["summary"]
     assert f'pruned kpt_001 "Text 1.{" more" * 10}…"' == rows_[1]["summary"]
     names = "kpt_002, kpt_003, kpt_004, kpt_005, kpt_006 and 1 more"

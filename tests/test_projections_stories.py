@@ -21,8 +21,8 @@ NAMES = (*(f"kpt_{number:03d}" for number in (1, 2, 3, 4, 5, 10, 11)), "pat-001"
 OWN = [field.name for field in attrs.fields(Story) if field.name not in {"seq", "chain", "latest_batch", "book"}]
 
 
-def told(story: Story) -> list[Any]:
-    """Return what a story has of its own, with events by number."""
+def own_parts(story: Story) -> list[Any]:
+    """Return the parts of a story of its own, with events by number."""
     values = {name: getattr(story, name) for name in OWN}
     values["last_undo_batch"] = story.last_undo_batch and story.last_undo_batch.last
     return list(values.items())
@@ -38,7 +38,7 @@ def check(batches: list[Batch]) -> None:
             return fold_history(audit_view(name), lambda: batches, until)
 
         alone = story_as_of(None)
-        assert told(alone) == told(state.stories[name]), name
+        assert own_parts(alone) == own_parts(state.stories[name]), name
         assert explain(alone, statuses, story_as_of) == explain(state.stories[name], state.statuses, story_as_of)
 
 

@@ -33,7 +33,7 @@ def record_lines(project: Path, lines: list[Any]) -> dict[str, Any]:
 
 
 def test_odd_objects_are_listed_up_to_a_bound(project: Path) -> None:
-    """A few of each sort and some hundred in all are listed, with their number; types likewise."""
+    """A few of each sort and some hundred in all are listed, with their number, and so are types."""
     lines = [*["x"] * 1_000, *[{"event_type": f"t{n}", "timestamp": AT, "session_id": "\n"} for n in range(700)]]
     lines += [{"metrics": {f"m{n}": "x", "a": 1}, "at": AT, "component": "a", "session_id": "s"} for n in range(300)]
     answer = record_lines(project, lines)

@@ -56,12 +56,12 @@ def score(run: Run) -> Callable[..., Any]:
 def printed(run: Run) -> Callable[..., str]:
     """Return a function that returns the text of `score` for people."""
 
-    def said_(*words: str) -> str:
+    def printed_(*words: str) -> str:
         done = run("score", *words)
         assert ("", 0) == (done.err, done.code)
         return done.out
 
-    return said_
+    return printed_
 
 
 @pytest.fixture

@@ -75,14 +75,14 @@ def suffer(names: Sequence[str], setting: Setting, tallies: list[Tally], left_ou
 def end_on_signals(stop: Event) -> None:
     """Make the first Control-C or SIGTERM end the run in order, with its tallies; the second ends it at once."""
 
-    def told(_number: int, _frame: FrameType | None) -> None:
+    def end_in_order(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
         sys.stderr.write("ending; once more ends it at once\n")
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, told)
+        signal.signal(number, end_in_order)
 
 
 def machine(folder: Path) -> str:
