@@ -6,6 +6,7 @@ It answers for entries of the playbook (`blame`) and for those that left it (`gr
 
 from __future__ import annotations
 
+from functools import lru_cache
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import unicodedata
@@ -252,6 +253,7 @@ def _grave(state: EntryStatuses, name: str) -> dict[str, Any]:
 # Entries by their words, and the other names of their advice
 
 
+@lru_cache(maxsize=4096)
 def normalize_words(text: str) -> str:
     """Return a text's words without case, white space, punctuation and Unicode variants, to compare texts by.
 

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from tallybook.projections.entry_history.stories import Stories
     from tallybook.projections.surfaces.page.film import Film
 
-MAX_EVENTS: Final = 250_000
-"""Longest history with stories: they need another fold of all of it, which takes twice as long as a replay."""
+MAX_EVENTS: Final = 100_000
+"""Longest history with stories: they need another fold of all of it, which takes longer than the film."""
 
-MAX_ROWS: Final = 50_000
+MAX_ROWS: Final = 20_000
 """Most events that all the stories together are told of; the entries that changed last have theirs."""
+
+MAX_PAIRS: Final = 500_000
+"""Most pairs of a name with a story and any name: each is compared, to find the same guidance under other names."""
 
 _STATES: Final = 8
 """How many earlier states are held at a time; entries ask for the moments before the same undos."""
@@ -68,10 +71,11 @@ def _latest(film: Film) -> list[str]:
             last[entry] = index
             counts[entry] = counts.get(entry, 0) + 1
     names = list(film.names.numbers)
-    chosen, rows = [], 0
+    chosen: list[str] = []
+    rows = 0
     for entry in sorted(last, key=lambda one: -last[one]):
         rows += counts[entry]
-        if rows > MAX_ROWS:
+        if rows > MAX_ROWS or len(chosen) * len(names) > MAX_PAIRS:
             break
         chosen.append(names[entry - 1])
     return chosen
