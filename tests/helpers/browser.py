@@ -99,7 +99,9 @@ class Tab:
 
     def text(self, selector: str) -> str:
         """Return the text of an element."""
-        return self.page.locator(selector).inner_text()
+        # Without Playwright the checker knows no type of it.
+        text: str = self.page.locator(selector).inner_text()
+        return text
 
 
 def opened(folder: Path) -> JsonlLog:
