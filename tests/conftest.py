@@ -21,7 +21,7 @@ from helpers.transcripts import client_in
 import tallybook
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import Draft
-from tallybook.projections.surfaces import entry
+from tallybook.projections.surfaces import entry_point
 from tallybook.projections.surfaces.agents import table
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
     def run_(*arguments: str, stdin: bytes = b"") -> Answer:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
-        code = entry.run(list(arguments))
+        code = entry_point.run(list(arguments))
         return Answer(code, *capfd.readouterr())
 
     return run_

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
 
-COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()"]
+COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()"]
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_completion_prints_the_script_of_a_shell(run: Run, shell: str) -> None:
 def test_bash_completes_verbs_options_and_choices(words: str, expected: str, tmp_path: Path) -> None:
     """With the printed script loaded, bash completes what the command line accepts."""
     program = tmp_path / "tallybook"
-    code = "from tallybook.projections.surfaces.entry import main; main()"
+    code = "from tallybook.projections.surfaces.entry_point import main; main()"
     program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n", encoding="utf-8")
     program.chmod(0o755)
     script = (

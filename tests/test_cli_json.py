@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
 
-MAIN = "from tallybook.projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled", "rated"]
 STORY = ["name", "text", "status", "helpful", "harmful", "rule", "decided_by", "trail", "ignored"]
 BESIDE = ["origin", "original", "notes", "told", "cited", "stood", "vanished_by", "deciding", "lineage"]

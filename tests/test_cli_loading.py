@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RATING = '{"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}'
 LOAD = """
 import sys
-from tallybook.projections.surfaces.entry import run
+from tallybook.projections.surfaces.entry_point import run
 code = run(sys.argv[1:])
 print(*sorted(sys.modules))
 sys.exit(code)

@@ -28,7 +28,7 @@ class Finder:
 _, wanted, *words = sys.argv
 sys.meta_path.insert(0, Finder())
 sys.argv = ["tallybook", *words]
-from tallybook.projections.surfaces.entry import main
+from tallybook.projections.surfaces.entry_point import main
 main()
 """
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a term
 AT_ONCE = """
 from tallybook.projections.surfaces.console import output
 output.DELAY_S = 0.0
-from tallybook.projections.surfaces.entry import main
+from tallybook.projections.surfaces.entry_point import main
 main()
 """
 CLEARED = "\x1b[2K"

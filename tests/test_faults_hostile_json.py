@@ -167,7 +167,7 @@ def test_half_of_a_surrogate_pair_is_never_written(name: str) -> None:
 
 def record(project: Path, given: bytes) -> tuple[int, bytes, bytes]:
     """Run ``tallybook record -`` in its own process; return its exit code, its answer and its error."""
-    command = [sys.executable, "-B", "-c", "from tallybook.projections.surfaces.entry import main; main()"]
+    command = [sys.executable, "-B", "-c", "from tallybook.projections.surfaces.entry_point import main; main()"]
     words = ["--project", str(project), "record", "-", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([*command, *words], input=given, capture_output=True, check=False, env=environment)

@@ -38,7 +38,7 @@ SHARE = 5
 MAIN = f"""
 import os
 os.getpid = lambda: {PID}
-from tallybook.projections.surfaces.entry import main
+from tallybook.projections.surfaces.entry_point import main
 main()
 """
 STAMP = "20261118T110640123456Z"

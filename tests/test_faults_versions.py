@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MAIN = "from tallybook.projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 ODD = {"key_points": ["Use type hints", "Name things well", {"no": "text"}]}
 LATER_KINDS = {
     "ledger/events.py": """

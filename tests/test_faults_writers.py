@@ -41,7 +41,7 @@ with JsonlLog(Path(sys.argv[2])).transaction():
     os.write(1, b"held")
     sys.stdin.read()
 """
-COMMAND = "from tallybook.projections.surfaces.entry import main; main()"
+COMMAND = "from tallybook.projections.surfaces.entry_point import main; main()"
 # What the command imports is loaded before the limit holds: it is the ledger's files that shall find no room.
 BARE = """
 import resource, sys
@@ -49,7 +49,7 @@ from tallybook.ledger.storage import idempotency as keys, spool
 from tallybook.projections.surfaces.console import output as answers
 from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.entry import run
+from tallybook.projections.surfaces.entry_point import run
 resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
 sys.exit(run(["--project", sys.argv[1], *sys.argv[2:]]))
 """

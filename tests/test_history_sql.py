@@ -269,7 +269,7 @@ def test_a_query_can_be_read_from_standard_input(here: Project, capsys: pytest.C
     command = [
         sys.executable,
         "-c",
-        "from tallybook.projections.surfaces.entry import main; main()",
+        "from tallybook.projections.surfaces.entry_point import main; main()",
         "--project",
         str(here.root),
     ]

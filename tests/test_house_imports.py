@@ -52,7 +52,7 @@ STDLIB_ALONE = [
     "tallybook.ledger.backends.jsonl",
     "tallybook.ledger.backends.table",
     "tallybook.ledger.playbook_constants",
-    "tallybook.projections.surfaces.entry",
+    "tallybook.projections.surfaces.entry_point",
     "tallybook.hook",
     *(dotted(path) for path in MODULES if path.name == "__init__.py" and path.parts[0] != "tests"),
 ]

@@ -271,7 +271,7 @@ def test_a_reader_who_has_seen_enough_ends_nothing_half_way(claude: Path, on_pat
     reader, writer = os.pipe()
     os.close(reader)
     environment = {**os.environ, "PATH": str(on_path.parent), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "init"]
+    command = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()", "init"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, env=environment)
     os.close(writer)
     assert (0, b"") == (done.returncode, done.stderr)

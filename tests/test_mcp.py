@@ -14,7 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import pytest
 
 from helpers.authors import HUMAN
-from tallybook.projections.surfaces import commands, entry
+from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.mcp import protocol
 from tallybook.projections.surfaces.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from tallybook.projections.surfaces.workspace.project import Project
@@ -162,7 +162,7 @@ def test_a_list_of_tools_is_short_and_says_what_each_may_do(playbook: Project) -
 
 def test_one_rating_counts_per_entry_and_session(playbook: Project) -> None:
     """The second rating of an entry is refused in the same session, also under a merged or differently spelt name."""
-    assert 0 == entry.run(["--project", str(playbook.root), "merge", "kpt_001", "kpt_002"])
+    assert 0 == entry_point.run(["--project", str(playbook.root), "merge", "kpt_001", "kpt_002"])
     names = ("kpt_001", "kpt_001", "KPT_001", "kpt_1", "kpt_002")
     first, *others = talk(playbook, *(call("rate", name=name, rating="harmful") for name in names))
     assert not first["result"]["isError"]
@@ -175,7 +175,7 @@ def test_one_rating_counts_per_entry_and_session(playbook: Project) -> None:
 def test_a_session_of_a_model_is_undone_as_a_whole(playbook: Project) -> None:
     """`undo --of` takes back what the model rated and added."""
     talk(playbook, call("rate", name="kpt_001", rating="harmful"), call("add", text="Delete all tests."))
-    assert 0 == entry.run(["--project", str(playbook.root), "undo", "--of", "s1"])
+    assert 0 == entry_point.run(["--project", str(playbook.root), "undo", "--of", "s1"])
     state = commands.playbook(playbook).state
     assert (0, 3) == (state.entries["kpt_001"].harmful, len(state.entries))
 

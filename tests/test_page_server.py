@@ -213,7 +213,9 @@ def test_what_is_wrong_is_said_before_there_is_an_address(here: Project, run: Ru
 
 def test_the_server_is_loaded_by_serve_alone(here: Project) -> None:
     """Writing a page loads no server."""
-    code = "import sys; from tallybook.projections.surfaces.entry import run; run(sys.argv[1:]); print(*sys.modules)"
+    code = (
+        "import sys; from tallybook.projections.surfaces.entry_point import run; run(sys.argv[1:]); print(*sys.modules)"
+    )
     words = [sys.executable, "-c", code, "page", "-o", str(here.root / "a.html")]
     done = subprocess.run(words, cwd=here.root, capture_output=True, text=True, check=True)
     assert {"http.server", "socketserver"}.isdisjoint(done.stdout.split())

@@ -162,7 +162,7 @@ def test_the_bytes_of_a_replay_are_the_same_everywhere(project: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        "from tallybook.projections.surfaces.entry import main; main()",
+        "from tallybook.projections.surfaces.entry_point import main; main()",
         "replay",
         "--output",
         "-",

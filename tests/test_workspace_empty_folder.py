@@ -118,7 +118,7 @@ def test_a_hook_creates_no_ledger_in_the_home_folder(home: Path) -> None:
     (home / ".claude").mkdir()
     (home / ".claude/playbook.json").write_text('{"key_points": ["Quote ids."]}', encoding="utf-8")
     payload = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": str(home)}
-    command = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "hook"]
+    command = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()", "hook"]
     done = subprocess.run(
         command,
         cwd=Path(__file__).parent.parent,

@@ -16,7 +16,7 @@ from helpers.command_line import Answer
 from helpers.ledger_locks import IS_ROOT, held
 from helpers.real_command import BY_HAND, assert_refused, texts
 from helpers.repository import ROOT
-from tallybook.projections.surfaces import commands, entry
+from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Return a function that runs a command in a project, like the installed one."""
 
     def run(project: Project, *arguments: str) -> Answer:
-        code = entry.run(["--project", str(project.root), *arguments])
+        code = entry_point.run(["--project", str(project.root), *arguments])
         return Answer(code, *capsys.readouterr())
 
     return run

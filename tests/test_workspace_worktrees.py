@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Finder = Callable[[Path], Path]
 
-MAIN = "from tallybook.projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 OWN = "[ledger]\nown = true\n"
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed, and makes what is tested")

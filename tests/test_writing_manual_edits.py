@@ -16,7 +16,7 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
 from tallybook.ledger.events import EventsVoided
 from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.surfaces import commands, entry
+from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
@@ -227,7 +227,7 @@ def test_an_old_file_restores_no_redacted_text_whatever_was_undone(here: Project
     undoings = tuple(row["id"] for row in commands.list_events(here) if row["kind"] == "events.voided")
     with reading.open_log(here).transaction() as tx:
         tx.append([encode(EventsVoided(undoings, None, ""))], HUMAN)
-    assert 0 == entry.run(["redact", "4", "--reason", "a name"])
+    assert 0 == entry_point.run(["redact", "4", "--reason", "a name"])
     edit(here, old, kpt_002={"helpful": 5})
     commands.replay(here)
     assert point("kpt_002", REDACTED, 5) == read(here)["key_points"][1]

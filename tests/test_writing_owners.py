@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root has such rights")
 
 USER, GROUP = 54_321, 54_322
-COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()"]
+COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()"]
 RATING = ("rate", "kpt_001", "helpful")
 TELLING = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1"}
 

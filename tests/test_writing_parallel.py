@@ -164,7 +164,7 @@ def test_killing_a_writer_loses_no_acknowledged_rating(started: Project, seed: i
 
 def test_the_command_itself_may_run_many_times_at_once(started: Project) -> None:
     """Ratings made at once with the installed command are all in the log."""
-    command = "from tallybook.projections.surfaces.entry import main; main()"
+    command = "from tallybook.projections.surfaces.entry_point import main; main()"
     arguments = [sys.executable, "-c", command, "--project", str(started.root), "rate", "kpt_001", "helpful"]
     running = [
         subprocess.Popen([*arguments, "--session", str(number), "--json"], stdout=subprocess.PIPE, cwd=ROOT)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEXTS = ["Work with type hints", "Test with real files", "Quote ids"]
-MAIN = "from tallybook.projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 
 
 @pytest.fixture

@@ -322,7 +322,7 @@ def test_a_payload_too_deep_to_search_is_refused() -> None:
 
 LOADED = """
 import sys
-from tallybook.projections.surfaces.entry import run
+from tallybook.projections.surfaces.entry_point import run
 code = run(["record"])
 print("detect_secrets" in sys.modules)
 sys.exit(code)

@@ -24,7 +24,7 @@ COLD_PAIRS = 1
 BARE = [sys.executable, "-c", "pass"]
 MONTHLY = ("score", "--monthly", "--json")
 START_UP = ("score", "--config", "--json")
-RUN = "from tallybook.projections.surfaces.entry import main; main()"
+RUN = "from tallybook.projections.surfaces.entry_point import main; main()"
 """The command of this very clone, whichever is installed."""
 
 

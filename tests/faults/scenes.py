@@ -25,7 +25,7 @@ from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.entry import run as run_here
+from tallybook.projections.surfaces.entry_point import run as run_here
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def cut(call, name):
     return write
 if short:
     os.write, os.pwrite = cut(os.write, "write"), cut(os.pwrite, "pwrite64")
-from tallybook.projections.surfaces.entry import main
+from tallybook.projections.surfaces.entry_point import main
 main()
 """
 RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'

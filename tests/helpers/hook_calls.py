@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-HOOK = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "hook"]
+HOOK = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()", "hook"]
 
 
 START = {"hook_event_name": "SessionStart", "source": "startup"}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-MAIN = "from tallybook.projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 
 
 BY_HAND = "learned by hand"

@@ -1,5 +1,5 @@
 """``python -m tallybook``: the installed command."""
 
-from tallybook.projections.surfaces.entry import main
+from tallybook.projections.surfaces.entry_point import main
 
 main()
