@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PAIRS: Final = 25
 SHORT, LONG = 10, 100_000
-WAIT_S: Final = 0.2
+WAIT_S: Final = 0.5
 MILLISECONDS: Final = 1_000
 BARE: Final = shlex.join([sys.executable, "-c", "pass"])
 
@@ -39,7 +39,7 @@ CITED: Final = "a citation"
 PAYLOADS: Final[dict[str, dict[str, Any]]] = {
     TOLD: {"hook_event_name": "SessionStart", "source": "startup"},
     CITED: {"hook_event_name": "Stop", "last_assistant_message": "as [kpt_007] says"},
-    "work owed": {"hook_event_name": "SessionEnd"},
+    "a reflection requested": {"hook_event_name": "SessionEnd"},
     "nothing to do": {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}},
 }
 """Hook → what an agent sends it; the session is another each time, and its transcript the project's."""
