@@ -14,6 +14,7 @@ from helpers.real_command import run
 from helpers.score_examples import record_example
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointRated, PointRetired
+from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -131,6 +132,21 @@ def test_a_served_page_follows_its_ledger_and_says_when_the_server_ends(
     page.locator("#warning", has_text="The server of this page has ended").wait_for()
     assert [] == noise
     page.context.close()
+
+
+def test_a_reload_works_and_a_second_browser_is_told_how_to_get_in(browser: Browser, served: Served) -> None:
+    """With its cookie a browser loads the page again; one with the used address is told to use the next one."""
+    first, second = browser.new_context().new_page(), browser.new_context().new_page()
+    first.goto(served.address)
+    first.reload()
+    first.locator('body[data-event="4"]').wait_for(state="attached")
+    second.goto(served.address)
+    assert REFUSED == second.locator("body").inner_text().strip()
+    assert served.process.stdout is not None
+    second.goto(json.loads(served.process.stdout.readline())["address"])
+    second.locator('body[data-event="4"]').wait_for(state="attached")
+    for page in (first, second):
+        page.context.close()
 
 
 def test_a_moment_in_the_past_stays_while_the_ledger_grows(browser: Browser, folder: Path, served: Served) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 import json
 import os
@@ -18,6 +19,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.film_reader import read_page
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -55,8 +57,14 @@ class Served(NamedTuple):
         return Reply(answer.status, dict(answer.getheaders()), body)
 
     def cookie(self) -> str:
-        """Return the cookie that the address is exchanged for."""
+        """Return the cookie that the address is exchanged for; an address is good for one."""
         return self.ask(self.path).headers["Set-Cookie"].partition(";")[0]
+
+    def next_path(self) -> str:
+        """Return the path of the next address that it prints."""
+        assert self.process.stdout is not None
+        address = urlsplit(json.loads(self.process.stdout.readline())["address"])
+        return f"{address.path}?{address.query}"
 
 
 @pytest.fixture
@@ -70,13 +78,12 @@ def here(project: Path) -> Project:
 @pytest.fixture
 def served(here: Project) -> Iterator[Served]:
     """Return a server of its page."""
-    process = subprocess.Popen(COMMAND, cwd=here.root, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    address = urlsplit(json.loads(process.stdout.readline())["address"])
-    assert ("http", "127.0.0.1") == (address.scheme, address.hostname)
-    yield Served(process, address.port or 0, f"{address.path}?{address.query}")
-    process.kill()
-    process.communicate()
+    with subprocess.Popen(COMMAND, cwd=here.root, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = urlsplit(json.loads(process.stdout.readline())["address"])
+        assert ("http", "127.0.0.1") == (address.scheme, address.hostname)
+        yield Served(process, address.port or 0, f"{address.path}?{address.query}")
+        process.kill()
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> None:
@@ -86,7 +93,7 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> No
     assert re.fullmatch(
         rf"tallybook-{served.port}=[0-9a-f]{{64}}; HttpOnly; SameSite=Strict; Path=/", first.headers["Set-Cookie"]
     )
-    page = served.ask("/", Cookie=served.cookie())
+    page = served.ask("/", Cookie=first.headers["Set-Cookie"].partition(";")[0])
     meta, streams = read_page(page.body)
     assert (200, True, "text/html; charset=utf-8") == (page.status, meta["served"], page.headers["Content-Type"])
     assert {"film", "stories", "sessions", "trust"} <= streams.keys()
@@ -96,13 +103,60 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> No
     assert (False, False) == (token in page.body, token in str(page.headers))
 
 
+def test_a_token_is_exchanged_once_and_another_browser_gets_the_next_one(served: Served) -> None:
+    """A used address lets nobody in who has no cookie; the server prints a new one each time that one was used."""
+    cookie = served.cookie()
+    refused = served.ask(served.path)
+    assert (403, f"{REFUSED}\n", None) == (refused.status, refused.body, refused.headers.get("Set-Cookie"))
+    assert 200 == served.ask("/", Cookie=cookie).status
+    again = served.next_path()
+    # A browser that is in already opens any of its addresses again, and uses none up.
+    for path in (served.path, again):
+        assert (303, "/") == (
+            served.ask(path, Cookie=cookie).status,
+            served.ask(path, Cookie=cookie).headers["Location"],
+        )
+    assert (303, 403) == (served.ask(again).status, served.ask(again).status)
+    third = served.next_path()
+    assert 3 == len({served.path, again, third})
+
+
+def test_two_browsers_at_once_cannot_share_a_token(served: Served) -> None:
+    """Of many requests with one token at the same time, one gets the cookie."""
+    with ThreadPoolExecutor(8) as pool:
+        statuses = sorted(reply.status for reply in pool.map(served.ask, [served.path] * 8))
+    assert [303, *[403] * 7] == statuses
+
+
+def test_the_terminal_says_how_another_browser_gets_in(here: Project) -> None:
+    """Without --json the first line says how the server ends, and the next has the next address."""
+    with subprocess.Popen(COMMAND[:-1], cwd=here.root, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        found = re.fullmatch(r"serving until Ctrl-C: http://127\.0\.0\.1:(\d+)(/\?token=[0-9a-f]{64})\n", first)
+        assert found is not None
+        port, path = int(found[1]), found[2]
+        assert 303 == Served(process, port, path).ask(path).status
+        words = f"opened; another browser gets in by http://127.0.0.1:{port}/?token="
+        assert process.stdout.readline().startswith(words)
+        process.kill()
+
+
+def test_a_browser_is_let_in_where_nobody_reads_the_output(served: Served) -> None:
+    """With the output closed there is no next address, and the exchange works."""
+    assert served.process.stdout is not None
+    served.process.stdout.close()
+    cookie = served.cookie()
+    assert 200 == served.ask("/", Cookie=cookie).status
+
+
 def test_nobody_without_the_cookie_gets_anything(served: Served) -> None:
     """Without cookie or with a wrong one, and with a wrong token, every path is refused in one line."""
     for path in ("/", "/head", "/?token=x", "/?token=", "/other", "/?token=%FF%00"):
         for cookie in ("", f"tallybook-{served.port}=x", "tallybook-1=y", "a=\x01;b"):
             reply = served.ask(path, Cookie=cookie)
             assert 403 == reply.status
-            assert "the token is missing or wrong; use the address the server printed\n" == reply.body
+            assert f"{REFUSED}\n" == reply.body
 
 
 def test_a_name_that_somebody_made_lead_here_gets_no_answer(served: Served) -> None:
@@ -124,8 +178,9 @@ def test_it_answers_get_alone(served: Served, method: str) -> None:
 
 def test_there_is_nothing_but_the_page_and_the_head(served: Served) -> None:
     """A path that leads elsewhere, or out of a folder, is not found."""
+    cookie = served.cookie()
     for path in ("/favicon.ico", "/../etc/passwd", "//etc/passwd", "/head/x", "/%2e%2e/"):
-        assert 404 == served.ask(path, Cookie=served.cookie()).status, path
+        assert 404 == served.ask(path, Cookie=cookie).status, path
 
 
 def test_it_is_refreshed_while_the_ledger_grows(here: Project, served: Served, run: Run) -> None:

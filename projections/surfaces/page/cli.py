@@ -69,12 +69,16 @@ def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) ->
     source = engine.Source(project, choices)
     # What is wrong with the ledger or the options is said before there is an address.
     source.page()
-    server = engine.Server(source)
+
+    def announce(address: str, words: str = "opened; another browser gets in by") -> None:
+        answer({"address": address}) if as_json else say(f"{words} {address}")
+        sys.stdout.flush()
+
+    server = engine.Server(source, announce)
     note(*commands.spool_notes(project))
     # Ctrl-C is how it ends, from the moment at which there is an address.
     with suppress(KeyboardInterrupt):
-        answer({"address": server.address}) if as_json else say(f"serving {server.address} until Ctrl-C")
-        sys.stdout.flush()
+        announce(server.address, "serving until Ctrl-C:")
         if opens:
             open_in_browser(server.address)
         engine.serve(server)

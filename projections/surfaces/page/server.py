@@ -33,6 +33,9 @@ _CHECK_S: Final = 1.0
 _REQUEST_S: Final = 10
 """Seconds for which a client may keep a connection without a request."""
 
+REFUSED: Final = "the token is missing, wrong or used; use the last address the server printed"
+"""Why a browser without the cookie gets nothing, and how it gets in."""
+
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": f"{security_policy(served=True)}; frame-ancestors 'none'",
@@ -90,20 +93,36 @@ class Server(ThreadingHTTPServer):
 
     Attributes:
         source: What it serves.
-        token: What the address has at first.
+        token: What the address has; each is exchanged once.
         cookie: What a browser gets for it.
         parent: The process that started this one.
     """
 
     daemon_threads = True
 
-    def __init__(self, source: Source) -> None:
-        """Listen; `serve` answers."""
-        self.source = source
+    def __init__(self, source: Source, announce: Callable[[str], object]) -> None:
+        """Listen; `serve` answers.
+
+        Args:
+            source: What to serve.
+            announce: Takes the next address each time that one was used.
+        """
+        self.source, self._announce, self._lock = source, announce, Lock()
         # Taken before anybody knows the address: from then on whoever started this process may end.
         self.parent = os.getppid()
         self.token, self.cookie = (new_secret(_TOKEN_BYTES).hex() for _ in range(2))
         super().__init__((HOST, 0), Handler)
+
+    def exchange(self, token: str) -> bool:
+        """Return whether a token is the current one; then it is void, and the next address is announced."""
+        with self._lock:
+            if not _equals(token, self.token):
+                return False
+            self.token = new_secret(_TOKEN_BYTES).hex()
+            # The browser is let in also where nobody reads the output any more.
+            with suppress(OSError):
+                self._announce(self.address)
+            return True
 
     @property
     def cookie_name(self) -> str:
@@ -117,7 +136,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Return the address to open."""
+        """Return the address to open, with the current token."""
         return f"http://{HOST}:{self.server_port}/?token={self.token}"
 
 
@@ -134,11 +153,12 @@ class Handler(BaseHTTPRequestHandler):
         token = parse_qs(path.query).get("token", [""])[0]
         if self.headers.get("Host") not in self.server.hosts:
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this name is not the server's; use the address it printed")
-        elif path.path == "/" and token and _equals(token, self.server.token):
+        elif path.path == "/" and token and (self._is_known() or self.server.exchange(token)):
+            # A browser that is in already loses the token from its address, and uses none up.
             cookie = f"{self.server.cookie_name}={self.server.cookie}; HttpOnly; SameSite=Strict; Path=/"
             self._answer(HTTPStatus.SEE_OTHER, "text/plain", b"", {"Location": "/", "Set-Cookie": cookie})
         elif not self._is_known():
-            self._refuse(HTTPStatus.FORBIDDEN, "the token is missing or wrong; use the address the server printed")
+            self._refuse(HTTPStatus.FORBIDDEN, REFUSED)
         elif path.path == "/":
             self._send("text/html", self.server.source.page)
         elif path.path == "/head":
