@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.cache_places import caches_of
+from helpers.git_repositories import commit, git, keep
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -21,7 +19,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from helpers.command_line import Run
@@ -29,26 +26,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.history.as_of import AsOf
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
-def git(folder: Path, *words: str, **environment: str) -> str:
-    """Run git in a folder."""
-    who = {f"GIT_{who}_{field}": "me@here" for who in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
-    done = subprocess.run(
-        ["git", "-C", str(folder), *words],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | who | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull} | environment,
-    )
-    return done.stdout.strip()
-
-
-def commit(here: Project, **environment: str) -> str:
-    """Commit everything that is not ignored, and return the commit's id."""
-    git(here.root, "add", "--all")
-    git(here.root, "commit", "--quiet", "--allow-empty", "--message", "one", **environment)
-    return git(here.root, "rev-parse", "HEAD")
 
 
 @pytest.fixture
@@ -69,20 +46,6 @@ def tracked(here: Project) -> Project:
 def texts(then: AsOf[Playbook]) -> list[str]:
     """Return the texts of a playbook's entries."""
     return [point["text"] for point in playbook_dict(then.state)["key_points"]]
-
-
-def keep(here: Project) -> Callable[[], None]:
-    """Return a function that restores the present ledger."""
-    kept = {path: path.read_bytes() for path in (here.ledger / "events.jsonl", here.ledger / "head")}
-
-    def put_back() -> None:
-        for path, data in kept.items():
-            path.write_bytes(data)
-        shutil.rmtree(caches_of(here.ledger), ignore_errors=True)
-        here.playbook.unlink(missing_ok=True)
-        (here.ledger / "rendered").unlink(missing_ok=True)
-
-    return put_back
 
 
 # A ledger that git does not track

@@ -165,6 +165,8 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
     name = None if choices.name is None else find_name(choices.name, set(numbers))
     if choices.name is not None and name is None:
         raise UnknownEntryError(choices.name, None)
+    # Commands read the project's own history, not that of a commit.
+    is_own = choices.moment is None or not choices.moment.commit
     redacted = len(film.redacted)
     warnings = [f"the texts of {format_count(redacted, 'event')} are redacted"] if redacted else []
     return {
@@ -199,9 +201,9 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
                 "margin": policy.margin,
                 "rule": policy.rule,
                 "about": policy.about,
-                "command": command,
+                "command": command if is_own else "",
             }
             for stream, (policy, command) in ALTERNATIVES.items()
         ],
-        "commands": COMMANDS,
+        "commands": COMMANDS if is_own else {},
     }

@@ -1,0 +1,50 @@
+"""A real git repository around a project, its commits, and its ledger as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from helpers.cache_places import caches_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+def git(folder: Path, *words: str, **environment: str) -> str:
+    """Run git in a folder."""
+    who = {f"GIT_{who}_{field}": "me@here" for who in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | who | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull} | environment,
+    )
+    return done.stdout.strip()
+
+
+def commit(here: Project, **environment: str) -> str:
+    """Commit everything that is not ignored, and return the commit's id."""
+    git(here.root, "add", "--all")
+    git(here.root, "commit", "--quiet", "--allow-empty", "--message", "one", **environment)
+    return git(here.root, "rev-parse", "HEAD")
+
+
+def keep(here: Project) -> Callable[[], None]:
+    """Return a function that restores the present ledger."""
+    kept = {path: path.read_bytes() for path in (here.ledger / "events.jsonl", here.ledger / "head")}
+
+    def put_back() -> None:
+        for path, data in kept.items():
+            path.write_bytes(data)
+        shutil.rmtree(caches_of(here.ledger), ignore_errors=True)
+        here.playbook.unlink(missing_ok=True)
+        (here.ledger / "rendered").unlink(missing_ok=True)
+
+    return put_back
