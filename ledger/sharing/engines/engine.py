@@ -1,0 +1,179 @@
+"""What an engine does for a book: it returns runs in the order in which it took them, and compares before it appends.
+
+An engine knows nothing about events. It stores runs, which are bytes, and promises two things: every reader sees the
+same runs in the same order, and an append is done only if nobody else appended since the end that it expects.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN, TallybookError
+from tallybook.ledger.line import GENESIS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Run(NamedTuple):
+    """Consecutive whole batches of a book, as bytes of its log file.
+
+    The numbers and chain values are what its writer states. A reader verifies them with the bytes.
+
+    Attributes:
+        first: Event number of its first line.
+        last: Event number of its last line.
+        before: Chain value before it.
+        after: Chain value after it.
+        data: Its bytes.
+        place: Where the engine has it, for messages: ``message 57``; empty for a run that is not stored yet.
+        author: Who stored it, as far as the engine knows; empty where it does not.
+    """
+
+    first: int
+    last: int
+    before: str
+    after: str
+    data: bytes
+    place: str = ""
+    author: str = ""
+
+
+class End(NamedTuple):
+    """The end of what an engine holds.
+
+    Attributes:
+        seq: The last event number that its last run states, 0 where it holds nothing.
+        chain: The chain value after that.
+        token: What the engine compares before it appends; empty where it holds nothing.
+    """
+
+    seq: int
+    chain: str
+    token: str = ""
+
+
+NOTHING = End(0, GENESIS)
+"""The end of an engine that holds nothing."""
+
+
+class Contents(NamedTuple):
+    """What an engine holds after an event number.
+
+    Attributes:
+        runs: Every run whose last event number is larger, in the engine's order, whether or not it counts.
+        first: The first event number that the engine holds; 0 where it holds nothing.
+        end: The engine's end when the runs were read.
+    """
+
+    runs: Sequence[Run]
+    first: int
+    end: End
+
+
+class Outcome(Enum):
+    """What became of an append."""
+
+    DONE = "done"
+    """All runs are stored, and the engine confirmed it."""
+    MOVED = "moved"
+    """Another writer was quicker. The runs after the last one that the engine confirmed are not stored."""
+    UNKNOWN = "unknown"
+    """The engine did not answer, so the runs may be stored or not."""
+
+
+class Appended(NamedTuple):
+    """The answer to an append.
+
+    Attributes:
+        outcome: What became of it.
+        end: The engine's end afterwards, None unless the outcome is DONE.
+    """
+
+    outcome: Outcome
+    end: End | None = None
+
+
+class EngineError(TallybookError):
+    """An engine did not do what was asked of it; the own ledger is as it was."""
+
+    exit_code = EXIT_NOT_WRITTEN
+
+    def __init__(self, address: str, what: str, hint: str) -> None:
+        """Build the message ``address: what; hint``. An address never holds a password."""
+        self.what = what
+        super().__init__(f"{address}: {what}; {hint}")
+
+
+class UnreachableError(EngineError):
+    """The engine does not answer, or does not let this user read."""
+
+    def __init__(
+        self, address: str, why: str, hint: str = "events wait in the own ledger; run `tallybook sync` later"
+    ) -> None:
+        """Say why."""
+        super().__init__(address, f"cannot be reached: {why}", hint)
+
+
+class ReadOnlyError(EngineError):
+    """The engine lets this user read, not write."""
+
+    def __init__(self, address: str, why: str) -> None:
+        """Give the engine's own reason."""
+        super().__init__(address, f"is read-only here: {why}", "events wait in the own ledger")
+
+
+class MissingLibraryError(EngineError):
+    """The client library of an engine is not installed."""
+
+    exit_code = 2
+
+    def __init__(self, address: str, extra: str) -> None:
+        """Name the extra that installs it."""
+        super().__init__(address, f"needs the extra {extra!r}", f"pip install 'tallybook[{extra}]'")
+
+
+class Engine(Protocol):
+    """Holds the runs of one book.
+
+    Attributes:
+        address: Where it is, for messages, without a password.
+        run_bytes: How many bytes the runs of one append should have together, at most; a batch alone may have more.
+    """
+
+    address: str
+    run_bytes: int
+
+    def read(self, after: int) -> Contents:
+        """Return what the engine holds after an event number, read from where its last append is visible.
+
+        Raises:
+            UnreachableError: The engine does not answer.
+        """
+        ...
+
+    def append(self, expected: End, runs: Sequence[Run]) -> Appended:
+        """Store runs in order, if the engine still ends where ``expected`` says.
+
+        With ``NOTHING`` as the expected end, what holds the book (a branch, a stream, a table) is created if this
+        user may create it.
+
+        Raises:
+            ReadOnlyError: This user may not write.
+            UnreachableError: The engine cannot be reached, so that nothing was stored.
+        """
+        ...
+
+    def replace(self, expected: End, runs: Sequence[Run]) -> Appended:
+        """Store these runs in place of all that the engine holds, if it still ends where ``expected`` says.
+
+        Raises:
+            ReadOnlyError: This user may not do that.
+            UnreachableError: The engine cannot be reached.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close connections."""
+        ...
