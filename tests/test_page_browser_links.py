@@ -65,22 +65,6 @@ def test_keys_move_through_the_events_of_the_selected_entry(tab: Tab) -> None:
         tab.at(event, entry="kpt_001")
 
 
-def test_g_goes_to_an_event_an_offset_or_a_time_and_refuses_other_words(tab: Tab) -> None:
-    """The dialog of g takes what --at takes, as far as the page knows it, and says what is not a moment."""
-    tab.open("event=6")
-    time = tab.text("#moment time")
-    for words, event in [("9", 8), ("~0", 14), ("~2", 12), (time, 6), ("2001-01-01", 0)]:
-        tab.page.keyboard.press("g")
-        tab.page.fill("#go-where", words)
-        tab.page.keyboard.press("Enter")
-        tab.at(event)
-    tab.page.keyboard.press("g")
-    tab.page.fill("#go-where", "soon")
-    tab.page.keyboard.press("Enter")
-    assert "That is not a moment" in tab.text("#go-error")
-    tab.page.keyboard.press("Escape")
-
-
 def test_space_plays_to_the_end(tab: Tab) -> None:
     """Play goes on moment by moment and stops at the last one."""
     tab.open("event=12")

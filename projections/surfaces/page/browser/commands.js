@@ -42,11 +42,16 @@ function commandBox(kind, values, what) {
       : "";
     return reason ? el("p", { class: "note", text: `${what}: no command, because ${reason}.` }) : null;
   }
+  return copyBox(line, what);
+}
+
+/** Return a command line with a button that copies it. */
+function copyBox(line, what) {
   return el(
     "div",
     { class: "copy" },
     el("code", { text: line }),
-    el("button", { "aria-label": `Copy: ${what}`, text: "Copy", onclick: () => copy(line) }),
+    el("button", { type: "button", "aria-label": `Copy: ${what}`, text: "Copy", onclick: () => copy(line) }),
   );
 }
 

@@ -38,22 +38,6 @@ function play(on = !playing) {
 /** Compare each later moment with this one, or no longer. */
 const compare = () => show({ since: view.since ? 0 : view.event });
 
-/** Return the moment that somebody names by an event number, ~N or a time; null where it names none. */
-function findMoment(text) {
-  const { history } = page,
-    words = text.trim();
-  if (/^[0-9]{1,15}$/.test(words)) return history.momentAt(Number(words));
-  if (/^~[0-9]{1,15}$/.test(words)) return history.momentAt(Math.max(0, history.events - Number(words.slice(1))));
-  const time = /^\d{4}-\d\d-\d\d$/.test(words)
-    ? Date.parse(`${words}T23:59:59.999`)
-    : Date.parse(words.replace(" ", "T"));
-  if (!Number.isFinite(time)) return null;
-  let moment = -1;
-  // Where the clock ran back, the last moment up to that time counts.
-  for (let m = 0; m < history.moments; m++) if (history.time(m) <= time) moment = m;
-  return moment;
-}
-
 function drawFilm() {
   const { history, moment } = page,
     slider = $("slider");

@@ -98,22 +98,6 @@ function drawTabs() {
   PANELS[view.tab][0]();
 }
 
-function openGo() {
-  $("go-error").textContent = "";
-  $("go-where").value = "";
-  $("go-dialog").showModal();
-}
-
-/** Go where the dialog says, or say why not. */
-function takeGo(event) {
-  if (event.submitter?.value !== "go") return;
-  const moment = findMoment($("go-where").value);
-  if (moment === null) {
-    event.preventDefault();
-    $("go-error").textContent = "That is not a moment: give an event number, ~N or a time.";
-  } else goTo(moment);
-}
-
 function press(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const { target } = event,
