@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from playwright.sync_api import Browser
+
     from tallybook.ledger.records import Batch
 
 EVENTS = 8
@@ -26,6 +28,7 @@ class Opened(NamedTuple):
     """A page, and the project that it is of."""
 
     tab: Tab
+    browser: Browser
     project: Project
     batches: list[Batch]
 
@@ -40,7 +43,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
         append(log, [PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0)], session)
     with chromium() as browser:
         tab = Tab(browser, write_page(folder), permissions=["clipboard-read", "clipboard-write"], timezone_id="UTC")
-        yield Opened(tab, Project(folder), [*decode(log.read())])
+        yield Opened(tab, browser, Project(folder), [*decode(log.read())])
 
 
 def go(tab: Tab, words: str) -> None:
@@ -54,7 +57,7 @@ def go(tab: Tab, words: str) -> None:
 
 def test_g_goes_where_at_goes(shown: Opened) -> None:
     """Numbers, ~N, times, dates, ages and sessions lead to the moment that --at finds."""
-    tab, project, batches = shown
+    tab, _, project, batches = shown
     tab.open("event=4")
     second = datetime.fromisoformat(batches[1].at)
     age = int((datetime.now(UTC) - second).total_seconds()) - 30
@@ -107,7 +110,7 @@ def test_g_has_the_command_that_opens_a_commit(shown: Opened) -> None:
 def test_g_without_session_ids_has_the_command(shown: Opened, tmp_path: Path) -> None:
     """A page without texts knows no session by its id, and says which command does."""
     file = write_page(shown.project.root, with_texts=False)
-    tab = Tab(shown.tab.page.context.browser, file.rename(tmp_path / "page.html"))
+    tab = Tab(shown.browser, file.rename(tmp_path / "page.html"))
     go(tab, "session:s3+")
     assert "made without session ids" in tab.text("#go-error")
     assert "tallybook page --at session:s3+" == tab.text("#go-command code")
