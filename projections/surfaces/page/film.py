@@ -57,7 +57,7 @@ class Film:
         moment_authors: Number of the author of each moment.
         kinds: Number of the kind of each event.
         entries: The entry that each event names, plus 1; 0 for none.
-        kind_names: Kind and words, joined by a tab.
+        kind_names: Kind, words and the rating of one, joined by tabs.
         authors: Rater, session, agent and model, as JSON.
         injections: Event number, how many entries changed, and which, of each injection.
         undos: The undone events.
@@ -208,14 +208,15 @@ def _encode_author(fields: dict[str, Any]) -> str:
     return json.dumps([fields.get(name) for name in ("rater", "session", "agent", "model")])
 
 
-def kind_words(event: Any) -> tuple[str, str]:
-    """Return the kind of an event, and what it does in a few words."""
+def kind_words(event: Any) -> tuple[str, ...]:
+    """Return the kind of an event, what it does in a few words, and of a rating what it is."""
     if isinstance(event, events.UnknownEvent):
         return event.kind, f"{event.kind}, unknown to this Tallybook"
     kind = events.KIND_OF[type(event)]
     if isinstance(event, events.PointRated):
-        return kind, f"rated {event.rating}" if event.rating in events.RATINGS else "rated, counts nothing"
-    return kind, WORDS.get(kind) or kind.replace(".", " ")
+        rating = event.rating if event.rating in events.RATINGS else ""
+        return kind, f"rated {rating}" if rating else "rated, counts nothing", rating
+    return kind, WORDS.get(kind) or kind.removeprefix("point.").replace(".", " ")
 
 
 WORDS: Final = {
@@ -223,6 +224,7 @@ WORDS: Final = {
     "point.seeded": "imported from a legacy playbook",
     "point.edited": "changed by a manual edit",
     "point.removed": "removed by a manual edit",
+    "point.merged": "took in another entry",
     "playbook.updated": "update",
     "playbook.injected": "playbook injected",
     "events.voided": "undo",

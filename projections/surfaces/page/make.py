@@ -9,7 +9,9 @@ import attrs
 
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
+from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.names import find_name
+from tallybook.projections.fold import UNDOABLE
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
@@ -21,6 +23,7 @@ from tallybook.projections.surfaces.page.scores import scores_stream
 from tallybook.projections.surfaces.page.snapshots import History, whole
 from tallybook.projections.surfaces.page.stories import Privacy, stories_stream
 from tallybook.projections.surfaces.page.track import STATUSES
+from tallybook.projections.surfaces.writing.curation import is_of_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -206,4 +209,5 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
             for stream, (policy, command) in ALTERNATIVES.items()
         ],
         "commands": COMMANDS if is_own else {},
+        "undo": {kind: "event" if is_of_entry(kind) else "batch" for kind in sorted(KIND_OF[one] for one in UNDOABLE)},
     }

@@ -115,6 +115,6 @@ def _hide_extras(film: Film, extras: Mapping[str, Any], privacy: Privacy) -> dic
     left_by = extras["vanished_by"]
     if left_by is not None:
         # Its own summary quotes a reason, or names a session.
-        words = list(film.kind_names.numbers)[film.kinds[left_by["seq"] - 1]].partition("\t")[2]
+        words = list(film.kind_names.numbers)[film.kinds[left_by["seq"] - 1]].split("\t")[1]
         left_by = {**left_by, "summary": words}
     return {**extras, "notes": [], "original": None, "vanished_by": left_by}

@@ -218,16 +218,16 @@ def _refusal(last: Batch, before: Batch | None) -> NothingToDoError:
 def _described(batch: Batch) -> str:
     """Return a batch in words, with the command that undoes it."""
     records = _undoable(batch)
-    record = next((one for one in reversed(records) if not _is_of_entry(one.event)), records[0])
+    record = next((one for one in reversed(records) if not is_of_entry(KIND_OF[type(one.event)])), records[0])
     # The event that ends an update repeats what the others say.
     others = len(records) - 2 if isinstance(record.event, _CLOSES) else 0
     more = f" and {others:,} more" if others > 0 else ""
     return f"event {record.seq} ({summary(records[0].event)}{more}), run: {_command(record.seq)}"
 
 
-def _is_of_entry(event: object) -> bool:
-    """Return whether an event is about one entry, and so can be undone without the rest of its batch."""
-    return KIND_OF[type(event)].startswith("point.")
+def is_of_entry(kind: str) -> bool:
+    """Return whether events of a kind are about one entry, and so can be undone without the rest of their batch."""
+    return kind.startswith("point.")
 
 
 def _named(batches: Iterator[Batch], target: str) -> list[EventRecord]:
@@ -248,6 +248,6 @@ def _whole(record: EventRecord, batch: Batch) -> list[EventRecord]:
     if type(record.event) not in UNDOABLE:
         hint = "nothing was recorded"
         raise BadInputError(f"event {record.seq}", "is not an event of the playbook or of a score", hint)
-    if _is_of_entry(record.event):
+    if is_of_entry(KIND_OF[type(record.event)]):
         return [record]
     return [one for one in batch.records if type(one.event) in UNDOABLE]

@@ -55,6 +55,23 @@ function copyBox(line, what) {
   );
 }
 
+const MOST_UNDOS = 5;
+
+/** Return the commands that undo a moment, or bring back what is undone of it at the end of the history. */
+function undoBoxes(moment) {
+  const { history } = page,
+    boxes = new Map();
+  for (let event = history.last(moment); event >= history.firstOf(moment) && boxes.size < MOST_UNDOS; event--) {
+    const scope = META.undo[history.kind(event)];
+    if (!scope) continue;
+    const by = history.undoneBy(event, history.events),
+      words = by ? `bring back what event ${by} undid` : scope === "batch" ? "undo this moment" : `undo event ${event}`;
+    boxes.set(by || event, commandBox("undo_event", { event: by || event }, words));
+    if (scope === "batch") break;
+  }
+  return [...boxes.values()].reverse();
+}
+
 /** Put a text on the clipboard, and say so. */
 async function copy(text) {
   try {
@@ -74,7 +91,7 @@ async function copy(text) {
 /** Return the command of what is shown. */
 function viewCommand() {
   const { tab, policy, since, event } = view;
-  if (tab === "scores") return commandLine(view.blame ? "blame" : "score");
+  if (tab === "scores") return commandLine("score");
   if (tab === "sessions" && view.session >= 0) return commandLine("log_session");
   if (tab === "sessions") return commandLine("log");
   if (policy)

@@ -2,13 +2,7 @@
 
 /** Make a canvas as large as it is shown, and return a pen, its size, and the colours of the scheme. */
 function sheet(canvas) {
-  const { clientWidth: width, clientHeight: height } = canvas,
-    scale = devicePixelRatio || 1;
-  canvas.width = Math.round(width * scale);
-  canvas.height = Math.round(height * scale);
-  const pen = canvas.getContext("2d");
-  pen.scale(scale, scale);
-  return { width, height, pen, colour: schemeColours(canvas) };
+  return { ...plainSheet(canvas), colour: schemeColours(canvas) };
 }
 
 /** Return a function that gives the colour of a name in the present scheme. */

@@ -82,7 +82,6 @@ function storyParts(story) {
           story.deciding.map((event) => el("button", { onclick: () => show({ event }), text: `event ${event}` })),
         )
       : null,
-    (story.notes || []).map((note) => el("p", { class: "note" }, quoted(String(note)))),
     story.others?.length
       ? [
           el("h3", { text: "The same guidance under other names" }),
@@ -145,5 +144,5 @@ function stepWords(name, event) {
   const changed = ["status", "helpful", "harmful", "text", "flags", "into"].some((key) => before[key] !== after[key]);
   if (history.injections.has(event))
     return history.isInjected(name, event) ? "injected from here on" : "no longer injected";
-  return changed ? `${changeWords({ before, after })}: ${history.words(event)}` : history.words(event);
+  return changed ? `${changeWords({ before, after })}: ${eventText(event)}` : eventText(event);
 }

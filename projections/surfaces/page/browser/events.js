@@ -38,7 +38,7 @@ function eventRow(index, made) {
     event = eventAt(index),
     [mark, tone] = sign(event);
   const by = history.undoneBy(event, view.event),
-    later = by ? 0 : history.undone.get(event)?.find(([from]) => from > view.event)?.[0];
+    later = by ? 0 : history.undoneAfter(event, view.event);
   const moment = history.momentOf(event),
     whole = history.firstOf(moment) === history.last(moment);
   made.className = ["event", by && "undone", moment === page.moment && "now", !whole && "part"]
@@ -87,6 +87,7 @@ function drawEvents(anew) {
       ? plural(length, "event")
       : `${count(length)} of ${plural(history.events, "event")} match`;
   } else eventList.select(at);
+  if (at < 0) eventList.reveal(0);
 }
 
 const MOST_PARTS = 100;
@@ -134,7 +135,9 @@ function changeWords({ before, after }) {
 }
 
 const isWorse = ({ before, after }) =>
-  after.harmful > before.harmful || (META.statuses[before.status] === "kept" && META.statuses[after.status] !== "kept");
+  after.harmful > before.harmful ||
+  after.helpful < before.helpful ||
+  (META.statuses[before.status] === "kept" && META.statuses[after.status] !== "kept");
 
 function drawChange() {
   const { history, moment, changes } = page;
@@ -192,7 +195,7 @@ function drawChange() {
     changes.length > MOST_PARTS
       ? el("p", { class: "note", text: `and ${count(changes.length - MOST_PARTS)} more` })
       : null,
-    commandBox("undo_event", {}, "undo this moment"),
+    undoBoxes(moment),
   );
 }
 
@@ -201,7 +204,7 @@ function partRow(event) {
     [mark, tone] = sign(event),
     entry = history.entryOf(event),
     undone = history.undoneBy(event, view.event);
-  const later = undone ? 0 : history.undone.get(event)?.find(([from]) => from > view.event)?.[0];
+  const later = undone ? 0 : history.undoneAfter(event, view.event);
   return el(
     "li",
     { class: undone ? "undone" : false },
@@ -210,6 +213,21 @@ function partRow(event) {
     el("span", { class: "what" }, entry >= 0 && [entryLink(entry), " "], quoted(history.words(event)), quotesOf(event)),
     undone ? el("span", { class: "note" }, "undone by event ", eventLink(undone)) : null,
     later ? el("span", { class: "note" }, "undone later by event ", eventLink(later)) : null,
+    undoRange("undid", history.undoes.get(event)),
+    undoRange("brought back", history.redoes.get(event)),
+  );
+}
+
+/** Return which events an undo concerns: the first and the last of them as links. */
+function undoRange(verb, events) {
+  if (!events) return null;
+  const [first, last] = [events[0], events.at(-1)];
+  return el(
+    "span",
+    { class: "note" },
+    `${verb} ${plural(events.length, "event")}: `,
+    eventLink(first),
+    last > first && [events.length === 2 ? ", " : " to ", eventLink(last)],
   );
 }
 

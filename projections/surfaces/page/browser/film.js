@@ -36,7 +36,10 @@ function play(on = !playing) {
 }
 
 /** Compare each later moment with this one, or no longer. */
-const compare = () => show({ since: view.since ? 0 : view.event });
+function compare() {
+  if (!view.since && !view.event) say("Go to a moment first.");
+  else show({ since: view.since ? 0 : view.event });
+}
 
 function drawFilm() {
   const { history, moment } = page,
@@ -71,6 +74,7 @@ function drawFilm() {
   for (const id of ["first", "back"]) $(id).disabled = moment < 0;
   for (const id of ["next", "latest"]) $(id).disabled = moment >= history.moments - 1;
   $("compare").setAttribute("aria-pressed", String(view.since > 0));
+  $("compare").disabled = !view.since && !view.event;
   $("compare").textContent = view.since ? `Compared with ${view.since}` : "Compare";
   for (const id of ["touched-before", "touched-next"]) $(id).disabled = view.entry < 0;
 }

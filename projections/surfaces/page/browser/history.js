@@ -123,9 +123,13 @@ class History {
     this.lasts = new Uint32Array(this.moments);
     for (let m = 0, last = 0; m < this.moments; m++) this.lasts[m] = last += film.m_size[m];
     this.undone = new Map();
+    this.undoes = new Map();
+    this.redoes = new Map();
+    const add = (map, key, value) => (map.has(key) ? map.get(key).push(value) : map.set(key, [value]));
     film.u_event.forEach((event, i) => {
-      const spans = this.undone.get(event) || [];
-      this.undone.set(event, [...spans, [film.u_from[i], film.u_to[i] || Infinity]]);
+      add(this.undone, event, [film.u_from[i], film.u_to[i] || Infinity]);
+      add(this.undoes, film.u_from[i], event);
+      if (film.u_to[i]) add(this.redoes, film.u_to[i], event);
     });
     this.injections = this.#injections();
     this.#touches();
@@ -223,9 +227,17 @@ class History {
     return this.film.kinds[this.film.e_kind[event - 1]][0];
   }
 
+  /** Return what a rating is: helpful, harmful or neutral; nothing for other events. */
+  rating(event) {
+    return this.film.kinds[this.film.e_kind[event - 1]][2];
+  }
+
   /** Return what an event says, without its entry. */
   words(event) {
-    return this.film.kinds[this.film.e_kind[event - 1]][1];
+    const { e_kind, e_effect, kinds } = this.film,
+      [, words, rating] = kinds[e_kind[event - 1]],
+      counts = rating === "helpful" || rating === "harmful";
+    return counts && !e_effect[event - 1] ? `${words}, no effect` : words;
   }
 
   entryOf(event) {
@@ -237,6 +249,11 @@ class History {
     const spans = this.undone.get(event);
     const span = spans && spans.find(([from, to]) => from <= at && at < to);
     return span ? span[0] : 0;
+  }
+
+  /** Return the number of the event by which an event is undone later than a moment, 0 where it is not. */
+  undoneAfter(event, at) {
+    return this.undone.get(event)?.find(([from]) => from > at)?.[0] ?? 0;
   }
 
   /** Return what changed in a moment: entry, state before, state after. */

@@ -36,8 +36,8 @@ function entryRow(row, made) {
     el(
       "span",
       { class: "words" },
+      tags.map((tag) => [el("span", { class: "tag faint" }, quoted(tag)), " "]),
       quoted(text.slice(0, 400)),
-      tags.map((tag) => el("span", { class: "tag faint" }, quoted(tag))),
     ),
     countsOf(state),
     trustBar(state),
@@ -121,19 +121,20 @@ function drawPlaybook() {
         "p",
         {},
         "What if: ",
-        quoted(policy.about || policyName(policy)),
+        quoted(`${policy.about}.`),
         policy.rule ? [" Rule: ", el("code", { text: policy.rule }), "."] : null,
         ` ${differ ? plural(differ, "entry", "entries") : "No entry"} of this moment ${differ === 1 ? "differs" : "differ"}.`,
       ),
   );
 }
 
-function setPanelRows(rows) {
+/** Show rows in the panel; the selected entry or session is marked. Return its row. */
+function setPanelRows(rows, selected = rows.findIndex(({ name }) => name === view.entry)) {
   page.panelRows = rows;
-  const selected = rows.findIndex(({ name }) => name === view.entry);
   const { panelList } = page;
   if (panelList.length !== rows.length || page.anew) panelList.set(rows.length, selected);
   else panelList.select(selected);
+  return rows[selected];
 }
 
 function graveRow({ name }, made) {
@@ -147,8 +148,9 @@ function graveRow({ name }, made) {
     el(
       "span",
       { class: "words" },
-      quoted(history.text(state).slice(0, 400)),
       el("span", { class: "tag faint" }, quoted(`${status}${into}, event ${state.since}`)),
+      " ",
+      quoted(history.text(state).slice(0, 400)),
     ),
     countsOf(state),
     trustBar(state),

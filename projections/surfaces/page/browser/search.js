@@ -47,13 +47,8 @@ class Found {
 }
 
 function authorText(film, rater, session) {
-  const { sessions } = page;
-  const of = (table, column) =>
-    sessions?.[table] && session && sessions[column]?.[session - 1]
-      ? sessions[table][sessions[column][session - 1] - 1]
-      : "";
-  const id = sessions?.ids && session ? sessions.ids[session - 1] : "";
-  return `${film.raters[rater]} ${id} ${of("agents", "session_agent")} ${of("models", "session_model")}`.toLowerCase();
+  const id = session ? (page.sessions?.ids?.[session - 1] ?? "") : "";
+  return `${film.raters[rater]} ${id} ${session ? agentOf(session - 1) : ""}`.toLowerCase();
 }
 
 /** Return for each entry whether its name or one of its texts has a word. */

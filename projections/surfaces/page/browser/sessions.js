@@ -8,7 +8,7 @@ function countSessions() {
     size = META.counts.sessions,
     tally = [];
   for (let i = 0; i < size; i++)
-    tally.push({ index: i, first: 0, last: 0, events: 0, helpful: 0, harmful: 0, cited: 0, given: 0, others: 0 });
+    tally.push({ index: i, first: 0, last: 0, events: 0, helpful: 0, harmful: 0, cited: 0, undoable: 0, undo: 0 });
   for (let m = 0, e = 1; m < history.moments; m++) {
     const at = tally[film.authors[film.m_author[m]][1] - 1];
     for (; e <= history.lasts[m]; e++) {
@@ -16,15 +16,13 @@ function countSessions() {
       at.first ||= e;
       at.last = e;
       at.events++;
-      const effect = film.e_effect[e - 1],
-        kind = history.kind(e);
-      if (kind === "point.rated")
-        at[
-          history.words(e).includes("harmful") ? "harmful" : history.words(e).includes("helpful") ? "helpful" : "others"
-        ]++;
+      const kind = history.kind(e),
+        rating = history.rating(e);
+      if (rating === "helpful" || rating === "harmful") at[rating]++;
       else if (kind === "point.cited") at.cited++;
-      else if (kind === "playbook.injected") at.given++;
-      else if (effect === 3) at.others++;
+      const undo = history.undoneBy(e, history.events);
+      if (undo) at.undo = undo;
+      else if (kind !== "events.voided" && META.undo[kind]) at.undoable++;
     }
   }
   return (page.tally = tally.filter(({ events }) => events).sort((one, other) => other.first - one.first));
@@ -42,16 +40,15 @@ function sessionLink(index) {
   );
 }
 
+/** Return the agent and the model of a session, where the page has them. */
 function agentOf(index) {
   const { sessions } = page;
-  const of = (table, column) =>
-    sessions?.[table] && sessions[column]?.[index] ? sessions[table][sessions[column][index] - 1] : "";
+  const of = (table, column) => sessions?.[table]?.[sessions[column][index] - 1];
   return [of("agents", "session_agent"), of("models", "session_model")].filter(Boolean).join(", ");
 }
 
 function sessionRow(row, made) {
-  const { history } = page,
-    score = page.sessions?.scores?.[row.index];
+  const { history } = page;
   made.className = "session";
   made.append(
     el(
@@ -71,7 +68,6 @@ function sessionRow(row, made) {
       " ",
       el("span", { class: "cited", text: `◆${row.cited}` }),
     ),
-    el("span", { class: "number", text: score === undefined || score === null ? "" : String(Math.round(score)) }),
   );
 }
 
@@ -93,15 +89,14 @@ function drawSessions() {
       page.found.words.every((word) => authorText(page.history.film, 0, index + 1).includes(word)) ||
       index === view.session,
   );
-  page.panelRows = rows;
-  const selected = rows.findIndex(({ index }) => index === view.session),
-    { panelList } = page;
-  if (panelList.length !== rows.length || page.anew) panelList.set(rows.length, selected);
-  else panelList.select(selected);
+  const selected = setPanelRows(
+    rows,
+    rows.findIndex(({ index }) => index === view.session),
+  );
   $("panel-note").textContent = rows.length
     ? `${plural(rows.length, "session")}, latest first. Choosing one lists its events only.`
     : "No event names a session.";
-  drawSession(rows[selected]);
+  drawSession(selected);
 }
 
 /** Draw what one session did and what came of it. */
@@ -112,8 +107,7 @@ function drawSession(row) {
     return;
   }
   const { history } = page,
-    influence = sessionInfluence(row.index),
-    score = page.sessions?.scores?.[row.index];
+    influence = sessionInfluence(row.index);
   const entries = (names) => [...names].slice(0, 60).map((name) => [entryLink(name), " "]);
   const line = (term, names, none) => [
     el("dt", { text: term }),
@@ -128,7 +122,6 @@ function drawSession(row) {
       fact("From", `event ${count(row.first)}, ${clock(history.time(history.momentOf(row.first)))}`),
       fact("To", `event ${count(row.last)}, ${clock(history.time(history.momentOf(row.last)))}`),
       agentOf(row.index) ? fact("Agent", agentOf(row.index)) : [],
-      score === undefined || score === null ? [] : fact("Score", `${score}`),
       line("Was given", influence.given, "no entry that is recorded"),
       line("Cited", influence.cited, "nothing"),
       line("Rated helpful", influence.helpful, "nothing"),
@@ -142,7 +135,11 @@ function drawSession(row) {
       el("button", { text: "Go to its first event", onclick: () => show({ event: row.first }) }),
       el("button", { text: "Show all events again", onclick: () => show({ session: -1 }) }),
     ),
-    commandBox("undo_session", { session: row.index }, "undo this session"),
+    row.undoable
+      ? commandBox("undo_session", { session: row.index }, "undo this session")
+      : row.undo
+        ? commandBox("undo_event", { event: row.undo }, `bring back what event ${row.undo} undid`)
+        : el("p", { class: "note", text: "It has nothing to undo." }),
     commandBox("without_session", { session: row.index }, "the playbook without this session"),
     commandBox("score_session", { session: row.index }, "the scores of this session"),
   );
@@ -168,8 +165,7 @@ function sessionInfluence(session) {
       if (kind === "playbook.injected")
         for (const name of lifeNames()) if (history.isInjected(name, e)) result.given.add(name);
       if (kind === "point.cited") result.cited.add(entry);
-      if (kind === "point.rated" && history.words(e).includes("helpful")) result.helpful.add(entry);
-      if (kind === "point.rated" && history.words(e).includes("harmful")) result.harmful.add(entry);
+      result[history.rating(e)]?.add(entry);
     }
     for (const change of history.changes(m)) {
       result.changed.add(change.name);
@@ -190,7 +186,6 @@ function sessionRows() {
     row.helpful,
     row.harmful,
     row.cited,
-    page.sessions?.scores?.[row.index] ?? "",
   ]);
-  return [["session", "agent", "first_event", "last_event", "events", "helpful", "harmful", "cited", "score"], ...rows];
+  return [["session", "agent", "first_event", "last_event", "events", "helpful", "harmful", "cited"], ...rows];
 }
