@@ -205,7 +205,7 @@ class Track:
         """Return the names whose rows an event can change."""
         book = self.book
         if isinstance(event, events.PlaybookUpdated):
-            return tuple(book.due) if book.policy.is_permanent else tuple({**book.due, **book.pruned})
+            return _turning(book)
         if isinstance(event, events.PlaybookEdited):
             return tuple(book.mutable) if book.order else ()
         if isinstance(event, UndoneEvent):
@@ -217,6 +217,13 @@ class Track:
         # Names merged earlier into one that is merged now get another target.
         chained = [old for old, into in book.merged.items() if into in merged] if merged else []
         return tuple(dict.fromkeys([name, book.merged.get(name, name), *merged, *chained]))
+
+
+def _turning(book: Playbook) -> tuple[str, ...]:
+    """Return the names that an update would prune now, or bring back."""
+    if book.policy.is_permanent:
+        return tuple(book.due)
+    return (*book.due, *(name for name in book.pruned if not book.prunes(book.gone[name])))
 
 
 def changing_events(batch: Batch, seqs: Sequence[int]) -> list[Numbered]:
@@ -241,7 +248,7 @@ def advance(track: Track, batch: Batch, changing: Sequence[Numbered], changes: C
             elif entry.harmful != harmful:
                 effect[seq - 1] = HARMFUL
                 add_pair(helpful << 32 | entry.harmful)
-        elif kind is not updated or book.due or (book.pruned and not book.policy.is_permanent):
+        elif kind is not updated or _turning(book):
             # Most updates prune nothing.
             track.seq = seq
             _record(track.apply(event, batch, change), seq, changes)
@@ -273,7 +280,7 @@ def replay(tracks: Sequence[Track], batches: Iterable[Batch], before: int = 0) -
                 if kind is events.PointRated:
                     # The most frequent event changes counts alone.
                     change(book, event, batch)
-                elif kind is not events.PlaybookUpdated or book.due or book.pruned:
+                elif kind is not events.PlaybookUpdated or _turning(book):
                     track.seq = seq
                     track.apply(event, batch, change)
             settle(book, batch)
