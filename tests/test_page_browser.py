@@ -13,12 +13,13 @@ from helpers.browser import Tab, chromium, write_history, write_page
 from helpers.real_command import run
 from tallybook.ledger.encoding.codec import decode
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.prune import POLICIES
-from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.page.make import ALTERNATIVES
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tallybook.ledger.backends.jsonl import JsonlLog
 
@@ -91,16 +92,21 @@ def test_a_sample_of_moments_shows_what_show_at_prints(opened: Opened) -> None:
         assert expected == [{key: row[key] for key in keys} for row in saved(opened.tab, event)]
 
 
-@pytest.mark.parametrize("name", [name for name in POLICIES if name != "sticky"])
-def test_a_policy_shows_its_own_playbook_and_marks_the_differences(opened: Opened, name: str) -> None:
-    """Under another policy the entries are those of its fold, and each difference to the real playbook is marked."""
+@pytest.mark.parametrize("stream", ALTERNATIVES)
+def test_a_policy_shows_its_own_playbook_and_marks_the_differences(opened: Opened, stream: str, tmp_path: Path) -> None:
+    """Under another policy the entries are those of the command that is shown, and each difference is marked."""
     batches = list(decode(opened.log.read()))
     event = batches[-1].last
-    other = fold_history(playbook_view(POLICIES[name]), lambda: batches, event).entries
+    rows = saved(opened.tab, event, f"&policy={stream}")
+    command = opened.tab.text("#command")
+    assert 0 == run(opened.project, *command.split()[1:], "--output", str(tmp_path / "a.json")).code
+    other = json.loads((tmp_path / "a.json").read_bytes())["key_points"]
+    keys = ("name", "text", "helpful", "harmful")
+    assert [{key: point[key] for key in keys} for point in other] == [{key: row[key] for key in keys} for row in rows]
     real = fold_history(PLAYBOOK, lambda: batches, event).entries
-    rows = saved(opened.tab, event, f"&policy=policy-{name}")
-    assert [(point.name, point.helpful, point.harmful) for point in other.values()] == [
-        (row["name"], row["helpful"], row["harmful"]) for row in rows
-    ]
     marks = opened.tab.page.locator("#entries .tag", has_text="only").all_inner_texts()
-    assert bool(set(other) ^ set(real)) == bool(marks)
+    assert bool({row["name"] for row in rows} ^ set(real)) == bool(marks)
+    # The page says what was computed, and the list of policies has each once.
+    assert "What if: " in opened.tab.text("#panel-note")
+    names = opened.tab.page.locator("#policy option").all_inner_texts()
+    assert len(names) == len(set(names)) == len(ALTERNATIVES) + 1

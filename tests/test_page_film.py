@@ -13,6 +13,7 @@ from helpers.film_reader import play, unpack
 from helpers.view_histories import FUTURES, HISTORIES, history
 from tallybook.projections.entry_history.status import status_view
 from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.aging import DAY_US, AgedPolicy, aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.surfaces.page.columns import MAX_WIDTH, Column, pack
 from tallybook.projections.surfaces.page.film import fold_film, to_ms
@@ -23,6 +24,7 @@ from tallybook.projections.surfaces.page.track import STATUSES
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
     from tallybook.projections.playbook.prune import Policy
+    from tallybook.projections.surfaces.page.film import Film
 
 OTHERS = {**POLICIES, "floor-1": attrs.evolve(SPEC_POLICY, floor=1)}
 
@@ -33,11 +35,16 @@ def shown(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, int, int]]:
     return [(name, rows[name]["text"], rows[name]["helpful"], rows[name]["harmful"]) for _, name in kept]
 
 
-def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, spacing: int = 4096) -> None:
-    """Compare the film with a fold up to each moment: entries, order, texts, counts, and where each other name is."""
+def film_of(batches: list[Batch], policy: Policy, spacing: int) -> Film:
+    """Return the film of a history under its own policy and another."""
     seqs = {record.id: record.seq for batch in batches for record in batch.records}
     history_ = History(lambda position: [batch for batch in batches if batch.last > position.seq], seqs)
-    film = fold_film(history_, {"film": SPEC_POLICY, "policy-other": policy}, spacing)
+    return fold_film(history_, {"film": SPEC_POLICY, "policy-other": policy}, spacing)
+
+
+def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, spacing: int = 4096) -> None:
+    """Compare the film with a fold up to each moment: entries, order, texts, counts, and where each other name is."""
+    film = film_of(batches, policy, spacing)
     tables, columns = unpack(film_stream(film))
     _, other = unpack(policy_stream(film, "policy-other"))
     moments = list(zip(batches, play(tables, columns, other), strict=True))
@@ -73,6 +80,22 @@ def test_an_undo_that_goes_on_from_a_snapshot_shows_the_same(stretches: list[lis
 def test_every_moment_under_a_policy_shows_what_its_fold_shows(name: str, stretches: list[list[Any]]) -> None:
     """The same holds for the stream of each other policy."""
     check_every_moment(history(stretches), OTHERS[name])
+
+
+@pytest.mark.parametrize("half_life_us", [1, 50_000_000, 90 * DAY_US])
+@given(stretches=HISTORIES, spacing=st.integers(1, 5))
+def test_every_moment_with_a_half_life_shows_what_its_fold_shows(
+    half_life_us: int, stretches: list[list[Any]], spacing: int
+) -> None:
+    """Under a policy by which ratings lose weight with age, each moment has the entries of that fold."""
+    batches = history(stretches)
+    policy = AgedPolicy(floor=2, half_life_us=half_life_us)
+    film = film_of(batches, policy, spacing)
+    other = unpack(policy_stream(film, "policy-other"))[1]
+    view = aged_view(policy, half_life_us)
+    for last, rows in play(*unpack(film_stream(film)), other):
+        book = fold_history(view, lambda: batches, last)
+        assert [attrs.astuple(point) for point in book.entries.values()] == shown(rows)
 
 
 @given(stretches=FUTURES)

@@ -19,6 +19,7 @@ from helpers.reference_model import extraction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
+from tallybook.projections.surfaces.page.make import ALTERNATIVES
 from tallybook.projections.surfaces.page.quoting import quote_all, quote_argument, quote_value
 from tallybook.projections.surfaces.page.track import STATUSES
 from tallybook.projections.surfaces.workspace.project import Project
@@ -276,6 +277,18 @@ def test_every_moment_of_a_long_history_is_what_show_at_says(project: Path, run:
     for last in sample:
         assert commands.show(here, str(last))["key_points"] == moments[last], last
     assert list(moments) == sorted(moments)
+
+
+def test_a_long_history_has_no_half_lives_and_says_so(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not computed is named with its command, and has no stream."""
+    meta, streams, _ = page(here, run)
+    assert ([], set(ALTERNATIVES)) == (meta["omitted_policies"], {policy["stream"] for policy in meta["policies"]})
+    monkeypatch.setattr("tallybook.projections.surfaces.page.make.AGED_EVENTS", 10)
+    meta, streams, _ = page(here, run)
+    assert ["30d", "90d"] == [policy["half_life"] for policy in meta["omitted_policies"]]
+    assert ["tallybook what-if --half-life 30d --at {event}"] == [meta["omitted_policies"][0]["command"]]
+    assert {"policy-half-life-30d", "policy-half-life-90d"}.isdisjoint(streams)
+    assert {policy["stream"] for policy in meta["policies"]} <= streams.keys()
 
 
 def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) -> None:

@@ -17,8 +17,11 @@ from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch
+    from tallybook.projections.playbook.entry_state import MutableEntry
 
 DAY_US: Final = 24 * 3600 * 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,6 +65,24 @@ class Weight:
         return Weight(first.helpful + second.helpful, first.harmful + second.harmful, step)
 
 
+@attrs.frozen
+class AgedPolicy(Policy):
+    """A policy by which a rating counts half after an age.
+
+    Attributes:
+        half_life: The age, such as ``90d``.
+        half_life_us: The same in microseconds, 1 or more.
+    """
+
+    half_life: str = "90d"
+    half_life_us: int = 90 * DAY_US
+
+    @property
+    def rule(self) -> str:
+        """Return the rule, with the age."""
+        return f"{super().rule}, a rating counting half after {self.half_life}"
+
+
 @attrs.define
 class AgedPlaybook(Playbook):
     """A playbook that prunes by the weight of ratings; the counts that it shows are still whole.
@@ -76,7 +97,7 @@ class AgedPlaybook(Playbook):
     weights: dict[str, Weight] = attrs.field(factory=dict)
     step: int = 0
 
-    def prunes(self, entry: Entry) -> bool:
+    def prunes(self, entry: Entry | MutableEntry) -> bool:
         """Say whether an update at this moment prunes an entry."""
         weights = self.weights.get(entry.name, Weight())
         now = weights.at(max(self.step, weights.step))
@@ -88,7 +109,7 @@ def _step(state: AgedPlaybook, at: str) -> int:
     return (datetime.fromisoformat(at) - _EPOCH) // _MICROSECOND * STEPS // state.half_life_us
 
 
-def _steps(state: AgedPlaybook, batch: Batch) -> tuple[int, list[int]]:
+def event_steps(state: AgedPlaybook, batch: Batch) -> tuple[int, list[int]]:
     """Return when a batch was recorded, and when each of its events happened, in steps."""
     try:
         now = _step(state, batch.unverified_at)
@@ -103,32 +124,62 @@ def _steps(state: AgedPlaybook, batch: Batch) -> tuple[int, list[int]]:
 
 def _apply_batch(state: AgedPlaybook, batch: Batch) -> None:
     """Apply a whole batch, event by event, because the time of an event is in the head of its line."""
-    now, steps = _steps(state, batch)
+    now, steps = event_steps(state, batch)
     for event, step in zip(batch.events, steps, strict=True):
         change = CHANGES.get(type(event))
         if change is None:
             continue
         if isinstance(event, PlaybookUpdated):
-            _decide_due(state, now)
-        name = _counted_entry(state, event)
-        before = _counts(state, name)
-        change(state, event, batch)
-        if _counts(state, name) != before:
-            state.weights[name] = _weight_after(state, event, name, (before, step))
-        if name in state.entries:
-            # The next update decides about every entry that changed.
-            state.due[name] = None
+            decide_due(state, now)
+        apply_aged(change, step, state, event, batch)
     settle(state, batch)
+
+
+def apply_aged(change: Callable[..., None], step: int, state: AgedPlaybook, event: Any, batch: Batch) -> None:
+    """Apply an event that happened at a step, with what it does to the weights; before an update, ``decide_due``."""
+    if type(event) is PointRated and (rated := state.mutable.get(event.name)) is not None:
+        _rate(change, step, (state, rated), event, batch)
+        return
+    name = _counted_entry(state, event)
+    before = _counts(state, name)
+    change(state, event, batch)
+    if _counts(state, name) != before:
+        state.weights[name] = _weight_after(state, event, name, (before, step))
+    if name in state.mutable:
+        # The next update decides about every entry that changed.
+        state.due[name] = None
+
+
+def _rate(
+    change: Callable[..., None], step: int, where: tuple[AgedPlaybook, MutableEntry], event: Any, batch: Batch
+) -> None:
+    """Apply a rating of a present entry: the most frequent event takes a short way, with the same sums."""
+    state, entry = where
+    name, helpful, harmful = entry.name, entry.helpful, entry.harmful
+    change(state, event, batch)
+    helpful, harmful = entry.helpful - helpful, entry.harmful - harmful
+    if helpful or harmful:
+        old = state.weights.get(name)
+        if old is None:
+            state.weights[name] = Weight(float(helpful), float(harmful), step)
+        elif step >= old.step:
+            left = weight(step - old.step)
+            state.weights[name] = Weight(old.helpful * left + helpful, old.harmful * left + harmful, step)
+        else:
+            state.weights[name] = old.plus(Weight(helpful, harmful, step))
+    if entry.harmful >= state.policy.floor:
+        # With fewer harmful ratings no weight of them is enough.
+        state.due[name] = None
 
 
 def _counted_entry(state: AgedPlaybook, event: Any) -> str:
     """Return the name of the entry whose counts an event can change, for a merge the one that stays; else empty."""
     name: str = getattr(event, "name", "")
-    return state.merged.get(name, name) if isinstance(event, PointRated) and name not in state.entries else name
+    return state.merged.get(name, name) if isinstance(event, PointRated) and name not in state.mutable else name
 
 
 def _counts(state: AgedPlaybook, name: str) -> tuple[int, int]:
-    entry = state.entries.get(name) or state.gone.get(name)
+    entry = state.mutable.get(name) or state.gone.get(name)
     return (0, 0) if entry is None else (entry.helpful, entry.harmful)
 
 
@@ -153,14 +204,14 @@ def _weight_after(state: AgedPlaybook, event: Any, name: str, was: tuple[tuple[i
     return Weight(*counts, step)
 
 
-def _decide_due(state: AgedPlaybook, now: int) -> None:
+def decide_due(state: AgedPlaybook, now: int) -> None:
     """Leave in ``due`` the entries that the update prunes.
 
     The others are checked again once their counts change: age alone never makes an entry prunable.
     """
     state.step = max(state.step, now)
     for name in tuple(state.due):
-        if not state.prunes(state.entries[name]):
+        if not state.prunes(state.mutable[name]):
             del state.due[name]
 
 

@@ -16,7 +16,7 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import columns, streams
 from tallybook.projections.surfaces.page.film import fold_film
-from tallybook.projections.surfaces.page.make import ALTERNATIVES, Choices, history_of, make
+from tallybook.projections.surfaces.page.make import Choices, alternatives, history_of, make
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def _rows(project: Project, length: str, pairs: int) -> Iterator[Row]:
-    policies = {stream: policy for stream, (policy, _) in ALTERNATIVES.items()}
+    policies = alternatives(open_log(project).head().seq)
     works: dict[str, Callable[[], object]] = {
         "the film and the life lines": lambda: _film(project, {}),
         f"the same with {len(policies)} other policies": lambda: _film(project, policies),

@@ -18,7 +18,7 @@ from tallybook.projections.fold import undos_in
 from tallybook.projections.surfaces.page import track
 from tallybook.projections.surfaces.page.columns import Column
 from tallybook.projections.surfaces.page.snapshots import SPACING, History, Snapshots
-from tallybook.projections.surfaces.page.track import Changes, Interned, Track
+from tallybook.projections.surfaces.page.track import Changes, Interned
 from tallybook.projections.surfaces.page.undone import Undos
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Film:
         """Begin before the first event."""
         self.snapshots = Snapshots(history)
         self.names, self.texts = Interned(), Interned()
-        self.tracks = {stream: Track(policy) for stream, policy in policies.items()}
+        self.tracks = {stream: track.make_track(policy) for stream, policy in policies.items()}
         self.changes = {stream: Changes(self.names, self.texts) for stream in policies}
         self.sizes, self.times, self.moment_authors = array("I"), array("q"), array("I")
         self.kinds, self.entries = array("B"), array("I")
@@ -168,7 +168,10 @@ class Film:
         self.add(batch)
         undos = undos_in(batch)
         self.undos.add(undos)
-        begin, self.tracks = self.snapshots.before(undos) or (START, {one: Track(policies[one]) for one in policies})
+        begin, self.tracks = self.snapshots.before(undos) or (
+            START,
+            {one: track.make_track(policies[one]) for one in policies},
+        )
         marked = self.undos.read(self.snapshots.history.read(begin), begin.seq, batch.last)
         for one in track.replay(list(self.tracks.values()), marked, begin.seq):
             self.snapshots.offer(one, self.tracks)

@@ -12,6 +12,7 @@ from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntr
 from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.names import find_name
 from tallybook.projections.fold import UNDOABLE
+from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
 FLOORS: Final = (1, 2, 5, 8)
 """The floors of the specification's policy that are computed for the page besides its own."""
 
+MARGINS: Final = (2, 4)
+"""Its margins that are computed as well."""
+
+HALF_LIVES: Final = (30, 90)
+"""The half-lives of ratings, in days, with which it is computed as well."""
+
+AGED_EVENTS: Final = 20_000
+"""Longest history for which half-lives are computed: each costs as much as several other policies."""
+
 ALTERNATIVES: Final[dict[str, tuple[Policy, str]]] = {
     **{
         f"policy-{name}": (policy, f"tallybook what-if --policy {name} --at {{event}}")
@@ -48,6 +58,22 @@ ALTERNATIVES: Final[dict[str, tuple[Policy, str]]] = {
             f"tallybook what-if --floor {floor} --at {{event}}",
         )
         for floor in FLOORS
+    },
+    **{
+        f"policy-margin-{margin}": (
+            attrs.evolve(SPEC_POLICY, margin=margin, about=f"an update prunes it for good at {margin} more harmful"),
+            f"tallybook what-if --margin {margin} --at {{event}}",
+        )
+        for margin in MARGINS
+    },
+    **{
+        f"policy-half-life-{days}d": (
+            AgedPolicy(
+                half_life=f"{days}d", half_life_us=days * DAY_US, about=f"a rating counts half after {days} days"
+            ),
+            f"tallybook what-if --half-life {days}d --at {{event}}",
+        )
+        for days in HALF_LIVES
     },
 }
 """Stream → another policy, and the command that computes the same."""
@@ -127,7 +153,7 @@ def make(project: Project, choices: Choices) -> Page:
     moment = choices.moment
     # A commit's history may be another than the project's own.
     read, _ = commands.up_to(project, moment if moment is not None and moment.commit else None)
-    policies = {stream: policy for stream, (policy, _) in ALTERNATIVES.items()}
+    policies = alternatives(open_log(project).head().seq)
     history = whole(read) if moment is not None and moment.commit else history_of(project)
     film = fold_film(history, {"film": SPEC_POLICY, **policies})
     if not film.last:
@@ -143,6 +169,15 @@ def make(project: Project, choices: Choices) -> Page:
     return Page(document.assemble(meta, packed), meta)
 
 
+def alternatives(events: int) -> dict[str, Policy]:
+    """Return the other policies that are computed for a history of about so many events, by stream."""
+    return {
+        stream: policy
+        for stream, (policy, _) in ALTERNATIVES.items()
+        if events <= AGED_EVENTS or not isinstance(policy, AgedPolicy)
+    }
+
+
 def history_of(project: Project) -> History:
     """Return the history of a project's ledger."""
     log = open_log(project)
@@ -155,7 +190,7 @@ def _streams(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) 
     return {
         "film": streams.film_stream(film, with_texts=choices.with_texts),
         "trust": streams.trust_stream(film),
-        **{stream: streams.policy_stream(film, stream) for stream in ALTERNATIVES},
+        **{stream: streams.policy_stream(film, stream) for stream in film.tracks if stream != "film"},
         "sessions": streams.sessions_stream(film, with_texts=choices.with_texts),
         "stories": stories_stream(film, read, Privacy(choices.with_quotes, choices.with_texts)),
         **({"quotes": streams.quotes_stream(film)} if choices.with_quotes else {}),
@@ -196,18 +231,23 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
         },
         "statuses": STATUSES,
         "rule": SPEC_POLICY.rule,
-        "policies": [
-            {
-                "stream": stream,
-                "policy": policy.name,
-                "floor": policy.floor,
-                "margin": policy.margin,
-                "rule": policy.rule,
-                "about": policy.about,
-                "command": command if is_own else "",
-            }
-            for stream, (policy, command) in ALTERNATIVES.items()
-        ],
+        "policies": [_policy(stream, is_own=is_own) for stream in ALTERNATIVES if stream in film.tracks],
+        "omitted_policies": [_policy(stream, is_own=is_own) for stream in ALTERNATIVES if stream not in film.tracks],
         "commands": COMMANDS if is_own else {},
         "undo": {kind: "event" if is_of_entry(kind) else "batch" for kind in sorted(KIND_OF[one] for one in UNDOABLE)},
+    }
+
+
+def _policy(stream: str, *, is_own: bool) -> dict[str, Any]:
+    """Return a policy as the script knows it; its command reads the project's own history."""
+    policy, command = ALTERNATIVES[stream]
+    return {
+        "stream": stream,
+        "policy": policy.name,
+        "floor": policy.floor,
+        "margin": policy.margin,
+        "half_life": policy.half_life if isinstance(policy, AgedPolicy) else None,
+        "rule": policy.rule,
+        "about": policy.about,
+        "command": command if is_own else "",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -10,6 +11,7 @@ import attrs
 from tallybook.ledger import events
 from tallybook.projections.entry_history.status import ADDING_KINDS, UNDONE
 from tallybook.projections.fold import UndoneEvent
+from tallybook.projections.playbook.aging import AgedPlaybook, AgedPolicy, apply_aged, decide_due, event_steps
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
@@ -143,6 +145,10 @@ class Track:
         self.seq = 0
         self._last_place = 0
 
+    def prepare(self, changing: Sequence[Numbered], _batch: Batch) -> Sequence[Numbered]:
+        """Return the events of a batch with what each does to this playbook."""
+        return changing
+
     def row(self, name: str) -> Row:
         """Return what the page shows of a name now."""
         book = self.book
@@ -226,6 +232,41 @@ def _turning(book: Playbook) -> tuple[str, ...]:
     return (*book.due, *(name for name in book.pruned if not book.prunes(book.gone[name])))
 
 
+class AgedTrack(Track):
+    """A track under a policy by which ratings lose weight with age."""
+
+    book: AgedPlaybook
+
+    def __init__(self, policy: AgedPolicy) -> None:
+        """Begin before the first event."""
+        super().__init__(policy)
+        self.book = AgedPlaybook(policy=policy, half_life_us=policy.half_life_us)
+        self._now = 0
+
+    def prepare(self, changing: Sequence[Numbered], batch: Batch) -> Sequence[Numbered]:
+        """Return the events with what each does at its time."""
+        self._now, steps = event_steps(self.book, batch)
+        if any(type(event) is events.PlaybookUpdated for _, event, _ in changing):
+            # Also of an update that is left out because nothing is due.
+            self.book.step = max(self.book.step, self._now)
+        times = [step for event, step in zip(batch.events, steps, strict=True) if type(event) in CHANGES]
+        return [
+            (seq, event, partial(apply_aged, change, step))
+            for (seq, event, change), step in zip(changing, times, strict=True)
+        ]
+
+    def _affected(self, event: Any) -> tuple[str, ...]:
+        """Return the names whose rows an event can change: of an update, those that it prunes."""
+        if isinstance(event, events.PlaybookUpdated):
+            decide_due(self.book, self._now)
+        return super()._affected(event)
+
+
+def make_track(policy: Policy) -> Track:
+    """Return the track of a policy, before the first event."""
+    return AgedTrack(policy) if isinstance(policy, AgedPolicy) else Track(policy)
+
+
 def changing_events(batch: Batch, seqs: Sequence[int]) -> list[Numbered]:
     """Return the events of a batch that can change a playbook, each with its number and what it does."""
     numbered = zip(seqs, batch.events, strict=True)
@@ -235,6 +276,7 @@ def changing_events(batch: Batch, seqs: Sequence[int]) -> list[Numbered]:
 def advance(track: Track, batch: Batch, changing: Sequence[Numbered], changes: Changes) -> None:
     """Apply the events of a batch, and record what each changes."""
     book, effect, add_pair = track.book, changes.effect, changes.pairs.add
+    changing = track.prepare(changing, batch)
     mutable, rated, updated = book.mutable, events.PointRated, events.PlaybookUpdated
     for seq, event, change in changing:
         kind = type(event)
@@ -275,7 +317,7 @@ def replay(tracks: Sequence[Track], batches: Iterable[Batch], before: int = 0) -
         changing = changing_events(batch, numbers_of(batch, before))
         for track in tracks if changing else ():
             book = track.book
-            for seq, event, change in changing:
+            for seq, event, change in track.prepare(changing, batch):
                 kind = type(event)
                 if kind is events.PointRated:
                     # The most frequent event changes counts alone.

@@ -95,10 +95,20 @@ function fillFilters() {
     policies.map((policy) =>
       option(policy.stream, policy.stream ? `What if: ${policyName(policy)}` : "The playbook's own policy"),
     ),
+    (META.omitted_policies || []).map((policy) =>
+      el("option", {
+        disabled: true,
+        text: `${policyName(policy)}: not computed, the history is too long; ${policy.command.replace(" --at {event}", "")}`,
+      }),
+    ),
   );
 }
 
-function policyName({ policy, floor, margin }) {
-  const more = [floor === undefined ? "" : `floor ${floor}`, margin > 1 ? `margin ${margin}` : ""].filter(Boolean);
+function policyName({ policy, floor, margin, half_life: age }) {
+  const more = [
+    floor === undefined ? "" : `floor ${floor}`,
+    margin > 1 ? `margin ${margin}` : "",
+    age ? `half-life ${age}` : "",
+  ].filter(Boolean);
   return [policy, ...more].join(", ");
 }
