@@ -199,7 +199,7 @@ def test_a_ledger_that_git_tracks_is_noted(here: Project) -> None:
     before = file_states(here.root)
     assert [
         ("note", "git tracks .claude/ledger/events.jsonl: a checkout or a merge changes it, which is damage"),
-        ("note", "git tracks .claude/playbook.json although .gitignore names it"),
+        ("note", "git tracks .claude/playbook.json although it is ignored: git stops at each change of it"),
     ] == findings_of(here, "git")
     assert before == file_states(here.root)
 

@@ -257,6 +257,7 @@ def check_git(context: Context) -> Iterator[Finding]:
     try:
         ledgers = [name for name in _tracked_files(project, project.ledger) if not name.endswith(".gitignore")]
         playbooks = _tracked_files(project, project.playbook, "--ignored", "--exclude-standard")
+        strays = _tracked_files(project, project.playbook, "--others", "--exclude-standard")
     except git.FAILURES as error:
         yield Finding(NOTE, f"git could not be run: {git.failure_reason(error)}")
         return
@@ -264,9 +265,12 @@ def check_git(context: Context) -> Iterator[Finding]:
         message = f"git tracks {format_names(ledgers)}: a checkout or a merge changes it, which is damage"
         yield Finding(NOTE, message, f"run `git rm -r --cached {quote(str(project.ledger))}`, which keeps the files")
     if playbooks:
-        message = f"git tracks {format_names(playbooks)} although .gitignore names it"
+        message = f"git tracks {format_names(playbooks)} although it is ignored: git stops at each change of it"
         yield Finding(NOTE, message, f"run `git rm --cached {quote(str(project.playbook))}`, which keeps the file")
-    if not (ledgers or playbooks):
+    if strays:
+        message = f"git does not ignore {format_names(strays)}, which each machine renders for itself"
+        yield Finding(NOTE, message, "run `tallybook init`, which lists it in this clone's .git/info/exclude")
+    if not (ledgers or playbooks or strays):
         yield Finding(OK, "nothing of the ledger is tracked")
 
 
@@ -276,5 +280,5 @@ def _tracked_files(project: Project, path: Path, *options: str) -> list[str]:
     Raises:
         OSError, SubprocessError: Git cannot be run, does not answer in time, or fails.
     """
-    words = ["ls-files", "-z", "--cached", *options, "--", str(path)]
+    words = ["ls-files", "-z", *(options if "--others" in options else ("--cached", *options)), "--", str(path)]
     return [name for name in git.ask(project.root, *words).decode(errors="replace").split("\0") if name]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, escape, note, say, write
 from tallybook.projections.surfaces.install import places, plan
 from tallybook.projections.surfaces.install.steps import LEFT, diff, take
+from tallybook.projections.surfaces.workspace import git
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -65,6 +67,8 @@ def init(  # noqa: PLR0913 - each is an option
         if not dry_run and sys.stdin.isatty() and sys.stdout.isatty() and click.confirm("Install them now?"):
             steps = _install(target, others, verbs, dry_run=False)
             _print(steps, _result(target, others, steps))
+    if target.project is not None and not dry_run:
+        _offer_untracking(target.project)
 
 
 @click.command(epilog="Example: tallybook uninstall --dry-run")
@@ -136,16 +140,37 @@ def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
 def _install(target: InstallTarget, names: Sequence[str], verbs: Collection[str], *, dry_run: bool) -> tuple[Step, ...]:
     """Plan an installation, and take its steps unless it is a dry run; return them."""
     files = plan.install(target, names, verbs)
-    steps = files if target.project is None else (plan.ledger(target.project), *files)
+    steps = files
     problems: tuple[str, ...] = ()
-    if not dry_run:
+    if target.project is not None:
+        ledger = plan.ledger(target.project)
         # The ledger comes first because it is most likely to fail: then nothing is installed.
-        if target.project is not None and steps[0].result != LEFT:
+        if not dry_run and ledger.result != LEFT:
             problems = plan.begin(target.project)
-        for step in files:
-            take(step)
+        files = (*files, *plan.exclusions(target.project))
+        steps = (ledger, *files)
+    for step in () if dry_run else files:
+        take(step)
     note(*problems, *plan.remarks(target, names, files))
     return steps
+
+
+def _offer_untracking(project: Project) -> None:
+    """Offer to stop tracking ``playbook.json``: each machine renders its own, so git finds it changed again and again.
+
+    Raises:
+        CannotWriteError: Git refuses.
+    """
+    if not git.is_tracked(project, project.playbook):
+        return
+    command = f"git rm --cached {shlex.quote(str(project.playbook))}"
+    note(f"git tracks {project.playbook}, which every rating changes; `{command}` stops that and keeps the file")
+    if sys.stdin.isatty() and sys.stdout.isatty() and click.confirm("Stop tracking it now?"):
+        try:
+            git.untrack(project)
+        except git.FAILURES as error:
+            raise CannotWriteError(project.playbook, git.failure_reason(error), f"run `{command}`") from error
+        say("Commit that: the others' clones then lose the file, and their next session writes it again.")
 
 
 def _changes(steps: Sequence[Step]) -> list[Step]:

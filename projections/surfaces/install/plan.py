@@ -12,6 +12,7 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.install import hook_command, hook_entries, packaged_files, places, trust
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.install.steps import LEFT, Step, is_plain, read, write_step
+from tallybook.projections.surfaces.workspace import exclude
 from tallybook.projections.surfaces.writing.record import write
 
 if TYPE_CHECKING:
@@ -172,6 +173,7 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
                 yield from _delete_file(file, is_ours=name in {*here, *names, table.CLAUDE})
     if not kept:
         yield from _delete_file(packaged_files.config_file(target), is_ours=True)
+        yield from () if target.project is None else _remove_exclusions(target.project)
 
 
 def _may_be_installed(target: InstallTarget, name: str) -> bool:
@@ -258,6 +260,25 @@ def ledger(project: Project) -> Step:
     if open_log(project).exists():
         return Step(path, LEFT, "the ledger goes on")
     return Step(path, "created", f"from {project.playbook}" if project.playbook.exists() else "with an empty playbook")
+
+
+def exclusions(project: Project) -> tuple[Step, ...]:
+    """Return the step that makes git ignore ``playbook.json`` in this clone; none outside of a repository."""
+    path = exclude.exclude_file(project)
+    if path is None:
+        return ()
+    before = read(path)
+    after = exclude.with_patterns(before or b"", exclude.patterns(project))
+    return (write_step(path, before, after, "git ignores playbook.json in this clone"),)
+
+
+def _remove_exclusions(project: Project) -> Iterator[Step]:
+    path = exclude.exclude_file(project)
+    before = None if path is None else read(path)
+    if path is not None and before is not None:
+        after = exclude.without_patterns(before, exclude.patterns(project))
+        if after != before:
+            yield Step(path, "changed", "the lines of Tallybook are removed", before, after)
 
 
 def begin(project: Project) -> tuple[str, ...]:

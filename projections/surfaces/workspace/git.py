@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 import os
 import shutil
 import subprocess
@@ -20,6 +20,7 @@ from tallybook.ledger.storage.head import check_format
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from pathlib import Path
 
     from tallybook.ledger.line import RawBatch
     from tallybook.projections.surfaces.workspace.project import Project
@@ -34,6 +35,8 @@ RefusedError = subprocess.CalledProcessError
 _TIMEOUT_S = 5
 _COPY_TIMEOUT_S = 60
 _SHORT_CHARS = 12
+# A search for a version of the ledger looks at so many commits that changed it.
+_MAX_COMMITS = 200
 # A repository's configuration may come from someone else: it names commands for these occasions.
 _OPTIONS: Final = ("--no-pager", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}")
 # A question changes no index and fetches nothing. The list of allowed protocols is empty: unlike `protocol.allow`, it
@@ -123,6 +126,44 @@ def commit_of(folder: os.PathLike[str] | str, revision: str) -> Commit:
     return Commit(id_, int(seconds) * MICROSECONDS)
 
 
+def is_tracked(project: Project, path: Path) -> bool:
+    """Return whether git tracks a file, or has a conflict of it; no where git cannot tell."""
+    try:
+        return bool(ask(project.root, "ls-files", "-z", "--", str(path)))
+    except FAILURES:
+        return False
+
+
+def untrack(project: Project) -> None:
+    """Stop tracking ``playbook.json``, as ``git rm --cached`` does; the file stays, and nothing is committed.
+
+    Raises:
+        OSError, SubprocessError: Git fails.
+    """
+    # Unlike `rm`, it does not compare the file, for which git would run a filter of the repository.
+    ask(project.root, "update-index", "--force-remove", "--", str(project.playbook))
+
+
+def revisions(project: Project) -> Iterator[tuple[str, Commit]]:
+    """Yield the commits that can have a version of the ledger's log file, each with a revision that names it.
+
+    Branches and tags come first, then every commit that changed the file, the newest first, those that only the
+    reflog has included.
+
+    Raises:
+        OSError, SubprocessError: Git fails.
+    """
+    top = os.fsdecode(ask(project.root, "rev-parse", "--show-toplevel")).removesuffix("\n")
+    path = os.path.relpath(os.path.realpath(project.ledger / LOG_NAME), os.path.realpath(top))
+    names = ask(top, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
+    # Without the full history, a merge that kept one side hides the commits of the other.
+    changes = ask(top, "rev-list", f"--max-count={_MAX_COMMITS}", "--full-history", "--all", "--reflog", "--", path)
+    for name in (*names.decode(errors="surrogateescape").split("\n"), *changes.decode().split()):
+        with suppress(*FAILURES):
+            commit = commit_of(top, name)
+            yield commit.name if name == commit.id else name, commit
+
+
 @contextmanager
 def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
     """Open the ledger in a commit; None if the commit has no file in its place.
@@ -131,7 +172,7 @@ def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
         OSError, SubprocessError: Git fails.
         NewerLedgerError: Its format is from the future.
     """
-    blob = _blob(commit, project)
+    blob = ledger_blob(commit, project)
     if blob is None:
         yield None
         return
@@ -142,7 +183,7 @@ def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
         yield Copy(file.fileno(), os.fstat(file.fileno()).st_size, redaction.pending_ids(project.ledger))
 
 
-def _blob(commit: Commit, project: Project) -> str | None:
+def ledger_blob(commit: Commit, project: Project) -> str | None:
     """Return the id of the file that a commit has as the ledger, None where it has none or something else there."""
     top = os.fsdecode(ask(project.root, "rev-parse", "--show-toplevel")).removesuffix("\n")
     path = os.path.relpath(os.path.realpath(project.ledger / LOG_NAME), os.path.realpath(top))

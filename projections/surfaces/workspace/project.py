@@ -335,22 +335,22 @@ def main_worktree(top: str) -> str:
         The folder; empty where there is none, as for a main worktree, a submodule, a worktree of a bare repository, or
         one that is cut off; and where it is the home folder.
     """
-    main, name = os.path.split(_repository_of(top))
+    main, name = os.path.split(repository_of(top))
     return main if name == _GIT and main != os.path.realpath(os.path.expanduser("~")) else ""
 
 
 def is_cut_off(top: str) -> bool:
     """Return whether a working tree looks like a linked one, and its repository is gone or does not list it."""
-    return os.path.basename(os.path.dirname(_gitdir_of(top))) == _WORKTREES and not _repository_of(top)
+    return os.path.basename(os.path.dirname(gitdir_of(top))) == _WORKTREES and not repository_of(top)
 
 
-def _repository_of(top: str) -> str:
+def repository_of(top: str) -> str:
     """Return the folder of the repository that a linked worktree belongs to, empty where it belongs to none.
 
     Its ``.git`` is a file that leads to a folder of its own in the repository's ``worktrees``, and that leads back to
     this very file. Where they do not agree, one of them was moved, or the file only looks like a worktree's.
     """
-    own = _gitdir_of(top)
+    own = gitdir_of(top)
     with suppress(OSError, ValueError, TallybookError):
         repository = os.path.realpath(os.path.join(own, _read_line(os.path.join(own, "commondir"))))
         back = os.path.realpath(os.path.join(own, _read_line(os.path.join(own, "gitdir"))))
@@ -359,7 +359,7 @@ def _repository_of(top: str) -> str:
     return ""
 
 
-def _gitdir_of(top: str) -> str:
+def gitdir_of(top: str) -> str:
     """Return where a ``.git`` file leads, without symbolic links; empty where there is none or it leads nowhere."""
     with suppress(OSError, ValueError, TallybookError):
         pointer = _read_line(os.path.join(top, _GIT))
