@@ -85,3 +85,13 @@ def new_secret(size: int) -> bytes:
 def new_salt() -> str:
     """Return 64 random bits in hex, so that a short text cannot be guessed from its digest."""
     return os.urandom(8).hex()
+
+
+def elapsed_s() -> float:
+    """Return seconds of a clock that never runs back, for time limits."""
+    return time.monotonic()
+
+
+def wait_about(seconds: float) -> None:
+    """Wait for a random time up to so many seconds, which keeps machines that wait for the same thing apart."""
+    time.sleep(seconds * int.from_bytes(os.urandom(4), "big") / 2**32)

@@ -16,6 +16,7 @@ from tallybook.ledger.kinds.fields import *
 from tallybook.ledger.kinds.limits import *
 from tallybook.ledger.kinds.playbook import *
 from tallybook.ledger.kinds.sessions import *
+from tallybook.ledger.kinds.sharing import *
 
 EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "ledger.opened": (LedgerOpened, 1),
@@ -52,6 +53,14 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "telemetry.kept": (TelemetryKept, 1),
     "event.redacted": (EventRedacted, 1),
     "log.recovered": (LogRecovered, 1),
+    "book.opened": (BookOpened, 1),
+    "book.rules": (BookRules, 1),
+    "book.block": (BookBlock, 1),
+    "point.matched": (PointMatched, 1),
+    "event.repeated": (EventRepeated, 1),
+    "redaction.linked": (RedactionLinked, 1),
+    "book.taken": (BookTaken, 1),
+    "names.meant": (NamesMeant, 1),
 }
 """Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
 

@@ -48,6 +48,8 @@ AT_CHARS = len("2026-11-21T20:17:03.123456Z")
 FIRST_YEAR = "0001"
 CONTINUED = "text.continued"
 BY_FIELDS = ("rater", "session", "agent", "model", "place")
+WRITER = "writer"
+"""The further field of ``by`` in a shared book: the machine that recorded the event."""
 # Free text per line, in characters: JSON needs up to six bytes for each, and the rest of the line must fit as well.
 FREE_CHARS = 10_000
 
@@ -249,7 +251,7 @@ class Stamp(NamedTuple):
     Attributes:
         position: The position after which the batch is appended.
         at: When it is recorded.
-        by: Who records it, in BY_FIELDS; keys in the order in which they are written.
+        by: Who records it, in BY_FIELDS and WRITER; keys in the order in which they are written.
         new_id: Returns a new id for each line.
         new_salt: Returns a new salt for each free section.
         key: Idempotency key: printable ASCII without quotes and backslashes; None where a batch cannot come twice.
@@ -270,7 +272,7 @@ def _encode_by(by: Mapping[str, Any]) -> str:
     """Return ``by`` as JSON, checked."""
     hint = f"use texts for {', '.join(BY_FIELDS)}"
     for field, value in by.items():
-        if field not in BY_FIELDS or type(value) is not str or not value:
+        if field not in {*BY_FIELDS, WRITER} or type(value) is not str or not value:
             raise BadInputError("by", f"{field!r}: {value!r} is not valid", hint)
     if "rater" not in by:
         raise BadInputError("by", "has no rater", hint)

@@ -20,6 +20,12 @@ PLAYBOOK_NEUTRAL = frozenset(
         "baseline.set",
         "session.ended",
         "telemetry.kept",
+        "book.opened",
+        "book.rules",
+        "book.block",
+        "event.repeated",
+        "redaction.linked",
+        "names.meant",
     }
 )
 """Kinds of events that do not change the playbook; a test compares them with what the playbook's view folds."""

@@ -28,6 +28,7 @@ class Author:
         agent: Name of the agent; None where unknown.
         model: Name of the model that rated; None without one.
         place: Where the evidence is; None without evidence.
+        writer: The machine that recorded it, in a shared book; None in a machine's own ledger.
     """
 
     rater: str
@@ -35,6 +36,7 @@ class Author:
     agent: str | None = None
     model: str | None = None
     place: str | None = None
+    writer: str | None = None
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import events
+from tallybook.ledger.names import format_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -274,6 +275,14 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
     events.EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
     events.LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
+    events.BookOpened: lambda e: f"shared book {e.name} opened, epoch {e.epoch}",
+    events.BookRules: lambda e: f"from here on the book is folded by rules {e.rules}",
+    events.BookBlock: lambda e: f"names {format_name(e.first)} to {format_name(e.last)} given to this writer",
+    events.PointMatched: lambda e: f"{e.name} joined to {e.to}, which has its text {_quote(e.text)}",
+    events.EventRepeated: lambda e: f"{e.kind} repeated: another machine delivered it before, so it counts nothing",
+    events.RedactionLinked: lambda e: f"{_count(len(e.ids), 'event', 'events')} had the same text before its redaction",
+    events.BookTaken: lambda e: f"shared book taken in up to event {e.seq}",
+    events.NamesMeant: lambda e: f"names of pending entries: {', '.join(e.names)}",
     events.UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",
 }
 """Class of an event → the function that summarises it."""

@@ -57,8 +57,8 @@ def test_a_head_is_one_line_of_these_bytes(told: Head, said: str) -> None:
 def test_a_head_of_a_later_version_is_refused() -> None:
     """Whatever follows the later version number, the error suggests an upgrade."""
     with pytest.raises(NewerLedgerError) as refused:
-        decode(sealed(b"tallybook-head 2 something else "))
-    assert "head: written in ledger format 2, this Tallybook reads up to 1; upgrade Tallybook" == str(refused.value)
+        decode(sealed(b"tallybook-head 3 something else "))
+    assert "head: written in ledger format 3, this Tallybook reads up to 2; upgrade Tallybook" == str(refused.value)
 
 
 @pytest.mark.parametrize(

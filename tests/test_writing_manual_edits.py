@@ -181,7 +181,7 @@ def test_an_older_state_follows_an_undo(here: Project) -> None:
     curation.undo(here, "10", None, "", HUMAN)
     curation.undo(here, "11", None, "", HUMAN)
     rate(here, ("kpt_001", "helpful"))
-    assert comparable(reading.current(log)) == comparable(reading.catch_up(log.read, before))
+    assert comparable(reading.current(log)) == comparable(reading.catch_up(log, before))
     assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
 
 

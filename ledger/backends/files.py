@@ -39,6 +39,7 @@ class Files:
         inode: Which file the log is: another may be moved into its place.
         tail: Where the last transaction left the end of the log; None where that is not known.
         failures: How many flushes had failed by then.
+        shared: Whether the ledger has taken in a shared book.
         busy: Whether a transaction is open.
         can_note: Whether the lock's file may be written to: it has no second name, under which it could be another's.
         path: The log's path.
@@ -61,6 +62,7 @@ class Files:
         self.inode = 0
         self.tail: Position | None = None
         self.failures = 0
+        self.shared = False
         self.busy = False
         self.can_note = False
         self.path = os.path.join(folder, LOG_NAME)
@@ -135,7 +137,7 @@ class Files:
 
     def head_at(self, position: Position) -> bytes:
         """Return the head that says that everything up to a position is acknowledged."""
-        return heads.encode(Head(position, self.boot, -1, self.failures))
+        return heads.encode(Head(position, self.boot, -1, self.failures, self.shared))
 
     def lock_head(self, tries: int) -> None:
         """Take the head's own short lock, for a limited number of tries: its holder may have been stopped.
@@ -198,10 +200,30 @@ class Files:
         head = heads.decode(read_at(self.head, HEAD_BYTES, 0))
         if self._is_acknowledged(seq, head):
             return
+        if head is not None and head.shared and not self.shared:
+            # Another process has taken in a shared book since this one looked at the head.
+            self.shared, noted = True, heads.decode(fresh) or head
+            fresh = heads.encode(noted._replace(shared=True))
         heads.write(self.head, fresh)
         if is_first or head is None:
             # The first head of a ledger: without it a crash would look like damage.
             disk.flush(self.head, self.head_path)
+
+    def mark_shared(self) -> None:
+        """Note in the head that this ledger has taken in a shared book. The caller holds the lock.
+
+        Raises:
+            OutcomeUnknownError: The disk did not confirm it.
+        """
+        self.lock_head(HEAD_TRIES)
+        try:
+            head = heads.read(self.head)
+            if head is not None and not head.shared:
+                heads.write(self.head, heads.encode(head._replace(shared=True)))
+                disk.flush(self.head, self.head_path)
+            self.shared = True
+        finally:
+            disk.unlock(self.head)
 
     def report_failure(self, begin: int, opened: Position) -> None:
         """Note in the head where the bytes begin that the disk may have lost; arguments as for ``confirm``.
@@ -211,7 +233,7 @@ class Files:
         """
         self.lock_head(REPORT_TRIES)
         try:
-            head = heads.decode(read_at(self.head, HEAD_BYTES, 0)) or Head(opened, self.boot)
+            head = heads.decode(read_at(self.head, HEAD_BYTES, 0)) or Head(opened, self.boot, shared=self.shared)
             # The batches between the head and this one were not confirmed either, and their writer may be dead.
             suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
             heads.write(self.head, heads.encode(head._replace(suspect=suspect, failures=head.failures + 1)))

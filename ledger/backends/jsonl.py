@@ -98,6 +98,11 @@ class JsonlLog:
         finally:
             os.close(fd)
 
+    def is_shared(self) -> bool:
+        """Return whether the ledger has taken in a shared book, so that its own events are not all of its history."""
+        head = self.read_head()
+        return head is not None and head.shared
+
     def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
         """Yield every batch after a position, each verified.
 
@@ -243,6 +248,7 @@ class Transaction:
             # All bytes are on disk now, whichever process wrote them, so the head may acknowledge them.
             self._needs_flush = True
         files.failures = head.failures if head is not None else 0
+        files.shared = head is not None and head.shared
         files.tail = self.position
         self._is_crowded = head is not None and size != head.position.offset
 
@@ -328,6 +334,15 @@ class Transaction:
             self._known_keys.add(key)
         self.position = Position(batch.last, batch.chain, batch.end, stamp.at)
         return batch
+
+    def mark_shared(self) -> None:
+        """Note that the ledger takes in a shared book, so that a program that knows no books does not fold it.
+
+        Raises:
+            OutcomeUnknownError: The disk did not confirm it.
+        """
+        if self._log.files is not None:
+            self._log.files.mark_shared()
 
     def look_up(self, keys: Iterable[str]) -> None:
         """Look up many keys at once, so that appending under each of them does not read the table of keys again."""

@@ -3,8 +3,10 @@
 The head is not a cache. The disk has confirmed all bytes before its offset, so anything wrong there is damage; what
 follows may be the torn end of a crash. It is written in place after each successful flush, and never goes back.
 
-    tallybook-head 1 SEQ CHAIN OFFSET AT BOOT SUSPECT FAILURES CRC
+    tallybook-head VERSION SEQ CHAIN OFFSET AT BOOT SUSPECT FAILURES CRC
 
+VERSION is 1, or 2 once the ledger has taken in a shared book: its own events are then not all of its history, so a
+program that does not know books must not fold it.
 SUSPECT is the offset of the first batch whose flush failed, -1 without one; FAILURES counts failed flushes, so that
 a writer learns of one that happened between its own write and its own acknowledgement.
 """
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 192
 _MAGIC = b"tallybook-head"
-_VERSION = b"1"
+_VERSIONS = {b"1": False, b"2": True}
 _FIELDS = 10
 # No offset that a system accepts has more digits.
 _DIGITS = 18
@@ -49,12 +51,14 @@ class Head(NamedTuple):
         boot: Id of the boot of the machine in which it was written; empty where the system has none.
         suspect: Offset of the first batch whose flush failed, -1 without one.
         failures: How many flushes have failed since the ledger began.
+        shared: Whether the ledger has taken in a shared book.
     """
 
     position: Position
     boot: str
     suspect: int = -1
     failures: int = 0
+    shared: bool = False
 
 
 NO_HEAD = Head(START, "")
@@ -64,7 +68,8 @@ def encode(head: Head) -> bytes:
     """Return the head as its HEAD_BYTES bytes."""
     seq, chain, offset, at = head.position
     text = (
-        f"tallybook-head 1 {seq} {chain} {offset} {at or '-'} {head.boot or '-'} {head.suspect} {head.failures} "
+        f"tallybook-head {2 if head.shared else 1} {seq} {chain} {offset} {at or '-'} {head.boot or '-'} "
+        f"{head.suspect} {head.failures} "
     ).encode()
     return (text + b"%08x" % binascii.crc32(text)).ljust(HEAD_BYTES - 1) + b"\n"
 
@@ -81,8 +86,8 @@ def decode(data: bytes) -> Head | None:
     text = data[: data.rfind(parts[-1])]
     if b"%08x" % binascii.crc32(text) != parts[-1]:
         return None
-    if parts[1] != _VERSION:
-        raise NewerLedgerError("head", parts[1].decode("ascii", "replace"), int(_VERSION))
+    if parts[1] not in _VERSIONS:
+        raise NewerLedgerError("head", parts[1].decode("ascii", "replace"), len(_VERSIONS))
     if len(parts) != _FIELDS or not text.isascii():
         return None
     seq, offset, suspect, failures = (
@@ -93,7 +98,7 @@ def decode(data: bytes) -> Head | None:
     if min(seq, offset, failures) < 0 or (suspect < 0 and parts[7] != b"-1"):
         return None
     at, boot = ("" if part == b"-" else part.decode() for part in parts[5:7])
-    return Head(Position(seq, parts[3].decode(), offset, at), boot, suspect, failures)
+    return Head(Position(seq, parts[3].decode(), offset, at), boot, suspect, failures, _VERSIONS[parts[1]])
 
 
 def read(fd: int) -> Head | None:
@@ -166,11 +171,12 @@ def check_format(fd: int, path: StrPath) -> None:
 
 
 def ledger_id(path: StrPath) -> str:
-    """Return the id in the first line of a log; empty where it has none in the form of a ledger's id."""
+    """Return the id in the first line of a ledger or of a book; empty where it has none in the form of such an id."""
     with suppress(OSError, CannotWriteError):
         fd = disk.open_file(path, write=False)
         try:
-            id_ = _read_opening(fd).partition(b'"ledger":"')[2].partition(b'"')[0]
+            opening = _read_opening(fd)
+            id_ = (opening.partition(b'"ledger":"')[2] or opening.partition(b'"book":"')[2]).partition(b'"')[0]
         finally:
             os.close(fd)
         if len(id_) == _ID_CHARS and _ID_LETTERS.issuperset(id_):
@@ -179,6 +185,6 @@ def ledger_id(path: StrPath) -> str:
 
 
 def _read_opening(fd: int) -> bytes:
-    """Return the body of a log's first line; empty where that is not a ``ledger.opened``."""
+    """Return the body of a log's first line; empty where that opens neither a ledger nor a book."""
     line = disk.read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
-    return line.partition(b'"kind":"ledger.opened","v":')[2]
+    return line.partition(b'"kind":"ledger.opened","v":')[2] or line.partition(b'"kind":"book.opened","v":')[2]

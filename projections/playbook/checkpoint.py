@@ -26,8 +26,9 @@ PLAIN_FIELDS: Final = (
 """Fields that JSON can hold unchanged."""
 
 
-# No checkpoint holds four fields: the policy is always the specification's, the last batch is read from the log again,
-# no order is pending after a whole batch, and `mutable` holds the values of `entries`.
+# No checkpoint holds five fields: the policy is always the specification's, the last batch is read from the log again,
+# no order is pending after a whole batch, `mutable` holds the values of `entries`, and a state with a shared book in it
+# is never stored.
 
 
 def pack(state: Playbook) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Playbook(State):
         adoption: Last event number of the batch that adopted a legacy file, 0 without one.
         latest: The last batch that changed the playbook after it was adopted; None before the first.
         stamp: Event number and chain of the last playbook batch, (0, "") before the first.
+        shared_stamp: Event number and chain of the shared book up to which it contains that, (0, "") without one.
         order: Names of a new order, collected until the edit that they belong to closes.
         rewrites: How often earlier events were redacted or undone. A reader that holds an older state folds again from
             the beginning when this number has grown.
@@ -83,6 +84,7 @@ class Playbook(State):
     adoption: int = 0
     latest: Batch | Past | None = None
     stamp: tuple[int, str] = (0, "")
+    shared_stamp: tuple[int, str] = (0, "")
     order: list[str] = attrs.field(factory=list)
     rewrites: int = 0
     last_redaction: int = 0
@@ -166,7 +168,7 @@ def _take_out(state: Playbook, name: str) -> None:
 
 def _apply_undone(state: Playbook, event: UndoneEvent, batch: Batch) -> None:
     """Reserve the name of an added entry although the event is undone: names are never used again."""
-    if isinstance(event.event, events.PointAdded | events.PointSeeded | events.PointEdited):
+    if isinstance(event.event, events.PointAdded | events.PointSeeded | events.PointEdited | events.PointMatched):
         _reserve_name(state, event.event.name)
     elif isinstance(event.event, events.EventsVoided):
         _rewrite(state, event.event, batch)
@@ -188,6 +190,21 @@ def _add(state: Playbook, event: events.PointAdded, _: Batch) -> None:
         text = REDACTED if event.text is None else event.text
         state.mutable[event.name] = MutableEntry(event.name, text, 0, 0)
         _mark_present(state, event.name)
+
+
+def _match(state: Playbook, event: events.PointMatched, batch: Batch) -> None:
+    """Add what a matched entry brings with it to the one that has its text, which also gets its later ratings."""
+    to = state.merged.get(event.to, event.to)
+    entry = state.entries.get(to)
+    if entry is None and to not in state.gone:
+        # The adding of the other one was undone.
+        _add(state, events.PointAdded(event.name, event.text), batch)
+        _put(state, Entry(event.name, state.entries[event.name].text, event.helpful, event.harmful))
+        return
+    _reserve_name(state, event.name)
+    state.merged[event.name] = to
+    if entry is not None and (event.helpful or event.harmful):
+        _put(state, Entry(to, entry.text, entry.helpful + event.helpful, entry.harmful + event.harmful))
 
 
 def _edit_entry(state: Playbook, event: events.PointEdited, batch: Batch) -> None:
@@ -294,6 +311,10 @@ def _adopt(state: Playbook, event: events.PlaybookAdopted, batch: Batch) -> None
         state.top = {"version": VERSION} | top
 
 
+def _note_frontier(_state: Playbook, _event: events.BookTaken, _batch: Batch) -> None:
+    """Do nothing: what the book brought is folded before, and the file shows another moment from here on."""
+
+
 def _collect_order(state: Playbook, event: events.PlaybookOrdered, _: Batch) -> None:
     state.order.extend(event.names)
 
@@ -345,11 +366,13 @@ CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
     events.PointPinned: _pin,
     events.PointUnpinned: _unpin,
     events.PointMerged: _merge,
+    events.PointMatched: _match,
     events.PlaybookAdopted: _adopt,
     events.PlaybookOrdered: _collect_order,
     events.PlaybookEdited: _close_edit,
     events.EventRedacted: _rewrite,
     events.EventsVoided: _rewrite,
+    events.BookTaken: _note_frontier,
     UndoneEvent: _apply_undone,
 }
 """Class of an event → its effect on the playbook. Other kinds change nothing."""

@@ -113,7 +113,7 @@ class Reading:
     def of(cls, log: Log) -> Reading | None:
         """Begin to read a ledger; None where nothing is stored of it: it is short, or this user has no cache folder."""
         try:
-            if not isinstance(log, JsonlLog) or log.path.stat().st_size <= TAIL_BYTES:
+            if type(log) is not JsonlLog or log.path.stat().st_size <= TAIL_BYTES:
                 return None
             if caches.find_folder(log.folder) is None:
                 return None

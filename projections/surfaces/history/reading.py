@@ -9,11 +9,12 @@ read again before the state is used.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeGuard, TypeVar, cast
 
 import attrs
 
 from tallybook.ledger.backends import table
+from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
@@ -28,12 +29,11 @@ from tallybook.projections.surfaces.history.cache_files import FAULTS, CacheFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
-    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.fold import View
     from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
 
 S = TypeVar("S", bound=State)
@@ -79,8 +79,12 @@ PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, 
 
 
 def open_log(project: Project) -> JsonlLog:
-    """Return the project's ledger; nothing is created yet."""
+    """Return the project's ledger, with the shared book in it if it has one; nothing is created yet."""
     log = table.open_log(project.ledger)
+    if log.is_shared():
+        from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+
+        log = SharedLog(project.ledger, log.now)
     log.watch = METER.watcher
     return log
 
@@ -125,6 +129,8 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     Raises:
         TallybookError: The ledger is damaged or cannot be read.
     """
+    if log_with_book(log):
+        return _fold_shared(form, log, until)
     checkpointer = checkpointer_of(log, form)
     state: S | None = None
     if checkpointer is not None and not (cold or checkpointer.stopped):
@@ -132,11 +138,31 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     return _fold_all(form.view, log, checkpointer, until) if state is None else state
 
 
-def catch_up(read: Callable[[Position], Iterator[RawBatch]], state: Playbook) -> Playbook:
+def log_with_book(log: Log) -> TypeGuard[SharedLog]:
+    """Return whether a ledger has a shared book in it."""
+    return isinstance(log, JsonlLog) and type(log) is not JsonlLog
+
+
+def _fold_shared(form: Form[S], log: SharedLog, until: int | None) -> S:
+    """Return the state of a view of a ledger with a book in it, as of a moment of the own ledger.
+
+    Only the playbook goes on from a checkpoint, which is one of the book alone.
+    """
+    log = log if until is None else log.at(until)
+    if form.view is PLAYBOOK:
+        return cast("S", log.playbook())
+    state = fold_history(form.view, lambda: decode(log.read()))
+    log.stamp(state, form.book(state))
+    return state
+
+
+def catch_up(log: JsonlLog, state: Playbook) -> Playbook:
     """Return a state folded to the end of the ledger; anew where what it has folded was redacted or undone since."""
+    if log_with_book(log):
+        return log.refreshed().playbook()
     rewrites = state.rewrites
-    state = fold(PLAYBOOK, decode(read(position_of(state))), state)
-    return state if state.rewrites == rewrites else fold_history(PLAYBOOK, lambda: decode(read(START)))
+    state = fold(PLAYBOOK, decode(log.read(position_of(state))), state)
+    return state if state.rewrites == rewrites else fold_history(PLAYBOOK, lambda: decode(log.read(START)))
 
 
 # Checkpoints

@@ -21,7 +21,7 @@ from tallybook.ledger.storage import redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import cache_files, playbook_file
-from tallybook.projections.surfaces.history.reading import catch_up, current, open_for_append
+from tallybook.projections.surfaces.history.reading import catch_up, current, log_with_book, open_for_append
 from tallybook.projections.surfaces.writing.requests import (
     UNSCREENED,
     Import,
@@ -132,7 +132,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         state = current(log, cold=cold)
         try:
             report, recorded = _append(project, log, state, requests)
-            if any(isinstance(request.action, Undo) for request in requests):
+            if log_with_book(log) or any(isinstance(request.action, Undo) for request in requests):
                 report = attrs.evolve(report, state=current(log))
         except LockHeldError:
             if not all(isinstance(request.action, Update | Rating) for request in requests):
@@ -209,7 +209,7 @@ def _append(
     with log.transaction() as tx:
         # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
-            state = catch_up(tx.read, state)
+            state = catch_up(log, state)
         redacted = redacted_digests.load(project.ledger)
         file = playbook_file.examine(project, state, tx.read)
         if file.events:
@@ -317,7 +317,7 @@ def _render(project: Project, log: JsonlLog, state: Playbook, file: ExaminedFile
         return
 
     def newest(state: Playbook) -> Playbook:
-        return state if log.head().seq <= state.seq else catch_up(log.read, state)
+        return state if log.head().seq <= state.seq else catch_up(log, state)
 
     for _ in range(_RENDER_ATTEMPTS):
         if playbook_file.render(project, state, file, log.now().at, newest):

@@ -1,0 +1,66 @@
+"""Landed batches as bytes of the book, and what of them leaves this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.encoding.event_json import FREE_FIELDS
+from tallybook.ledger.line import WRITER, Stamp, frame, split_long_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.line import Draft, Position, RawBatch
+    from tallybook.ledger.records import Author
+    from tallybook.ledger.sharing.landing import LandedBatch
+
+
+@attrs.frozen
+class Publisher:
+    """How this machine writes a landed batch.
+
+    Attributes:
+        writer: The label of this machine in the book; empty for its own view of a pending batch.
+        at: When it is published; None for the time of the own event.
+        new_salt: Returns a new salt for each text.
+        mask: Returns a text with its secrets masked.
+    """
+
+    writer: str = ""
+    at: str | None = None
+    new_salt: Callable[[], str] = str
+    mask: Callable[[str], str] = str
+
+    def frame(self, landed: LandedBatch, after: Position) -> RawBatch:
+        """Return a landed batch, which has an event, as the batch after a position.
+
+        Raises:
+            BadInputError: A masked text makes a line too long.
+        """
+        ids: list[str] = []
+        drafts: list[Draft] = []
+        for one in landed.events:
+            when = one.record.when or (None if self.at is None else one.record.at)
+            pieces = split_long_texts([encode(self._masked(one.event), when)])
+            drafts += pieces
+            # A void of a long session takes several events, and a long text several lines.
+            first = 1 + sum(id_.partition(".")[0] == one.record.id for id_ in ids)
+            numbers = range(first, first + len(pieces))
+            ids += [one.record.id if number == 1 else f"{one.record.id}.{number}" for number in numbers]
+        first_record = landed.own.records[0]
+        at = first_record.at if self.at is None else self.at
+        by, remaining = self._by(first_record.by), iter(ids)
+        return frame(drafts, Stamp(after, at, by, lambda: next(remaining), self.new_salt, landed.key))
+
+    def _masked(self, event: Event) -> Event:
+        texts = {field: self.mask(getattr(event, field) or "") for field in FREE_FIELDS[type(event)]}
+        return attrs.evolve(event, **texts) if texts else event
+
+    def _by(self, author: Author) -> dict[str, str]:
+        """Return who recorded the batch, without the place of the evidence, which is a path of this machine."""
+        by = {"rater": author.rater, "session": author.session, "agent": author.agent, "model": author.model}
+        return {field: value for field, value in (by | {WRITER: self.writer}).items() if value}

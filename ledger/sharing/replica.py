@@ -1,0 +1,156 @@
+"""The replica: this machine's copy of a book, the same bytes on every machine up to its end.
+
+    <ledger>/book/current          which copy is the present one, and up to where the own ledger is in the book
+    <ledger>/book/1/events.jsonl   the copy, a log file like the ledger's own, and its head
+
+A copy is only appended to. Another history of the book is a new copy, chosen by replacing ``current``.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.line import LOG_NAME, START, Position
+from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import Head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.line import RawBatch
+
+FOLDER = "book"
+CURRENT = "current"
+_MAX_BYTES = 8 * 1024
+
+
+@attrs.frozen
+class Current:
+    """Which copy of the book is the present one, and how far the own ledger is in the book.
+
+    The latter saves reading the own ledger from its beginning; it is used only if the own ledger has that position.
+
+    Attributes:
+        copy: Name of the folder of the copy.
+        upto: The position in the own ledger up to which its batches are in the book.
+        taken: The book's event number that the machine's playbook contained at that position.
+        block: First and last number of the names that this machine may give; (0, 0) before it has a block.
+    """
+
+    copy: str
+    upto: Position = START
+    taken: int = 0
+    block: tuple[int, int] = (0, 0)
+
+
+def read_current(ledger: StrPath) -> Current | None:
+    """Return which copy is the present one; None where there is none."""
+    with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
+        fields: Any = json.loads(disk.read_file(os.path.join(ledger, FOLDER, CURRENT))[:_MAX_BYTES])
+        seq, chain, offset = fields["upto"]
+        copy, taken, (first, last) = fields["copy"], fields["taken"], fields["block"]
+        if str(copy).isdigit() and {*map(type, (seq, offset, taken, first, last))} == {int} and type(chain) is str:
+            return Current(copy, Position(seq, chain, offset), taken, (first, last))
+    return None
+
+
+def write_current(ledger: StrPath, current: Current) -> None:
+    """Choose the present copy.
+
+    Raises:
+        CannotWriteError: The disk refuses.
+    """
+    folder = os.path.join(ledger, FOLDER)
+    disk.make_folder(folder)
+    fields = {"copy": current.copy, "upto": current.upto[:3], "taken": current.taken, "block": current.block}
+    disk.replace_file(os.path.join(folder, CURRENT), json.dumps(fields).encode() + b"\n")
+
+
+class Replica:
+    """One copy of a book.
+
+    Attributes:
+        folder: Its folder.
+        log: The copy as a log, for reading.
+    """
+
+    def __init__(self, ledger: StrPath, copy: str) -> None:
+        """Take the ledger's folder and the name of the copy; nothing is created yet."""
+        self.folder = os.path.join(ledger, FOLDER, copy)
+        self.log = JsonlLog(self.folder)
+
+    def end(self) -> Position:
+        """Return the position after its last whole batch."""
+        with suppress(FileNotFoundError):
+            fd = disk.open_file(self.log.log_file, write=False)
+            try:
+                return self._end(fd)
+            finally:
+                os.close(fd)
+        return START
+
+    def _end(self, fd: int) -> Position:
+        head = self.log.head()
+        size = os.fstat(fd).st_size
+        if size < head.offset or not heads.has_position(fd, head):
+            head = START
+        elif size == head.offset:
+            return head
+        scan = Scan(fd, head, size)
+        for _ in scan:
+            pass
+        return scan.position
+
+    def read(self, until: int | None = None) -> Iterator[RawBatch]:
+        """Yield its batches, verified, from the beginning, up to an event number of the book.
+
+        Raises:
+            DamagedLedgerError: Its bytes are missing or changed.
+        """
+        for batch in self.log.read():
+            if until is not None and batch.last > until:
+                return
+            yield batch
+
+    def append(self, batches: Sequence[RawBatch]) -> None:
+        """Append batches, at least one, that follow its end and were verified, and flush them.
+
+        The caller holds the lock of syncs.
+
+        Bytes after its end are of an append that was interrupted; the engine has the batches still.
+
+        Raises:
+            CannotWriteError, OutcomeUnknownError: The disk refuses.
+        """
+        disk.make_folder(self.folder)
+        path = os.path.join(self.folder, LOG_NAME)
+        log = disk.open_file(path, write=True, create=True)
+        head = disk.open_file(os.path.join(self.folder, "head"), write=True, create=True)
+        try:
+            end = self._end(log)
+            try:
+                os.ftruncate(log, end.offset)
+                os.lseek(log, end.offset, os.SEEK_SET)
+            except OSError as error:
+                raise CannotWriteError(path, disk.reason(error)) from error
+            disk.write_all(log, b"".join(batch.raw for batch in batches), path)
+            disk.flush(log, path)
+            heads.write(head, heads.encode(Head(batches[-1].position, disk.boot_id())))
+            disk.flush(head, os.path.join(self.folder, "head"))
+            if not end.seq:
+                disk.flush_folder(self.folder)
+        except OSError as error:
+            raise CannotWriteError(path, disk.reason(error)) from error
+        finally:
+            os.close(log)
+            os.close(head)

@@ -1,0 +1,1 @@
+"""A shared book: the history that this machine shows of it, and the verbs `share` and `sync`."""

@@ -1,0 +1,145 @@
+"""Which project shares which book: a file for each in the user's own settings, never in the project.
+
+Only what the user himself set turns sharing on. Ledger id, real path, book and address must fit together: a project
+that was moved, copied or cloned sends and fetches nothing until the user says so again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.ledger.errors import EXIT_NO, CannotWriteError, TallybookError
+from tallybook.ledger.line import LOG_NAME
+from tallybook.ledger.storage import caches, disk
+from tallybook.ledger.storage.head import ledger_id
+from tallybook.projections.surfaces.workspace.project import CLAUDE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tallybook.projections.surfaces.workspace.project import Project
+
+FOLDER = "tallybook-books"
+_LABEL_CHARS = 40
+_RANDOM_BYTES = 4
+
+
+class NotSharedError(TallybookError):
+    """The project shares no book, or its settings do not fit."""
+
+    exit_code = EXIT_NO
+
+
+@attrs.frozen
+class Membership:
+    """One project's part in one book.
+
+    Attributes:
+        ledger: Id of the own ledger.
+        path: Real path of the ledger's folder.
+        book: Id of the book; empty until the first sync.
+        name: Name of the book.
+        engine: Name of the engine: git, nats, postgres.
+        address: Address of the engine, without a password.
+        options: What else the engine needs: paths of certificates and credentials.
+        writer: Label of this machine in the book.
+        end: Event number and chain value of the replica's end at the last sync.
+    """
+
+    ledger: str
+    path: str
+    book: str
+    name: str
+    engine: str
+    address: str
+    writer: str
+    options: Mapping[str, str] = attrs.field(factory=dict)
+    end: tuple[int, str] = (0, "")
+
+
+def new_writer(label: str) -> str:
+    """Return the label of a machine in a book: what its user calls it, and random characters that tell copies apart."""
+    letters = "".join(char if char.isalnum() or char in "-_." else "-" for char in label)[:_LABEL_CHARS]
+    return f"{letters or 'machine'}-{clock.new_secret(_RANDOM_BYTES).hex()}"
+
+
+def _folder() -> Path:
+    return Path.home() / CLAUDE / "config" / FOLDER
+
+
+def _file(project: Project) -> Path:
+    return _folder() / f"{caches.path_digest(os.path.realpath(project.ledger))}.json"
+
+
+def load(project: Project) -> Membership | None:
+    """Return the project's part in a book as the user's settings have it; None where it shares none.
+
+    Settings of another ledger or another place do not count: ``load`` is by the real path, and the id must fit.
+    """
+    membership = _read(_file(project))
+    if membership is None or membership.path != os.path.realpath(project.ledger):
+        return None
+    own = ledger_id(project.ledger / LOG_NAME)
+    return membership if own in {"", membership.ledger} else None
+
+
+def _read(path: Path) -> Membership | None:
+    with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
+        fields: Any = json.loads(disk.read_file(path))
+        end = tuple(fields.pop("end"))
+        return Membership(**fields, end=end)
+    return None
+
+
+def save(project: Project, membership: Membership) -> None:
+    """Store the project's part in a book in the user's settings.
+
+    Raises:
+        CannotWriteError: The disk refuses.
+    """
+    path = _file(project)
+    disk.make_folder(path.parent)
+    text = json.dumps(attrs.asdict(membership), indent=2)
+    disk.replace_file(path, text.encode() + b"\n", private=True)
+
+
+def forget(project: Project) -> bool:
+    """Remove the project's part in a book from the user's settings; False where there is none."""
+    with suppress(FileNotFoundError):
+        _file(project).unlink()
+        return True
+    return False
+
+
+def copies_of(project: Project) -> list[Membership]:
+    """Return parts in a book that the same ledger has in another place: the project was moved or copied from there."""
+    own = ledger_id(project.ledger / LOG_NAME)
+    found = [_read(path) for path in sorted(_folder().glob("*.json"))] if own else []
+    here = os.path.realpath(project.ledger)
+    return [one for one in found if one is not None and one.ledger == own and one.path != here]
+
+
+def require(project: Project) -> Membership:
+    """Return the project's part in a book.
+
+    Raises:
+        NotSharedError: It has none.
+    """
+    membership = load(project)
+    if membership is not None:
+        return membership
+    copies = copies_of(project)
+    if copies:
+        one = copies[0]
+        raise NotSharedError(
+            f"{project.root}: shares nothing here; {one.path} shares the book {one.name}; "
+            f"run: tallybook share {one.engine} {one.address}"
+        )
+    raise NotSharedError(f"{project.root}: shares no book; see `tallybook share --help`")

@@ -1,0 +1,135 @@
+"""The own ledger of a machine in a book: its frontier, its pending batches, and the events that it does not share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import KIND_OF, BookTaken
+from tallybook.ledger.line import CONTINUED, CRC_BYTES, SECTION, START, Position, RawBatch
+from tallybook.ledger.sharing.landing import SHARED, OwnBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tallybook.ledger.records import Batch
+
+SHARED_KINDS: Final = tuple(b'"kind":"%b"' % KIND_OF[cls].encode() for cls in SHARED)
+_CONTINUED: Final = b'"kind":"%b"' % CONTINUED.encode()
+_PART: Final = b',"part":['
+
+
+@attrs.frozen
+class Frontier:
+    """Up to where the playbook of a machine contains the book.
+
+    Attributes:
+        seq: The last event number of the book that is contained, 0 for none.
+        chain: The chain value of the book there; empty for none.
+        upto: Own batches up to this event number are in the book.
+        number: The own event number of the event that says so, 0 for none.
+    """
+
+    seq: int = 0
+    chain: str = ""
+    upto: int = 0
+    number: int = 0
+
+
+@attrs.frozen
+class OwnHistory:
+    """What a machine's own ledger says of its book, up to a moment.
+
+    Attributes:
+        frontier: The frontier there.
+        pending: The batches that are not in the book yet, in order.
+        positions: The position before each pending batch, and the one at the end.
+        renamed: Own name → name in the book, as far as the batches that were read say.
+        end: The position at the end.
+        stamp: Number and chain value of the last own batch that changes the playbook, (0, "") for none.
+    """
+
+    frontier: Frontier
+    pending: tuple[OwnBatch, ...]
+    positions: tuple[Position, ...]
+    renamed: dict[str, str]
+    end: Position
+    stamp: tuple[int, str]
+
+
+def read_history(
+    read: Callable[[Position], Iterable[RawBatch]], start: Position = START, taken: int = 0, until: int | None = None
+) -> OwnHistory:
+    """Return what the own ledger says of the book.
+
+    Args:
+        read: Reads the own ledger after a position.
+        start: A position up to which all shared batches are in the book.
+        taken: The frontier's event number there.
+        until: The own event number of the moment; None for the end.
+    """
+    frontier, renamed, end, stamp = Frontier(taken), dict[str, str](), start, (0, "")
+    found: list[tuple[Position, Batch, int]] = []
+    for batch in decode(read(start)):
+        if until is not None and batch.last > until:
+            break
+        for event in batch.events:
+            if isinstance(event, BookTaken):
+                frontier = Frontier(event.seq, event.chain, event.upto, batch.last)
+                renamed |= zip(event.names, event.new_names, strict=False)
+                stamp = (batch.last, batch.chain)
+        if any(type(event) in SHARED for event in batch.events):
+            found.append((end, batch, frontier.seq))
+            stamp = (batch.last, batch.chain)
+        end = Position(batch.last, batch.chain, batch.end)
+    waiting = [one for one in found if one[1].last > frontier.upto]
+    pending = tuple(OwnBatch(tuple(batch.records), taken) for _, batch, taken in waiting)
+    positions = (*(position for position, _, _ in waiting), end)
+    return OwnHistory(frontier, pending, positions, renamed, end, stamp)
+
+
+# ---- Lines under other numbers ----
+
+
+def renumber(batch: RawBatch, base: int) -> RawBatch:
+    """Return a batch whose event numbers are larger by ``base``; its bytes no longer prove themselves."""
+    lines = [_numbered(line, batch.first + index, base) for index, line in enumerate(batch.lines)]
+    return batch._replace(first=batch.first + base, last=batch.last + base, lines=lines)
+
+
+def _numbered(line: bytes, seq: int, base: int) -> bytes:
+    old = b'"seq":%d,' % seq
+    return line[:CRC_BYTES] + b'"seq":%d,' % (seq + base) + line[CRC_BYTES + len(old) :]
+
+
+def without_shared(batch: RawBatch) -> Iterator[RawBatch]:
+    """Yield the lines of a batch that the book does not share, as batches of their own: consecutive lines together."""
+    if not any(kind in line for line in batch.lines for kind in SHARED_KINDS):
+        yield batch
+        return
+    stretch: list[bytes] = []
+    first, shared = batch.first, False
+    for seq, line in enumerate(batch.lines, batch.first):
+        what = line.partition(SECTION)[2]
+        # A continued text belongs to the line that it continues.
+        shared = shared if what.startswith(_CONTINUED) else what.startswith(SHARED_KINDS)
+        if shared:
+            if stretch:
+                yield _as_batch(batch, first, stretch)
+            stretch = []
+            continue
+        if not stretch:
+            first = seq
+        stretch.append(line)
+    if stretch:
+        yield _as_batch(batch, first, stretch)
+
+
+def _as_batch(batch: RawBatch, first: int, lines: list[bytes]) -> RawBatch:
+    parted = []
+    for index, line in enumerate(lines, 1):
+        begin, mark, rest = line.partition(_PART)
+        parted.append(b"%b%b%d,%d]%b" % (begin, mark, index, len(lines), rest.partition(b"]")[2]))
+    return batch._replace(first=first, last=first + len(lines) - 1, lines=parted)

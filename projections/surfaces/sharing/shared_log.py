@@ -1,0 +1,363 @@
+"""The history that a machine in a book shows: the book up to its frontier, then its pending batches as they land.
+
+``SharedLog`` reads like a ledger, so every view works on it. It holds no bytes of its own.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+import os
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
+from tallybook.ledger.decisions.update import KnownPlaybook
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger.events import EventsVoided, PointAdded, PointEdited, PointSeeded
+from tallybook.ledger.line import GENESIS, START, Draft, Position, batch_key
+from tallybook.ledger.names import parse_number
+from tallybook.ledger.sharing import replica
+from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
+from tallybook.ledger.sharing.numbers import BOOK, PENDING
+from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.ledger.sharing.replica import Replica
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.head import has_position
+from tallybook.projections.fold import UNDOABLE, fold, fold_history
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.sharing.own_history import (
+    Frontier,
+    OwnHistory,
+    read_history,
+    renumber,
+    without_shared,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from tallybook.ledger import clock
+    from tallybook.ledger.events import Entry
+    from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.line import RawBatch
+    from tallybook.projections.fold import State
+    from tallybook.projections.playbook.view import Playbook
+
+MAKES_ENTRY = (PointAdded, PointSeeded, PointEdited)
+
+
+class SharedLog(JsonlLog):
+    """The ledger of a machine in a book, with the book in it.
+
+    Event numbers are those of ``ledger/sharing/numbers.py``. Appending goes to the own ledger.
+
+    Attributes:
+        until: The own event number of the moment that it shows; None for the present.
+    """
+
+    def __init__(self, folder: StrPath, now: Callable[[], clock.Now] | None = None, until: int | None = None) -> None:
+        """Take the ledger's folder; nothing is opened yet."""
+        super().__init__(folder, *(() if now is None else (now,)))
+        self.until = until
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was read, because the own ledger has grown."""
+        self._history: OwnHistory | None = None
+        self._landing: tuple[Playbook, list[tuple[LandedBatch, RawBatch | None]], Names] | None = None
+
+    @property
+    def own(self) -> JsonlLog:
+        """Return the own ledger alone."""
+        return JsonlLog(self.ledger_folder, self.now)
+
+    @cached_property
+    def copy(self) -> Replica:
+        """Return the present copy of the book."""
+        current = replica.read_current(self.ledger_folder)
+        return Replica(self.ledger_folder, "1" if current is None else current.copy)
+
+    # ---- The own part ----
+
+    @property
+    def history(self) -> OwnHistory:
+        """Return what the own ledger says of the book at this moment."""
+        if self._history is None:
+            start, taken = self._start() if self.until is None else (START, 0)
+            self._history = read_history(super().read, start, taken, self.until)
+        return self._history
+
+    def _start(self) -> tuple[Position, int]:
+        """Return the position from which the own ledger has to be read, and the frontier's event number there."""
+        current = replica.read_current(self.ledger_folder)
+        if current is not None and current.upto.seq:
+            fd = disk.open_file(self.log_file, write=False)
+            try:
+                if has_position(fd, current.upto):
+                    return current.upto, current.taken
+            finally:
+                os.close(fd)
+        return START, 0
+
+    @property
+    def frontier_end(self) -> Position:
+        """Return the position in the book after the frontier."""
+        return Position(self.history.frontier.seq, self.history.frontier.chain or GENESIS, 0)
+
+    # ---- The whole history ----
+
+    def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
+        """Yield own batches that the book does not share, then the book, then pending batches as they land.
+
+        Raises:
+            DamagedLedgerError: The own ledger or the copy of the book is damaged, or lacks lines.
+        """
+        if after != START:
+            raise ValueError("a shared history is read from its beginning")
+        for batch in super().read(verify=verify):
+            if self.until is not None and batch.last > self.until:
+                break
+            yield from without_shared(batch)
+        for batch in self.read_book():
+            yield renumber(batch, BOOK)
+        for _, raw in self.landed():
+            if raw is not None:
+                yield raw
+
+    def read_book(self, until: int | None = None) -> Iterator[RawBatch]:
+        """Yield the book up to the frontier, or up to an earlier event number.
+
+        Raises:
+            DamagedLedgerError: Lines up to the frontier are missing, or of another history.
+        """
+        frontier = self.history.frontier
+        last, chain = 0, ""
+        for batch in self.copy.read(frontier.seq if until is None else until):
+            yield batch
+            last, chain = batch.last, batch.chain
+        if until is None and frontier.seq and (last, chain) != (frontier.seq, frontier.chain):
+            problem = Problem("book", f"lines 1 to {frontier.seq} of the book are not all here; run `tallybook sync`")
+            raise DamagedLedgerError([problem])
+
+    def landed(self) -> list[tuple[LandedBatch, RawBatch | None]]:
+        """Return the pending batches as they land, each with its bytes; None for one that concerns nobody else."""
+        return self._landed()[1]
+
+    # ---- The playbook ----
+
+    def playbook(self) -> Playbook:
+        """Return the playbook at this moment."""
+        state = self._landed()[0]
+        # The state is changed by callers that fold on.
+        self._landing = None
+        return state
+
+    def book_playbook(self, seq: int) -> Playbook:
+        """Return the playbook of the book alone, as of one of its event numbers."""
+        from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM, fold_view
+
+        end = self.copy.log.head().seq
+        return fold_view(PLAYBOOK_FORM, self.copy.log, None if end == seq else seq)
+
+    def _landed(self) -> tuple[Playbook, list[tuple[LandedBatch, RawBatch | None]], Names]:
+        if self._landing is None:
+            state = self.book_playbook(self.history.frontier.seq)
+            if self.history.frontier.seq and (state.seq, state.chain) != self.frontier_end[:2]:
+                list(self.read_book())
+            self._landing = land_all(self, self.history.pending, state)
+            state = self._landing[0]
+            self.stamp(state, state)
+            current = replica.read_current(self.ledger_folder)
+            if current is not None and current.block[0]:
+                # The next name comes from this machine's own block.
+                state.high_water = self.highest_in_block(current.block) or current.block[0] - 1
+        return self._landing
+
+    def stamp(self, state: State, book: Playbook) -> None:
+        """Say in a state of this history, and in the playbook in it, which moment it is: an own event number."""
+        history = self.history
+        state.seq, state.chain = history.end[:2]
+        book.stamp, book.shared_stamp = history.stamp, (history.frontier.seq, history.frontier.chain)
+
+    def at(self, until: int) -> SharedLog:
+        """Return the history as of an own event number."""
+        return SharedLog(self.ledger_folder, self.now, until)
+
+    def at_book(self, end: Position, upto: int, renamed: Mapping[str, str]) -> SharedLog:
+        """Return the present history with another frontier: as it will be when a sync is done.
+
+        Args:
+            end: The position in the book up to which it contains that.
+            upto: The own event number up to which batches are in the book.
+            renamed: Own name → name in the book, besides those that are recorded.
+        """
+        log, history = SharedLog(self.ledger_folder, self.now), self.history
+        log._history = attrs.evolve(
+            history,
+            frontier=Frontier(end.seq, end.chain, upto, history.frontier.number),
+            pending=tuple(own for own in history.pending if own.records[-1].seq > upto),
+            renamed={**history.renamed, **renamed},
+        )
+        return log
+
+    def highest_in_block(self, block: tuple[int, int]) -> int:
+        """Return the highest number of a block of names that an entry has or had; 0 for none."""
+        numbers = (parse_number(name) or 0 for name in self._landed()[0].used)
+        return max((number for number in numbers if block[0] <= number <= block[1]), default=0)
+
+    def refreshed(self) -> SharedLog:
+        """Return itself, without what it remembers of the own ledger."""
+        self._forget()
+        return self
+
+    # ---- Appending ----
+
+    def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
+        """Return a transaction on the own ledger."""
+        self._forget()
+        return SharedTransaction(self, wait_ms)
+
+    def provisional_names(self) -> dict[str, str]:
+        """Return names that pending entries are shown under for now: name → id of the event that made the entry."""
+        names = self._landed()[2]
+        made = {
+            record.id: record.event.name
+            for own in self.history.pending
+            for record in own.records
+            if isinstance(record.event, MAKES_ENTRY)
+        }
+        return {name: id_ for id_, name in names.by_id.items() if made.get(id_, name) != name}
+
+
+class SharedTransaction(Transaction):
+    """A transaction on the own ledger of a machine in a book."""
+
+    def __init__(self, log: SharedLog, wait_ms: int) -> None:
+        """Prepare; the lock is taken on entering."""
+        super().__init__(log, wait_ms)
+        self._shared = log
+
+    def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
+        """Add a batch; names that the book may give another entry are noted with the entries that they mean."""
+        provisional = self._shared.provisional_names()
+        meant = {name: provisional[name] for name in _names_in(drafts) if name in provisional}
+        if meant:
+            body = {"names": list(meant), "ids": list(meant.values())}
+            drafts = [Draft("names.meant", 1, body), *drafts]
+        return super().append(drafts, by, key)
+
+
+def _names_in(drafts: Iterable[Draft]) -> Iterator[str]:
+    for draft in drafts:
+        if "name" in draft.body:
+            yield draft.body["name"]
+        yield from draft.body.get("names", ())
+        yield from draft.body.get("merged", ())
+
+
+# ---- Landing ----
+
+
+def land_all(
+    log: SharedLog,
+    pending: Sequence[OwnBatch],
+    state: Playbook,
+    publisher: Publisher | None = None,
+    after: Position = START,
+) -> tuple[Playbook, list[tuple[LandedBatch, RawBatch | None]], Names]:
+    """Land pending batches one after another.
+
+    Args:
+        log: The history that they belong to.
+        pending: The batches.
+        state: The playbook of the book; it is changed.
+        publisher: Writes them as the book gets them; None for this machine's own view of them.
+        after: The position in the book after which they are written.
+
+    Returns:
+        The playbook after them, each with its bytes, and their names in the book.
+    """
+    names = Names(dict(log.history.renamed))
+    facts = _Facts(log, frozenset(state.used))
+    landed: list[tuple[LandedBatch, RawBatch | None]] = []
+    for own in pending:
+        known = KnownPlaybook(state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone)
+        batch = land(own, known, names, facts)
+        if not batch.events:
+            landed.append((batch, None))
+            continue
+        if publisher is None:
+            after = Position(PENDING + own.records[0].seq - 1, after.chain, 0)
+        raw = (publisher or Publisher()).frame(batch, after)
+        after = raw.position
+        landed.append((batch, raw))
+        if any(isinstance(one.event, EventsVoided) for one in batch.events):
+            state = _refold(log, [raw for _, raw in landed if raw is not None])
+        else:
+            fold(PLAYBOOK, decode([raw]), state)
+    return state, landed, names
+
+
+def _refold(log: SharedLog, landed: Sequence[RawBatch]) -> Playbook:
+    """Return the playbook of the book and landed batches, without what is undone by then."""
+
+    def read() -> Iterator[RawBatch]:
+        yield from log.read_book()
+        yield from landed
+
+    return fold_history(PLAYBOOK, lambda: decode(read()))
+
+
+class _Facts:
+    """Answers of one landing about the book and the own past; see `landing.Book`."""
+
+    def __init__(self, log: SharedLog, used: frozenset[str]) -> None:
+        """Take the history, and the names that the book has at the frontier."""
+        self._log = log
+        self._taken = log.history.frontier.seq
+        self._used = {self._taken: used, 0: frozenset[str]()}
+        self._past: dict[int, Mapping[str, Entry]] = {}
+
+    def has_key(self, key: str) -> bool:
+        needle = f'"key":"{key}"'.encode()
+        return any(needle in one.lines[0] and batch_key(one.lines[0]) == key for one in self._log.read_book())
+
+    def had(self, name: str, taken: int) -> bool:
+        if taken not in self._used:
+            self._used[taken] = frozenset(self._log.book_playbook(taken).used)
+        return name in self._used[taken]
+
+    def own_name(self, name: str) -> str | None:
+        upto = self._log.history.frontier.upto
+        for batch in decode(self._log.own.read()):
+            if batch.last > upto:
+                break
+            if any(isinstance(event, MAKES_ENTRY) and event.name == name for event in batch.events):
+                return self._log.history.renamed.get(name, name)
+        return None
+
+    def seen(self, own: OwnBatch, name: str) -> Entry | None:
+        if own.taken == self._taken:
+            return None
+        before = own.records[0].seq - 1
+        if before not in self._past:
+            self._past[before] = self._log.at(before).playbook().entries
+        return self._past[before].get(name)
+
+    def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:
+        ids: dict[str, None] = {}
+        for history, last in ((self._log.read_book, own.taken), (self._log.own.read, own.records[0].seq - 1)):
+            for batch in decode(history()):
+                if batch.last > last:
+                    break
+                if batch.may_contain_text(session):
+                    ids |= dict.fromkeys(
+                        record.id
+                        for record in batch.records
+                        if record.by.session == session
+                        and type(record.event) in UNDOABLE
+                        and not isinstance(record.event, EventsVoided)
+                    )
+        return tuple(ids)

@@ -1,0 +1,392 @@
+"""One sync: take in what others appended to the book, append what is pending, note how far both have come.
+
+Each step leaves a state from which the next sync goes on, wherever this one is interrupted. The engine is read before
+anything is appended, so an append whose outcome is unknown is found by its ids.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import os
+from pathlib import Path
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import EXIT_DAMAGED, TallybookError
+from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
+from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
+from tallybook.ledger.sharing import replica as replicas
+from tallybook.ledger.sharing.counting import SkippedRun, count, ids_of
+from tallybook.ledger.sharing.engines.engine import Contents, Engine, Outcome, ReadOnlyError, Run
+from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.ledger.sharing.replica import Current, Replica
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.sharing.shared_log import MAKES_ENTRY, SharedLog, land_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tallybook.ledger.sharing.landing import LandedBatch
+
+RULES: Final = 1
+"""The rules by which this version folds a book."""
+BLOCK: Final = 100
+"""How many names a machine gets at once."""
+_LEFT: Final = 25
+"""With fewer names left the next block is taken."""
+_WAIT_MS: Final = 250
+_FIRST_PAUSE_S: Final = 0.01
+_MAX_PAUSE_S: Final = 1.0
+SYSTEM: Final = "tallybook"
+_ID: Final = re.compile(rb'^\{"crc":"[0-9a-f]{8}","seq":[0-9]+,"id":"([^"]*)"', re.MULTILINE)
+
+
+class OtherBookError(TallybookError):
+    """The engine holds another book, or another history of it."""
+
+    exit_code = EXIT_DAMAGED
+
+
+@attrs.define
+class SyncResult:
+    """What a sync did.
+
+    Attributes:
+        taken: How many events of others came in.
+        published: How many own batches went out.
+        pending: How many own batches wait still.
+        tries: How many appends met another machine that was quicker.
+        end: Event number and chain value of the book's end.
+        restored: How many events the engine had lost and got back from this machine.
+        skipped: Runs of the engine that do not count.
+        refusal: Why nothing can be appended; empty where it can.
+    """
+
+    taken: int = 0
+    published: int = 0
+    pending: int = 0
+    tries: int = 0
+    end: tuple[int, str] = (0, "")
+    restored: int = 0
+    skipped: list[SkippedRun] = attrs.field(factory=list)
+    refusal: str = ""
+
+
+@attrs.frozen
+class Machine:
+    """One machine of a book, as a sync needs it.
+
+    Attributes:
+        folder: The folder of the own ledger.
+        writer: Its label in the book.
+        book: Id of the book; empty for the first sync.
+        name: Name of the book.
+        now: Returns the present moment.
+        mask: Returns a text with its secrets masked.
+        limit_s: Seconds after which what is left stays pending.
+    """
+
+    folder: str
+    writer: str
+    book: str
+    name: str
+    now: Callable[[], clock.Now] = clock.utc_now
+    mask: Callable[[str], str] = str
+    limit_s: float = 60.0
+
+
+def sync(machine: Machine, engine: Engine) -> SyncResult:
+    """Bring the own ledger and the book together.
+
+    Raises:
+        LockHeldError: Another sync of this project runs.
+        OtherBookError: The engine holds another book or another history; nothing was sent.
+        EngineError: The engine cannot be reached.
+        TallybookError: The own ledger is damaged or could not be written.
+    """
+    with _lock(machine.folder):
+        return _Sync(machine, engine).run()
+
+
+@contextmanager
+def _lock(folder: str) -> Iterator[None]:
+    path = Path(folder, replicas.FOLDER, "lock")
+    disk.make_folder(folder)
+    disk.make_folder(path.parent)
+    fd = disk.open_file(path, write=True, create=True)
+    try:
+        disk.lock(fd, path, _WAIT_MS)
+        yield
+    finally:
+        os.close(fd)
+
+
+class _Sync:
+    """The state of one sync."""
+
+    def __init__(self, machine: Machine, engine: Engine) -> None:
+        self.machine = machine
+        self.engine = engine
+        self.result = SyncResult()
+        self.current = replicas.read_current(machine.folder) or Current("1")
+        self.replica = Replica(machine.folder, self.current.copy)
+        self.log = SharedLog(machine.folder, machine.now)
+        self.deadline = clock.elapsed_s() + machine.limit_s
+        # Own event number up to which batches are known to be in the book, and names that differ there.
+        self.upto = 0
+        self.renamed: dict[str, str] = {}
+
+    def run(self) -> SyncResult:
+        before = self.log.history.frontier
+        self.upto = before.upto
+        while True:
+            contents = self._take_in()
+            self._find_published()
+            if self._append(contents) or clock.elapsed_s() > self.deadline:
+                break
+            self.result.tries += 1
+            clock.wait_about(min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2**self.result.tries))
+        self._note_frontier(before.seq)
+        end = self.replica.end()
+        self.result.end = (end.seq, end.chain)
+        self.result.pending = sum(1 for own in self.log.refreshed().history.pending)
+        return self.result
+
+    # ---- (a) and (b): read, verify, append to the replica ----
+
+    def _take_in(self) -> Contents:
+        end = self.replica.end()
+        contents = self.engine.read(end.seq)
+        known = self._ids_in_replica() if contents.runs else frozenset[str]()
+        counted = count(contents.runs, end, known.intersection)
+        if not counted.batches and contents.end[:2] != (end.seq, end.chain):
+            contents = self._compare_histories(end, contents)
+        self.result.skipped = counted.skipped
+        if counted.batches:
+            self._check_book(counted.batches[0])
+            self.replica.append(counted.batches)
+            self.result.taken += sum(one.last - one.first + 1 for one in counted.batches)
+        return contents
+
+    def _ids_in_replica(self) -> frozenset[str]:
+        """Return the id of every event of the replica."""
+        path = Path(self.replica.log.log_file)
+        data = disk.read_file(path) if path.exists() else b""
+        return frozenset(id_.decode() for id_ in _ID.findall(data))
+
+    def _check_book(self, first: RawBatch) -> None:
+        """Refuse a book other than the one that this machine shares.
+
+        Raises:
+            OtherBookError: It is another.
+        """
+        if first.first > 1:
+            return
+        (batch,) = decode([first])
+        opened = batch.events[0]
+        if not isinstance(opened, BookOpened):
+            raise OtherBookError(f"{self.engine.address}: holds no book of Tallybook; give another name or address")
+        if self.machine.book and opened.book != self.machine.book:
+            raise OtherBookError(
+                f"{self.engine.address}: holds another book, {opened.name} ({opened.book}); nothing was sent; "
+                f"run `tallybook share status`"
+            )
+
+    def _compare_histories(self, end: Position, contents: Contents) -> Contents:
+        """Find out why an engine does not go on where the replica ends, and give back what it lost.
+
+        Raises:
+            OtherBookError: It holds another history.
+        """
+        whole = self.engine.read(0)
+        counted = count(whole.runs, START, lambda _: ())
+        places = {(one.last, one.chain) for one in counted.batches}
+        if (end.seq, end.chain) in places or not end.seq:
+            return contents
+        own = {(one.last, one.chain): one for one in self.replica.read()}
+        if counted.batches and (counted.batches[-1].last, counted.batches[-1].chain) not in own:
+            self._check_book(counted.batches[0])
+            raise OtherBookError(
+                f"{self.engine.address}: its history differs from the one that this machine has; nothing was sent; "
+                "run `tallybook sync --rejoin` to take that history and land here what it lacks"
+            )
+        last = counted.batches[-1].last if counted.batches else 0
+        missing = [one for one in own.values() if one.last > last]
+        start = counted.batches[-1].position if counted.batches else START
+        answer = self.engine.append(whole.end, cut_runs(missing, start, self.engine.run_bytes))
+        if answer.outcome is Outcome.DONE:
+            self.result.restored += sum(one.last - one.first + 1 for one in missing)
+        return self.engine.read(end.seq)
+
+    # ---- (c): land and append ----
+
+    def _find_published(self) -> None:
+        """Find own batches that the replica has already: their append was interrupted or its answer was lost."""
+        waiting = {own.records[0].id: own for own in self.log.history.pending if own.records[-1].seq > self.upto}
+        if not waiting:
+            return
+        for batch in self._new_in_replica():
+            ids = set(ids_of(batch))
+            for id_ in [*waiting]:
+                own = waiting[id_]
+                if not ids.isdisjoint(record.id for record in own.records):
+                    self.upto = max(self.upto, own.records[-1].seq)
+                    self.result.published += 1
+                    del waiting[id_]
+                    self._note_names(own.records, batch)
+
+    def _new_in_replica(self) -> Iterator[RawBatch]:
+        for batch in self.replica.read():
+            if batch.last > self.log.history.frontier.seq:
+                yield batch
+
+    def _note_names(self, records: Sequence[Any], landed: RawBatch) -> None:
+        """Note which entries of an own batch have another name in the book."""
+        made = {record.id: record.event.name for record in records if isinstance(record.event, MAKES_ENTRY)}
+        for batch in decode([landed]):
+            for record in batch.records:
+                if record.id in made:
+                    event: Any = record.event
+                    name = getattr(event, "to", None) or event.name
+                    if name != made[record.id]:
+                        self.renamed[made[record.id]] = name
+
+    def _append(self, contents: Contents) -> bool:
+        """Append what is pending; False where another machine was quicker or the outcome is unknown."""
+        prelude, landed = self._land()
+        expected = contents.end
+        try:
+            for piece in self._pieces(prelude, landed):
+                raws = [raw for _, raw in piece if raw is not None]
+                if raws:
+                    runs = cut_runs(raws, self.replica.end(), self.engine.run_bytes)
+                    answer = self.engine.append(expected, runs)
+                    if answer.outcome is not Outcome.DONE or answer.end is None:
+                        return False
+                    expected = answer.end
+                    self.replica.append(raws)
+                self._note_published([one for one, _ in piece if one is not None])
+                if clock.elapsed_s() > self.deadline:
+                    return True
+        except ReadOnlyError as error:
+            self.result.refusal = str(error)
+        return True
+
+    def _note_published(self, landed: Sequence[LandedBatch]) -> None:
+        for one in landed:
+            self.upto = max(self.upto, one.own.records[-1].seq)
+            self.renamed |= one.renamed
+            self.result.published += 1
+
+    def _land(self) -> tuple[list[RawBatch], list[tuple[LandedBatch, RawBatch | None]]]:
+        """Return what the book lacks before anything else, and the pending batches as they land at the book's end."""
+        end = self.replica.end()
+        log = self.log.at_book(end, self.upto, self.renamed)
+        state = log.book_playbook(end.seq)
+        prelude: list[RawBatch] = []
+        if not end.seq:
+            book = self.machine.book or clock.new_id(self.machine.now().unix_us)
+            prelude.append(self._system(end, BookOpened(book, self.machine.name, 1, RULES)))
+        last = prelude[-1].position if prelude else end
+        pending = log.history.pending
+        block = self._next_block(state.high_water, len(pending))
+        if block is not None:
+            prelude.append(self._system(last, BookBlock(*block)))
+            self.current = attrs.evolve(self.current, block=block)
+            last = prelude[-1].position
+        at = clock.clamp_time(self.machine.now().at, last.at)
+        publisher = Publisher(self.machine.writer, at, clock.new_salt, self.machine.mask)
+        return prelude, land_all(log, pending, state, publisher, last)[1]
+
+    def _system(self, after: Position, event: BookOpened | BookBlock) -> RawBatch:
+        """Return an event of the book itself as a batch after a position."""
+        now = self.machine.now()
+        by = {"rater": SYSTEM, "writer": self.machine.writer}
+        at = clock.clamp_time(now.at, after.at)
+        return frame([encode(event)], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt))
+
+    def _next_block(self, highest: int, pending: int) -> tuple[int, int] | None:
+        """Return the next block of names for this machine; None while enough of its block are left."""
+        first, last = self.current.block
+        used = self.log.highest_in_block(self.current.block)
+        if last and last - max(used, first - 1) >= _LEFT and not pending > BLOCK:
+            return None
+        taken = max([highest, used, *(block.last for block in self._blocks())])
+        begin = (taken + BLOCK - 1) // BLOCK * BLOCK + 1
+        return begin, begin + BLOCK - 1
+
+    def _blocks(self) -> Iterator[BookBlock]:
+        for batch in decode(one for one in self.replica.read() if b'"kind":"book.block"' in one.lines[0]):
+            for event in batch.events:
+                if isinstance(event, BookBlock):
+                    yield event
+
+    def _pieces(
+        self, prelude: Sequence[RawBatch], landed: Sequence[tuple[LandedBatch, RawBatch | None]]
+    ) -> Iterator[list[tuple[LandedBatch | None, RawBatch | None]]]:
+        """Yield what is appended at once: whole batches of about as many bytes as the engine takes well."""
+        piece: list[tuple[LandedBatch | None, RawBatch | None]] = [(None, raw) for raw in prelude]
+        size = 0
+        for one, raw in landed:
+            more = 0 if raw is None else len(raw.raw)
+            if piece and size + more > self.engine.run_bytes:
+                yield piece
+                piece, size = [], 0
+            piece.append((one, raw))
+            size += more
+        if piece:
+            yield piece
+
+    # ---- (d): the frontier ----
+
+    def _note_frontier(self, seq: int) -> None:
+        """Append ``book.taken``, unless nothing came and nothing went."""
+        end, before = self.replica.end(), self.log.refreshed().history
+        if (end.seq, self.upto) == (seq, before.frontier.upto) or not end.seq:
+            return
+        names = list(self.renamed)
+        event = BookTaken(end.seq, end.chain, self.upto, tuple(names), tuple(self.renamed[name] for name in names))
+        own = self.log.own
+        with own.transaction() as tx:
+            tx.mark_shared()
+            tx.append([encode(event)], {"rater": SYSTEM})
+        own.close()
+        reached = next(
+            (
+                (position, batch.taken)
+                for position, batch in zip(before.positions, before.pending, strict=False)
+                if batch.records[-1].seq > self.upto
+            ),
+            (before.end, before.frontier.seq),
+        )
+        self.current = attrs.evolve(self.current, upto=reached[0], taken=reached[1])
+        replicas.write_current(self.machine.folder, self.current)
+
+
+def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> list[Run]:
+    """Return whole batches as runs of about so many bytes.
+
+    Args:
+        batches: Batches that follow one another.
+        after: The position before them.
+        run_bytes: How many bytes a run has at most; a batch alone may have more.
+    """
+    runs: list[Run] = []
+    piece: list[RawBatch] = []
+    size, before = 0, after.chain
+    for batch in batches:
+        length = len(batch.raw)
+        if piece and size + length > run_bytes:
+            runs.append(_run(piece, before))
+            before, piece, size = piece[-1].chain, [], 0
+        piece.append(batch)
+        size += length
+    return [*runs, _run(piece, before)] if piece else runs
+
+
+def _run(batches: Sequence[RawBatch], before: str) -> Run:
+    return Run(batches[0].first, batches[-1].last, before, batches[-1].chain, b"".join(one.raw for one in batches))
