@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 import shutil
 import subprocess
+import tempfile
 from typing import TYPE_CHECKING
 
 from helpers.cache_places import caches_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -27,6 +28,28 @@ def git(folder: Path, *words: str, **environment: str) -> str:
         env=os.environ | who | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull} | environment,
     )
     return done.stdout.strip()
+
+
+def make_remote(folder: Path) -> Path:
+    """Make a bare repository, as a server has it, and return its folder."""
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--bare")
+    return folder
+
+
+def push_files(remote: Path, branch: str, files: Mapping[str, bytes], *, parent: str = "") -> str:
+    """Put a commit of a stranger on a branch by force: a commit's files with these changed; return its id."""
+    folder = Path(tempfile.mkdtemp(dir=remote.parent))
+    git(folder, "init", "--quiet")
+    if parent:
+        git(folder, "fetch", "--quiet", str(remote), parent)
+        git(folder, "checkout", "--quiet", "FETCH_HEAD")
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "by hand")
+    git(folder, "push", "--quiet", "--force", str(remote), f"HEAD:refs/heads/{branch}")
+    return git(folder, "rev-parse", "HEAD")
 
 
 def commit(here: Project, **environment: str) -> str:

@@ -1,0 +1,264 @@
+"""A book in a branch of a git remote: a push that the remote takes at exactly one commit is the compare-and-swap.
+
+The branch is ``tallybook/BOOK``. Its files ``000001.jsonl``, ``000002.jsonl`` and so on are the book's log in parts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from time import sleep
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.line import GENESIS
+from tallybook.ledger.sharing.engines import git_files
+from tallybook.ledger.sharing.engines.engine import (
+    NOTHING,
+    Appended,
+    Contents,
+    End,
+    Outcome,
+    ReadOnlyError,
+    Run,
+    UnreachableError,
+)
+from tallybook.ledger.sharing.engines.git_address import check_book, parse_address
+from tallybook.ledger.sharing.engines.git_files import START, File, Summary
+from tallybook.ledger.sharing.engines.git_process import Done, GitFailedError, GitTimeoutError
+from tallybook.ledger.sharing.engines.git_repository import AUTHOR, DamagedRepositoryError, GitRepository
+from tallybook.ledger.storage import disk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_Answer = TypeVar("_Answer")
+RUN_BYTES = 2 * 1024 * 1024
+LIMIT_S = 60.0
+BRANCHES = "refs/heads/tallybook/"
+_SHORT_CHARS = 8
+_FILES_AT_ONCE = 128
+_AUTHOR = re.compile(rb"\nauthor ([^\n]*>) ")
+# What git says where another push holds the branch at this moment.
+_BUSY = (b"failed to update ref", b"cannot lock ref", b"Unable to create", b"incorrect old value")
+_PAUSES_S = (0.0, 0.1, 0.4)
+
+
+class _Commit(NamedTuple):
+    """A commit of the branch.
+
+    Attributes:
+        id: Its id.
+        author: Who authored it, empty if we did.
+        files: The files of the book, in order.
+        number: The largest number of a file, 0 without one.
+    """
+
+    id: str
+    author: str
+    files: Sequence[File]
+    number: int
+
+
+class GitEngine:
+    """A book in a branch of a git remote.
+
+    Attributes:
+        address: As in `Engine`.
+        run_bytes: As in `Engine`.
+    """
+
+    def __init__(self, address: str, book: str, folder: str | None, *, limit_s: float = LIMIT_S) -> None:
+        """Name the book; nothing is asked of the remote yet.
+
+        Args:
+            address: The address of the remote, which may hold a password.
+            book: The book's name.
+            folder: A folder of its own in the user's cache folder; None where there is none that is safe.
+            limit_s: How long a call of git may take.
+
+        Raises:
+            BadInputError: The address or the name is not usable.
+        """
+        parsed = parse_address(address)
+        check_book(book)
+        self.address = parsed.shown
+        self.run_bytes = RUN_BYTES
+        self._temporary = tempfile.mkdtemp(prefix="tallybook-") if folder is None else None
+        self._repository = GitRepository(self._temporary or folder or "", parsed, BRANCHES + book, limit_s)
+
+    def read(self, after: int) -> Contents:
+        """Return what the branch holds after an event number."""
+        return self._call(lambda: self._read(after))
+
+    def append(self, expected: End, runs: Sequence[Run]) -> Appended:
+        """Push a commit on top of the expected one."""
+        return self._call(lambda: self._store(expected, runs, expected.token))
+
+    def replace(self, expected: End, runs: Sequence[Run]) -> Appended:
+        """Push a commit without a parent, if the branch is at the expected one."""
+        return self._call(lambda: self._store(expected, runs, ""))
+
+    def close(self) -> None:
+        """Remove what was only needed for this engine."""
+        if self._temporary:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def delete_cache(self) -> None:
+        """Delete our repository, which may hold a text that was redacted; it is fetched again when it is needed."""
+        with self._repository.lock():
+            self._repository.delete()
+
+    def _call(self, work: Callable[[], _Answer]) -> _Answer:
+        """Do something with our repository, and once more in a new one if it was damaged."""
+        with self._repository.lock():
+            try:
+                try:
+                    answer = work()
+                except DamagedRepositoryError:
+                    self._repository.make()
+                    answer = work()
+            except GitFailedError as error:
+                raise UnreachableError(self.address, str(error)) from error
+            except OSError as error:
+                raise CannotWriteError(self._repository.path, disk.reason(error)) from error
+            if self._repository.is_too_large():
+                self._repository.delete()
+            return answer
+
+    # ---- Reading ----
+
+    def _read(self, after: int) -> Contents:
+        """Return what the branch holds after an event number, asking and fetching as little as possible."""
+        tip = self._fetch()
+        if not tip:
+            return Contents((), 0, NOTHING)
+        commit = self._open(tip)
+        runs, start = self._read_files(commit, after)
+        batches = [run for run in runs if run.after]
+        seq, chain = (batches[-1].last, batches[-1].after) if batches else start[1:]
+        first = self._known()[commit.files[0].id].first if start.last else batches[0].first if batches else 0
+        return Contents(git_files.select(runs, after), first, End(seq, chain, tip))
+
+    def _fetch(self) -> str:
+        """Return the last commit of the branch, which our repository has then; empty if there is no branch."""
+        here = self._repository
+        if known := here.tip():
+            tip = here.remote_tip()
+            if tip in {"", known}:
+                return tip
+        try:
+            return here.fetch()
+        except GitTimeoutError:
+            raise
+        except GitFailedError:
+            # The branch is missing, or our repository is damaged; else this raises why the remote does not answer.
+            tip = here.remote_tip()
+            if not tip:
+                return ""
+            here.make(tip)
+            return here.fetch()
+
+    def _open(self, id_: str) -> _Commit:
+        """Return a commit that our repository has."""
+        head, tree = self._repository.read_objects([id_, f"{id_}^{{tree}}"])
+        author = _AUTHOR.search(head)
+        name = author[1].decode("utf-8", "replace") if author else ""
+        return _Commit(id_, "" if name == AUTHOR else name, *git_files.parse_tree(tree, len(id_) // 2))
+
+    def _read_files(self, commit: _Commit, after: int) -> tuple[list[Run], Summary]:
+        """Return the runs of the files that can hold something new, and what the files before them hold."""
+        known, files = self._known(), commit.files
+        for begin in (git_files.count_known(files, known, after), 0):
+            start = known[files[begin - 1].id] if begin else START
+            cut = self._cut(commit, files[begin:])
+            linked = git_files.link([run for runs in cut for run in runs], start)
+            if linked is not None:
+                break
+        summaries = {file.id: known[file.id] for file in files[:begin]}
+        summaries |= {
+            file.id: summary
+            for file, runs in zip(files[begin:], cut, strict=True)
+            if (summary := git_files.summarize(runs))
+        }
+        if summaries != known:
+            disk.replace_cache_file(self._known_path, json.dumps(summaries).encode())
+        return linked or [], start
+
+    def _cut(self, commit: _Commit, files: Sequence[File]) -> list[list[Run]]:
+        """Return the runs of each file, without the chain value before them."""
+        cut = []
+        for begin in range(0, len(files), _FILES_AT_ONCE):
+            some = files[begin : begin + _FILES_AT_ONCE]
+            for file, data in zip(some, self._repository.read_objects([file.id for file in some]), strict=True):
+                place = f"{file.name} in commit {commit.id[:_SHORT_CHARS]}"
+                cut.append(git_files.cut(data, place, commit.author))
+        return cut
+
+    @property
+    def _known_path(self) -> str:
+        return os.path.join(self._repository.path, "files.json")
+
+    def _known(self) -> dict[str, Summary]:
+        """Return the summaries of files that were read before, by the ids of their contents."""
+        try:
+            with open(self._known_path, "rb") as file:
+                return {id_: Summary(*row) for id_, row in json.load(file).items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+    # ---- Writing ----
+
+    def _store(self, expected: End, runs: Sequence[Run], parent: str) -> Appended:
+        """Push a commit with runs after a parent, empty for none, if the branch is at the expected commit."""
+        number, content = 1, b""
+        if parent:
+            base = self._find_parent(parent)
+            if base is None:
+                return Appended(Outcome.MOVED)
+            number, content = base
+        files = git_files.append_runs(number, content, runs)
+        first, last = (runs[0].first, runs[-1].last) if runs else (0, 0)
+        what = "Append" if parent or not expected.token else "Replace the book by"
+        commit = self._repository.commit(parent, files, f"{what} events {first} to {last}")
+        end = End(last, runs[-1].after if runs else GENESIS, commit)
+        return self._push(end, expected.token)
+
+    def _find_parent(self, id_: str) -> tuple[int, bytes] | None:
+        """Return the number of the file of a commit that is appended to, and its content; None if the branch moved."""
+        try:
+            commit = self._open(id_)
+        except DamagedRepositoryError:
+            if self._fetch() != id_:
+                return None
+            commit = self._open(id_)
+        last = commit.files[-1:]
+        if not last or last[0].number < commit.number:
+            return commit.number + 1, b""
+        return last[0].number, self._repository.read_objects([last[0].id])[0]
+
+    def _push(self, end: End, expected: str) -> Appended:
+        """Push a commit, and find out what became of it if the remote does not confirm it."""
+        for pause in _PAUSES_S:
+            sleep(pause)
+            try:
+                done = self._repository.push(end.token, expected)
+                tip = self._repository.remote_tip() if done.code else end.token
+            except GitFailedError:
+                return Appended(Outcome.UNKNOWN)
+            if tip == end.token:
+                return Appended(Outcome.DONE, end)
+            if tip != expected:
+                return Appended(Outcome.MOVED)
+            if not _may_pass(done):
+                break
+        raise ReadOnlyError(self.address, done.refusal)
+
+
+def _may_pass(done: Done) -> bool:
+    """Return whether a refused push may succeed if it is tried again: the remote was busy, or said nothing."""
+    report = done.output + done.errors
+    return b"\n!" not in b"\n" + done.output or any(words in report for words in _BUSY)
