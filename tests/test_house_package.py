@@ -64,7 +64,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     """Each file is there under its installed name, and no other; READMEs, their picture and plugins are not."""
     names = zipfile.ZipFile(wheel).namelist()
     shipped = {name for name in names if ".dist-info/" not in name}
-    not_shipped = ("README.md", "/page/page.png", "/prompts/plugin/", "/prompts/extension/")
+    not_shipped = ("README.md", "/page/pictures/", "/prompts/plugin/", "/prompts/extension/")
     assert {name for name in in_tree() if not any(part in name for part in not_shipped)} == shipped
 
 
