@@ -168,3 +168,32 @@ def test_the_list_of_policies_shows_their_names_whole(example: Example) -> None:
     box = example.tab.page.locator("#policy").bounding_box()
     assert box is not None
     assert box["width"] >= 200
+
+
+def test_on_paper_the_events_next_to_the_moment_are_listed_without_controls(example: Example) -> None:
+    """Paper has every entry, the events before and after the moment, the whole width, and nothing to press."""
+    middle = example.lasts[len(example.lasts) // 2]
+    tab = Tab(example.browser, write_page(example.folder))
+    tab.open(f"event={middle}&entry=kpt_004")
+    tab.page.emulate_media(media="print")
+    tab.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    tab.settle()
+    numbers = [int(text) for text in tab.page.locator("#event-list [data-index] .number").all_inner_texts()]
+    assert [*range(middle - 15, middle + 16)] == numbers
+    widths = tab.page.evaluate("['events', 'main', 'why'].map((id) => document.getElementById(id).offsetWidth)")
+    assert {tab.page.evaluate("innerWidth")} == {*widths}
+    assert 0 == tab.page.locator("#change .copy button:visible, #why .copy button:visible, #slider:visible").count()
+    tab.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    tab.page.emulate_media(media="screen")
+    tab.settle()
+    assert str(middle) in tab.page.locator("#event-list [aria-selected=true] .number").all_inner_texts()
+    tab.page.context.close()
+
+
+def test_no_word_of_the_table_of_scores_is_broken(example: Example) -> None:
+    """Each score is named in whole words; a table that is too wide scrolls by itself."""
+    example.tab.page.set_viewport_size({"width": 1180, "height": 800})
+    example.tab.open("tab=scores")
+    heights = "rows => rows.map((one) => one.getClientRects().length)"
+    words = example.tab.page.locator("#charts tbody th bdi", has_text="Effectiveness")
+    assert [1] == words.evaluate_all(heights)

@@ -160,3 +160,37 @@ def test_a_moment_in_the_past_stays_while_the_ledger_grows(browser: Browser, fol
     page.locator("#facts", has_text="6 events").wait_for()
     page.locator('body[data-event="3"]').wait_for(state="attached")
     page.context.close()
+
+
+def test_a_text_that_is_redacted_leaves_a_served_page(browser: Browser, folder: Path, served: Served) -> None:
+    """After a redaction the page warns and shows the text no longer, also while a dialog is open."""
+    page = browser.new_context().new_page()
+    page.goto(served.address)
+    page.locator('body[data-event="4"]').wait_for(state="attached")
+    page.keyboard.press("1")
+    page.keyboard.press("g")
+    words = ("--text", "A text of an entry.", "--reason", "a name", "--yes")
+    assert 0 == run(Project(folder), "redact", *words).code
+    page.locator("#warning", has_text="the texts of 1 event are redacted").wait_for()
+    page.locator('body[data-event="5"]').wait_for(state="attached")
+    assert "A text of an entry" not in page.content()
+    page.context.close()
+
+
+def test_a_served_page_is_not_loaded_again_while_somebody_writes(
+    browser: Browser, folder: Path, served: Served
+) -> None:
+    """While a dialog is open the page stays as it is; once it is closed it shows the new events."""
+    page = browser.new_context().new_page()
+    page.goto(served.address)
+    page.locator("body[data-whole]").wait_for(state="attached")
+    page.keyboard.press("g")
+    page.fill("#go-where", "2026")
+    run(Project(folder), "add", "A later text.")
+    with page.expect_response("**/head"):
+        pass
+    page.wait_for_timeout(300)
+    assert "2026" == page.input_value("#go-where")
+    page.keyboard.press("Escape")
+    page.locator("#facts", has_text="6 events").wait_for()
+    page.context.close()

@@ -67,7 +67,7 @@ function makeEvents() {
   page.eventList = new VirtualList($("event-list"), {
     height: 28,
     label: "Events",
-    paper: 0,
+    paper: 15,
     row: eventRow,
     choose: (index) => {
       const event = eventAt(index),

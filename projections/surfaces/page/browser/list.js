@@ -5,7 +5,7 @@ const TALLEST = 6_000_000; // Browsers place nothing exactly below some 16 milli
 /** Make a list box in an element: `rows(index)` returns the row's children, `choose(index)` is called for a chosen one. */
 class VirtualList {
   constructor(box, { height, row, choose, label, paper = 400 }) {
-    Object.assign(this, { box, height, row, choose, paper, length: 0, current: -1, first: -1, last: -1 });
+    Object.assign(this, { box, height, row, choose, paper, length: 0, current: -1, first: -1, last: -1, printing: -1 });
     this.space = el("div", { class: "space", role: "presentation" });
     box.append(this.space);
     box.setAttribute("role", "listbox");
@@ -61,18 +61,22 @@ class VirtualList {
     this.box.scrollTop = (wanted / rows) * pixels;
   }
 
-  /** Have `paper` more rows before and after those in sight on paper, and only those in sight on the screen again. */
+  /** Have `paper` rows before and after the current one on paper, and only those in sight on the screen again. */
   print(on) {
-    this.printing = on;
+    this.printing = on ? Math.max(0, this.current >= 0 ? this.current : this.first) : -1;
     this.draw(true);
   }
 
   draw(anew = false) {
     if (!this.box.isConnected) return;
     const top = this.top;
-    const [before, after] = this.printing ? [this.paper, this.paper] : [2, 2];
-    const first = Math.max(0, Math.floor(top) - before);
-    const last = Math.min(this.length, Math.ceil(top + this.box.clientHeight / this.height) + after);
+    const seen = this.box.clientHeight / this.height;
+    // On paper the box is as high as its rows, and nothing is scrolled.
+    const [from, to] =
+      this.printing >= 0
+        ? [this.printing - this.paper, this.printing + this.paper + 1]
+        : [Math.floor(top) - 2, Math.ceil(top + seen) + 2];
+    const [first, last] = [Math.max(0, from), Math.min(this.length, to)];
     const offset = this.box.scrollTop - top * this.height;
     if (!anew && first === this.first && last === this.last && offset === this.offset) return;
     Object.assign(this, { first, last, offset });

@@ -9,8 +9,10 @@ async function follow() {
     const answer = await fetch("head", { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
     const { head, last_redaction: redaction } = await answer.json();
+    const isRedacted = redaction > META.counts.events;
     if (head === META.head) warn(META.warnings || []);
-    else reload(redaction > META.counts.events);
+    // Who plays the film or writes into a dialog is not interrupted, unless a text must leave the screen.
+    else if (isRedacted || !(playing || document.querySelector("dialog[open]"))) reload(isRedacted);
   } catch {
     warn(["The server of this page has ended: the page stays as it was made."]);
   }
