@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from helpers.command_line import Run
+    from helpers.postgres_server import Database
     from helpers.transcripts import Client
 
 # A deadline would make a slow disk a failure; in CI every run tries the same examples.
@@ -76,6 +77,16 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
 def installed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that holds the package as an installer leaves it; the tests import it from the clone."""
     return lay_out(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="session")
+def postgres_database() -> Iterator[Database]:
+    """Return a database with the tables of books, on a PostgreSQL of this session."""
+    # Loaded only where a test needs the server.
+    from helpers.postgres_server import start_database  # noqa: PLC0415 - as above
+
+    with start_database() as database:
+        yield database
 
 
 @pytest.fixture

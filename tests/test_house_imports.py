@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import starmap
 from pathlib import Path
 import subprocess
 import sys
@@ -58,6 +59,12 @@ STDLIB_ALONE = [
 ]
 """What a hook may load: the standard library and one another, nothing that was installed."""
 
+ENGINE_CLIENTS = {
+    "tallybook.ledger.sharing.engines.postgres": "psycopg",
+    "tallybook.ledger.sharing.engines.postgres_connection": "psycopg",
+}
+"""Module of an engine → the client library that its functions import; it is loaded only where a book needs it."""
+
 VIEWS_MAY = (
     "tallybook.ledger.events",
     "tallybook.ledger.errors",
@@ -100,6 +107,15 @@ def top(name: str) -> str:
     return name.partition(".")[0]
 
 
+def client_rule(module: str, client: str) -> Rule:
+    """Return the rule of a module of an engine, which may import one client."""
+    return Rule(
+        f"1: {module.removeprefix('tallybook.').replace('.', '/')}.py adds {client}",
+        lambda name: name == module,
+        lambda name: top(name) in STDLIB or within(name, client, "tallybook.ledger"),
+    )
+
+
 RULES = [
     Rule(
         "0: imports are absolute, so that the other rules can read them",
@@ -113,7 +129,11 @@ RULES = [
     ),
     Rule(
         "1: ledger imports the standard library, attrs and itself",
-        lambda module: within(module, "tallybook.ledger") and module != "tallybook.ledger.encoding.event_json",
+        lambda module: (
+            within(module, "tallybook.ledger")
+            and module != "tallybook.ledger.encoding.event_json"
+            and module not in ENGINE_CLIENTS
+        ),
         lambda name: top(name) in STDLIB or within(name, "attrs", "tallybook.ledger"),
     ),
     Rule(
@@ -121,6 +141,7 @@ RULES = [
         lambda module: module == "tallybook.ledger.encoding.event_json",
         lambda name: top(name) in STDLIB or within(name, "attrs", "cattrs", "msgspec", "tallybook.ledger"),
     ),
+    *starmap(client_rule, ENGINE_CLIENTS.items()),
     Rule(
         "2: ledger/events.py and the classes that it names import nothing else of ours",
         lambda module: within(module, "tallybook.ledger.events", "tallybook.ledger.kinds"),
@@ -189,6 +210,8 @@ def test_no_import_breaks_a_rule() -> None:
         ("ledger/line.py", "import orjson", "1"),
         ("ledger/encoding/codec.py", "import cattrs", "1"),
         ("ledger/encoding/event_json.py", "from rich import print", "1"),
+        ("ledger/sharing/engines/memory.py", "import psycopg", "1"),
+        ("ledger/sharing/engines/postgres.py", "import attrs", "1"),
         ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
         (
             "projections/entry_history/story.py",
@@ -217,6 +240,17 @@ for module in sys.argv[1:]:
     print(module, *sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
     before = set(sys.modules)
 """
+
+
+def test_an_engine_is_imported_without_its_client() -> None:
+    """Importing the modules of the engines in a fresh process loads no client library."""
+    command = [sys.executable, "-I", "-c", PROBE, *ENGINE_CLIENTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr)
+    loaded = {module: names for module, *names in map(str.split, done.stdout.splitlines())}
+    assert {module: [] for module in ENGINE_CLIENTS} == {
+        module: [name for name in names if name in ENGINE_CLIENTS.values()] for module, names in loaded.items()
+    }
 
 
 def test_what_a_hook_may_load_loads_the_standard_library_alone() -> None:

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 LEGACY = ROOT / "tests" / "data" / "legacy-playbook.json"
 SESSION = "3f1a"
-ELSEWHERE = ("jq", "duckdb", "git ")
-"""Commands of other tools; test_history_sql.py, test_action.py and test_git_playbook_file.py in tests/ run them."""
+ELSEWHERE = ("jq", "duckdb", "git ", "psql", "pg_dump")
+"""Commands of other tools. These run them: test_history_sql.py, test_action.py, test_git_playbook_file.py,
+test_sharing_postgres_operator.py."""
 OF_THE_CLONE = ("sh .ci/", ".ci/", ".venv/bin/", "python -m tests", "pip install")
 """How a line begins that installs something or works on the clone."""
 

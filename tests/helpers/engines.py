@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from helpers.git_repositories import make_remote
 from tallybook.ledger.sharing.engines.git import GitEngine
 from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.engines.postgres import PostgresEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from helpers.postgres_server import Database
     from tallybook.ledger.sharing.engines.engine import Engine
 
     Connect = Callable[[], Engine]
@@ -45,9 +47,25 @@ def _git(request: pytest.FixtureRequest, scheme: str) -> Iterator[Connect]:
         machine.close()
 
 
+@contextmanager
+def postgres(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Connect every machine to the server of the session, as an owner of the book."""
+    database: Database = request.getfixturevalue("postgres_database")
+    book = database.new_book(anna="own")
+    with database.credentials(), ExitStack() as stack:
+
+        def connect() -> Engine:
+            engine = PostgresEngine(database.address("anna"), book)
+            stack.callback(engine.close)
+            return engine
+
+        yield connect
+
+
 ENGINES: dict[str, Make] = {
     "git by path": partial(_git, scheme=""),
     "git by file": partial(_git, scheme="file://"),
     "memory": memory,
+    "postgres": postgres,
 }
 """Name → a context that gives a function, which opens one more machine's engine on one new book."""

