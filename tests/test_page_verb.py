@@ -16,6 +16,9 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.film_reader import play, read_page, unpack
 from helpers.reference_model import extraction
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import PointAdded
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
@@ -307,3 +310,15 @@ def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) 
     assert [str(other)] == json.loads(run(*words, "--dry-run", "--json").out)["pages"]
     line = f"out of reach: {other} is a page, which may hold it; delete it, or write it again with `tallybook page`"
     assert line in run(*words).out.splitlines()
+
+
+def test_a_history_has_as_many_kinds_as_a_later_tallybook_wrote(here: Project, run: Run) -> None:
+    """Kinds that this Tallybook does not know are shown by their names, however many they are."""
+    draft = encode(PointAdded("kpt_009", "a text"))
+    with JsonlLog(here.ledger).transaction() as tx:
+        tx.append([draft._replace(kind=f"later.kind{number}") for number in range(300)], {"rater": "human"})
+    meta, streams, _ = page(here, run)
+    tables, columns = unpack(streams["film"])
+    kinds = [tables["kinds"][number] for number in columns["e_kind"]]
+    assert ["later.kind299", "later.kind299, unknown to this Tallybook"] == kinds[-1]
+    assert meta["counts"]["events"] == len(kinds)

@@ -77,7 +77,7 @@ class Film:
         self.tracks = {stream: track.make_track(policy) for stream, policy in policies.items()}
         self.changes = {stream: Changes(self.names, self.texts) for stream in policies}
         self.sizes, self.times, self.moment_authors = array("I"), array("q"), array("I")
-        self.kinds, self.entries = array("B"), array("I")
+        self.kinds, self.entries = array("I"), array("I")
         self.kind_names, self.authors = Interned(), Interned()
         self.injections: tuple[array[int], array[int], array[int]] = (array("Q"), array("I"), array("I"))
         self.undos = Undos()
