@@ -251,3 +251,27 @@ def test_the_tab_key_reaches_every_control_and_shows_where_it_is(tab: Tab, view:
         assert is_shown, tab.page.evaluate("document.activeElement.outerHTML.slice(0, 150)")
         visited += 1
     assert expected == visited
+
+
+def test_the_focus_stays_where_somebody_works(tab: Tab) -> None:
+    """A link that is followed by keyboard keeps the focus after the page was drawn again, or gives it to its part."""
+    tab.page.goto("about:blank")
+    tab.open("event=9&entry=kpt_001")
+    tab.page.focus('#why [aria-label="Go to event 4"]')
+    tab.page.keyboard.press("Enter")
+    tab.at(4)
+    assert "Go to event 4" == tab.page.evaluate("document.activeElement.ariaLabel")
+    tab.page.focus("#change .link")
+    tab.page.keyboard.press("End")
+    tab.at(9)
+    assert tab.page.evaluate("document.activeElement.closest('#change') !== null")
+
+
+def test_a_filter_is_named_and_cleared_in_every_view(tab: Tab) -> None:
+    """With a session chosen, the list says of which its events are, and one button shows all again."""
+    tab.page.goto("about:blank")
+    tab.open("event=9&session=s2")
+    assert "3 of 9 events match in s2 Show all" == tab.text("#events-note")
+    tab.page.click("#events-note button")
+    tab.page.locator("#events-note", has_text="9 events").wait_for()
+    assert "9 events" == tab.text("#events-note")

@@ -15,11 +15,17 @@ function el(tag, attributes, ...children) {
   return made;
 }
 
-/** Replace the children of an element. */
+/** Replace the children of an element; the focus stays on a control of the same words, or else on the element. */
 function fill(target, ...children) {
+  const { activeElement: held } = document,
+    isHeld = held !== target && target.contains(held);
   target.replaceChildren(
     ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
   );
+  if (!isHeld || held.isConnected) return;
+  const same = [...target.querySelectorAll(held.tagName)].find((one) => one.textContent === held.textContent);
+  if (!same && !target.hasAttribute("tabindex")) target.tabIndex = -1;
+  (same || target).focus({ preventScroll: true });
 }
 
 /** Return a text of a ledger in an element that keeps its bidirectional marks to itself. */

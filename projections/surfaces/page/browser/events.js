@@ -83,12 +83,18 @@ function drawEvents(anew) {
   const at = found.events ? above(found.events, view.event) - 1 : view.event - 1;
   if (anew) {
     eventList.set(length, at);
-    $("events-note").textContent = found.isPlain
-      ? plural(length, "event")
-      : `${count(length)} of ${plural(history.events, "event")} match`;
+    fill(
+      $("events-note"),
+      found.isPlain ? plural(length, "event") : `${count(length)} of ${plural(history.events, "event")} match`,
+      view.session >= 0 && [" in ", quoted(sessionName(view.session))],
+      !found.isPlain && [" ", el("button", { class: "link", text: "Show all", onclick: clearFilters })],
+    );
   } else eventList.select(at);
   if (at < 0) eventList.reveal(0);
 }
+
+/** Clear the search and the filters. */
+const clearFilters = () => show({ q: "", kind: "", rater: "", session: -1 });
 
 const MOST_PARTS = 100;
 

@@ -30,7 +30,7 @@ const KEYS = [
   ["/", "search", () => $("query").focus()],
   ["c", "compare with this moment, or no longer", compare],
   ["1 … 5", "the views", null],
-  ["Escape", "clear the search and the filters", () => show({ q: "", kind: "", rater: "", session: -1 })],
+  ["Escape", "clear the search and the filters", clearFilters],
   ["?", "these keys", () => $("help-dialog").showModal()],
 ];
 
