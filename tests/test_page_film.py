@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,13 +12,14 @@ import pytest
 
 from helpers.film_reader import play, unpack
 from helpers.view_histories import FUTURES, HISTORIES, history
+from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointRated
 from tallybook.projections.entry_history.status import status_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy, aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.surfaces.page.columns import MAX_WIDTH, Column, pack
 from tallybook.projections.surfaces.page.film import fold_film, to_ms
-from tallybook.projections.surfaces.page.snapshots import History
+from tallybook.projections.surfaces.page.snapshots import NEAR, History, find_firsts
 from tallybook.projections.surfaces.page.streams import film_stream, policy_stream
 from tallybook.projections.surfaces.page.track import STATUSES
 
@@ -35,16 +37,22 @@ def shown(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, int, int]]:
     return [(name, rows[name]["text"], rows[name]["helpful"], rows[name]["harmful"]) for _, name in kept]
 
 
-def film_of(batches: list[Batch], policy: Policy, spacing: int) -> Film:
+def history_of(batches: list[Batch]) -> History:
+    """Return the history of batches, with what their undos concern."""
+    records = [record for batch in batches for record in batch.records]
+    starts = {record.by.session: record.seq for record in reversed(records) if record.by.session is not None}
+    firsts = find_firsts(records, {record.id: record.seq for record in records}, starts)
+    return History(lambda position: [batch for batch in batches if batch.last > position.seq], firsts)
+
+
+def film_of(batches: list[Batch], policy: Policy, near: int = NEAR) -> Film:
     """Return the film of a history under its own policy and another."""
-    seqs = {record.id: record.seq for batch in batches for record in batch.records}
-    history_ = History(lambda position: [batch for batch in batches if batch.last > position.seq], seqs)
-    return fold_film(history_, {"film": SPEC_POLICY, "policy-other": policy}, spacing)
+    return fold_film(history_of(batches), {"film": SPEC_POLICY, "policy-other": policy}, near)
 
 
-def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, spacing: int = 4096) -> None:
+def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, near: int = NEAR) -> None:
     """Compare the film with a fold up to each moment: entries, order, texts, counts, and where each other name is."""
-    film = film_of(batches, policy, spacing)
+    film = film_of(batches, policy, near)
     tables, columns = unpack(film_stream(film))
     _, other = unpack(policy_stream(film, "policy-other"))
     moments = list(zip(batches, play(tables, columns, other), strict=True))
@@ -69,10 +77,28 @@ def test_every_moment_shows_what_a_fold_up_to_it_shows(stretches: list[list[Any]
     check_every_moment(history(stretches))
 
 
-@given(stretches=HISTORIES, spacing=st.integers(1, 5))
-def test_an_undo_that_goes_on_from_a_snapshot_shows_the_same(stretches: list[list[Any]], spacing: int) -> None:
+@given(stretches=HISTORIES, near=st.integers(1, 9))
+def test_an_undo_that_goes_on_from_a_snapshot_shows_the_same(stretches: list[list[Any]], near: int) -> None:
     """However many snapshots are taken, the film after an undo is that of the whole history."""
-    check_every_moment(history(stretches), POLICIES["final"], spacing)
+    check_every_moment(history(stretches), POLICIES["final"], near)
+
+
+@pytest.mark.parametrize("near", [1, 4096])
+@pytest.mark.parametrize("name", OTHERS)
+def test_early_and_nested_undos_show_what_a_fold_shows(name: str, near: int) -> None:
+    """Undos of the first ratings, of a first session, and of undos up to three deep agree at every moment."""
+    chance = Random(11)  # noqa: S311 - the same history in every run
+    stretches: list[list[Any]] = [[PointAdded(entry, f"text of {entry}") for entry in ("a", "b", "c", "d")]]
+    for _ in range(30):
+        rated = [PointRated(chance.choice("abcd"), chance.choice(["helpful", "harmful", "harmful"])) for _ in range(4)]
+        stretches.append([*rated, PlaybookUpdated(0, 4, 0)])
+    # Events 5 to 9 are the first session of ratings; numbers 155 to 161 are these undos, the last within a batch.
+    undone = [("id-5",), (), ("id-155",), ("id-157",), ("id-156", "id-6"), ("id-158", "id-10"), ("id-2",)]
+    stretches += [[EventsVoided(ids, None if ids else "s1", "")] for ids in undone]
+    stretches.append(
+        [PointRated("a", "harmful"), EventsVoided(("id-159", "id-11"), None, ""), PlaybookUpdated(0, 1, 0)]
+    )
+    check_every_moment(history(stretches), OTHERS[name], near)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -83,14 +109,14 @@ def test_every_moment_under_a_policy_shows_what_its_fold_shows(name: str, stretc
 
 
 @pytest.mark.parametrize("half_life_us", [1, 50_000_000, 90 * DAY_US])
-@given(stretches=HISTORIES, spacing=st.integers(1, 5))
+@given(stretches=HISTORIES, near=st.integers(1, 5))
 def test_every_moment_with_a_half_life_shows_what_its_fold_shows(
-    half_life_us: int, stretches: list[list[Any]], spacing: int
+    half_life_us: int, stretches: list[list[Any]], near: int
 ) -> None:
     """Under a policy by which ratings lose weight with age, each moment has the entries of that fold."""
     batches = history(stretches)
     policy = AgedPolicy(floor=2, half_life_us=half_life_us)
-    film = film_of(batches, policy, spacing)
+    film = film_of(batches, policy, near)
     other = unpack(policy_stream(film, "policy-other"))[1]
     view = aged_view(policy, half_life_us)
     for last, rows in play(*unpack(film_stream(film)), other):

@@ -16,7 +16,7 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, START, head_field
 from tallybook.ledger.names import find_name
 from tallybook.projections.event_rows import EventFilter, brief, row, select_events
-from tallybook.projections.fold import UndoneIds, find_undone
+from tallybook.projections.fold import UndoneIds, find_undone, undos_in
 from tallybook.projections.surfaces.history.reading import current
 
 if TYPE_CHECKING:
@@ -106,20 +106,40 @@ class Undone:
 
 def find_undone_events(log: Log, after: Position = START) -> Undone:
     """Return which events the undos after a position undid; without an undo nothing is decoded."""
+    undos = find_undos(log, after)
+    return Undone(find_undone(undos), find_event_numbers(log, named_ids(undos)))
+
+
+def find_undos(log: Log, after: Position = START) -> list[EventRecord]:
+    """Return the undos after a position."""
     needle = _of_kind(KIND_OF[EventsVoided])
     if not log.may_contain(needle):
         # As in most ledgers; so a listing begins at once, and the log is read once.
-        return Undone()
-    undos = [
-        record for batch in decode(one for one in log.read(after) if needle in one.data) for record in batch.records
-    ]
-    ids = {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
-    return Undone(find_undone(undos), _find_event_numbers(log, ids) if ids else {})
+        return []
+    return [undo for batch in decode(one for one in log.read(after) if needle in one.data) for undo in undos_in(batch)]
 
 
-def _find_event_numbers(log: Log, ids: Collection[str]) -> dict[str, int]:
+def named_ids(undos: Iterable[EventRecord]) -> set[str]:
+    """Return the ids of the events that undos name."""
+    return {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
+
+
+def find_session_starts(log: Log, undos: Iterable[EventRecord]) -> dict[str, int]:
+    """Return each session that undos name with the number of its first event."""
+    sessions = {undo.event.session for undo in undos if isinstance(undo.event, EventsVoided) and undo.event.session}
+    needles = [_by(b"session", session) for session in sessions]
+    starts: dict[str, int] = {}
+    for batch in decode(one for one in log.read() if any(needle in one.data for needle in needles)) if needles else ():
+        for record in batch.records:
+            if record.by.session in sessions:
+                starts.setdefault(record.by.session, record.seq)
+    return starts
+
+
+def find_event_numbers(log: Log, ids: Collection[str]) -> dict[str, int]:
+    """Return the numbers of the events with these ids."""
     seqs: dict[str, int] = {}
-    for batch in log.read():
+    for batch in log.read() if ids else ():
         for seq, line in enumerate(batch.data.split(b"\n"), batch.first):
             id_ = head_field(line.partition(SECTION)[0], b"id")
             if id_ in ids:

@@ -17,7 +17,7 @@ from tallybook.ledger.line import CONTINUED, START
 from tallybook.projections.fold import undos_in
 from tallybook.projections.surfaces.page import track
 from tallybook.projections.surfaces.page.columns import Column
-from tallybook.projections.surfaces.page.snapshots import SPACING, History, Snapshots
+from tallybook.projections.surfaces.page.snapshots import NEAR, History, Snapshots
 from tallybook.projections.surfaces.page.track import Changes, Interned
 from tallybook.projections.surfaces.page.undone import Undos
 
@@ -70,9 +70,9 @@ class Film:
         redacted: Numbers of the events that redact others.
     """
 
-    def __init__(self, policies: dict[str, Policy], history: History) -> None:
+    def __init__(self, policies: dict[str, Policy], history: History, near: int = NEAR) -> None:
         """Begin before the first event."""
-        self.snapshots = Snapshots(history)
+        self.snapshots = Snapshots(history, near)
         self.names, self.texts = Interned(), Interned()
         self.tracks = {stream: track.make_track(policy) for stream, policy in policies.items()}
         self.changes = {stream: Changes(self.names, self.texts) for stream in policies}
@@ -143,11 +143,8 @@ class Film:
         key = next(iter(authors)) if len(authors) == 1 else b""
         number = self._author_numbers.get(key) if key else None
         if number is None:
-            author = _read_author(key)
-            written = [author] if author else [_encode_author(attrs.asdict(record.by)) for record in batch.records]
-            for one in written:
-                self.snapshots.firsts.setdefault(json.loads(one)[1], self.last + 1)
-            number = self._author_numbers[key] = self.authors.number(written[0])
+            author = _read_author(key) or _encode_author(attrs.asdict(batch.records[0].by))
+            number = self._author_numbers[key] = self.authors.number(author)
         return number
 
     def note_injection(self, seq: int, names: Iterable[str]) -> None:
@@ -275,16 +272,15 @@ def to_ms(at: str) -> int:
     return day_ms + int(at[11:13]) * 3_600_000 + int(at[14:16]) * 60_000 + int(at[17:19]) * 1000 + int(at[20:23])
 
 
-def fold_film(history: History, policies: dict[str, Policy], spacing: int = SPACING) -> Film:
+def fold_film(history: History, policies: dict[str, Policy], near: int = NEAR) -> Film:
     """Return the film of a history under these policies, of which ``film`` is the real one.
 
     Args:
         history: The history.
         policies: Stream → policy.
-        spacing: Events between two snapshots, at first.
+        near: How many events before an event its snapshot may be.
     """
-    film = Film(policies, history)
-    film.snapshots.spacing = spacing
+    film = Film(policies, history, near)
     for batch in history.read(START):
         if events.EventsVoided in map(type, batch.events):
             film.add_undo(batch)

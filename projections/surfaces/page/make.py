@@ -16,12 +16,12 @@ from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.history.events import find_undone_events
+from tallybook.projections.surfaces.history.events import find_event_numbers, find_session_starts, find_undos, named_ids
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import document, streams
 from tallybook.projections.surfaces.page.film import fold_film
 from tallybook.projections.surfaces.page.scores import scores_stream
-from tallybook.projections.surfaces.page.snapshots import History, whole
+from tallybook.projections.surfaces.page.snapshots import History, find_firsts
 from tallybook.projections.surfaces.page.stories import Privacy, stories_stream
 from tallybook.projections.surfaces.page.track import STATUSES
 from tallybook.projections.surfaces.writing.curation import is_of_entry
@@ -154,7 +154,7 @@ def make(project: Project, choices: Choices) -> Page:
     # A commit's history may be another than the project's own.
     read, _ = commands.up_to(project, moment if moment is not None and moment.commit else None)
     policies = alternatives(open_log(project).head().seq)
-    history = whole(read) if moment is not None and moment.commit else history_of(project)
+    history = History(lambda _: read()) if moment is not None and moment.commit else history_of(project)
     film = fold_film(history, {"film": SPEC_POLICY, **policies})
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
@@ -181,8 +181,9 @@ def alternatives(events: int) -> dict[str, Policy]:
 def history_of(project: Project) -> History:
     """Return the history of a project's ledger."""
     log = open_log(project)
-    undone = find_undone_events(log)
-    return History(lambda position: decode(log.read(position)), undone.seqs if undone.voids.last else None)
+    undos = find_undos(log)
+    numbers, starts = find_event_numbers(log, named_ids(undos)), find_session_starts(log, undos)
+    return History(lambda position: decode(log.read(position)), find_firsts(undos, numbers, starts))
 
 
 def _streams(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, bytes]:

@@ -1,7 +1,8 @@
-"""Copies of the tracks at some moments: an undo folds history again from one of them, and not from the beginning."""
+"""Copies of the tracks before what undos concern: an undo folds history again from one, and not from the beginning."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 import pickle
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ from tallybook.ledger import events
 from tallybook.ledger.line import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.surfaces.page.track import Track
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 MOST: Final = 16
 """Most snapshots that are held; each has every entry of every policy."""
 
-SPACING: Final = 4096
-"""Events between two snapshots at first; the distance doubles when there are too many."""
+NEAR: Final = 1024
+"""A snapshot serves an event at most so many events later: to take one costs more than to fold these again."""
 
 
 @attrs.frozen
@@ -29,68 +30,67 @@ class History:
 
     Attributes:
         read: Returns the batches after a position.
-        seqs: Id of an event that an undo names → its number; None where the history has no undo.
+        firsts: Number of an undo → the first event that it concerns; of an undo that is missing here, the beginning.
     """
 
     read: Callable[[Position], Iterable[Batch]]
-    seqs: Mapping[str, int] | None = None
+    firsts: Mapping[int, int] = attrs.field(factory=dict)
 
 
-@attrs.define
 class Snapshots:
     """The snapshots of one fold.
 
     Attributes:
         history: What is folded.
-        firsts: Session → number of its first event.
-        taken: Position and pickled tracks of each, in order.
-        spacing: Events between two.
-        reach: Number of an undo → the first event that it concerns.
+        near: How many events before an event its snapshot may be.
     """
 
-    history: History
-    firsts: dict[str, int] = attrs.field(factory=dict)
-    taken: list[tuple[Position, bytes]] = attrs.field(factory=list)
-    spacing: int = SPACING
-    reach: dict[int, int] = attrs.field(factory=dict)
+    def __init__(self, history: History, near: int = NEAR) -> None:
+        """Begin before the first event."""
+        self.history = history
+        self.near = near
+        self._taken: list[tuple[Position, bytes]] = []
+        self._wanted = sorted({*history.firsts.values()})
 
     def offer(self, batch: Batch, tracks: Mapping[str, Track]) -> None:
-        """Take a snapshot after a batch if one is due, and if the history has undos at all."""
-        last = self.taken[-1][0].seq if self.taken else 0
-        if self.history.seqs is None or batch.last - last < self.spacing:
+        """Take a snapshot after a batch, if it is the one before an event that a later undo concerns."""
+        following = bisect_right(self._wanted, batch.last)
+        if following == len(self._wanted):
             return
-        for track in tracks.values():
-            # Not needed to go on, and no batch can be pickled.
-            track.book.latest = None
-        self.taken.append((Position(batch.last, batch.chain, batch.end), pickle.dumps(dict(tracks))))
-        if len(self.taken) > MOST:
-            del self.taken[::2]
-            self.spacing *= 2
+        earliest = self._wanted[following] - self.near
+        if batch.last < earliest or (self._taken and self._taken[-1][0].seq >= earliest):
+            return
+        self._taken.append((Position(batch.last, batch.chain, batch.end), pickle.dumps(dict(tracks))))
+        if len(self._taken) > MOST:
+            del self._taken[1::2]
 
-    def before(self, undos: Iterable[EventRecord]) -> tuple[Position, dict[str, Track]] | None:
+    def before(self, undos: Sequence[EventRecord]) -> tuple[Position, dict[str, Track]] | None:
         """Return the last snapshot before all that these undos concern, None for none; later ones are dropped."""
-        first = min(map(self._first, undos))
-        while self.taken and self.taken[-1][0].seq >= first:
-            self.taken.pop()
-        if not self.taken:
+        firsts = self.history.firsts
+        self._wanted = sorted({first for undo, first in firsts.items() if undo > undos[-1].seq})
+        first = min(firsts.get(undo.seq, 0) for undo in undos)
+        while self._taken and self._taken[-1][0].seq >= first:
+            self._taken.pop()
+        if not self._taken:
             return None
-        position, tracks = self.taken[-1]
+        position, tracks = self._taken[-1]
         return position, pickle.loads(tracks)  # noqa: S301 - pickled by this process
 
-    def _first(self, undo: EventRecord) -> int:
-        """Return the number of the first event that an undo concerns, 0 where that is not known."""
-        seqs, event = self.history.seqs or {}, undo.event
-        if not isinstance(event, events.EventsVoided):
-            return undo.seq
-        named = [seqs.get(id_, 0) for id_ in event.ids]
-        # Undoing an undo concerns what that one did.
-        firsts = [self.reach.get(seq, seq) for seq in named]
-        if event.session is not None:
-            firsts.append(self.firsts.get(event.session, undo.seq))
-        self.reach[undo.seq] = first = min(firsts, default=undo.seq)
-        return first
 
+def find_firsts(undos: Iterable[EventRecord], numbers: Mapping[str, int], begins: Mapping[str, int]) -> dict[int, int]:
+    """Return the number of each undo with that of the first event that it concerns, 0 where that is not known.
 
-def whole(read: Callable[[], Iterable[Batch]]) -> History:
-    """Return a history that is always read from its beginning."""
-    return History(lambda _: read())
+    Args:
+        undos: The undos of a history, in order.
+        numbers: Id of an event → its number, of the events that the undos name.
+        begins: Session → the number of its first event, of the sessions that they name.
+    """
+    firsts: dict[int, int] = {}
+    for undo in undos:
+        if isinstance(undo.event, events.EventsVoided):
+            named = [numbers.get(id_, 0) for id_ in undo.event.ids]
+            if undo.event.session is not None:
+                named.append(begins.get(undo.event.session, undo.seq))
+            # Undoing an undo concerns what that one did.
+            firsts[undo.seq] = min((firsts.get(seq, seq) for seq in named), default=undo.seq)
+    return firsts

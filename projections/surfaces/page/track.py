@@ -14,7 +14,7 @@ from tallybook.projections.fold import UndoneEvent
 from tallybook.projections.playbook.aging import AgedPlaybook, AgedPolicy, apply_aged, decide_due, event_steps
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
-from tallybook.projections.playbook.view import CHANGES, Playbook, settle
+from tallybook.projections.playbook.view import CHANGES, Playbook
 from tallybook.projections.surfaces.page.columns import Column
 
 if TYPE_CHECKING:
@@ -225,6 +225,12 @@ class Track:
         return tuple(dict.fromkeys([name, book.merged.get(name, name), *merged, *chained]))
 
 
+def _drop_order(book: Playbook) -> None:
+    """After a batch, drop an order whose edit was undone; the page shows nothing else of what `settle` notes."""
+    if book.order:
+        book.order.clear()
+
+
 def _turning(book: Playbook) -> tuple[str, ...]:
     """Return the names that an update would prune now, or bring back."""
     if book.policy.is_permanent:
@@ -294,7 +300,7 @@ def advance(track: Track, batch: Batch, changing: Sequence[Numbered], changes: C
             # Most updates prune nothing.
             track.seq = seq
             _record(track.apply(event, batch, change), seq, changes)
-    settle(book, batch)
+    _drop_order(book)
 
 
 def _record(rows: Sequence[tuple[str, Row]], seq: int, changes: Changes) -> None:
@@ -325,7 +331,7 @@ def replay(tracks: Sequence[Track], batches: Iterable[Batch], before: int = 0) -
                 elif kind is not events.PlaybookUpdated or _turning(book):
                     track.seq = seq
                     track.apply(event, batch, change)
-            settle(book, batch)
+            _drop_order(book)
         before = batch.last
         yield batch
 
