@@ -152,7 +152,15 @@ def test_a_browser_is_let_in_where_nobody_reads_the_output(served: Served) -> No
 
 def test_nobody_without_the_cookie_gets_anything(served: Served) -> None:
     """Without cookie or with a wrong one, and with a wrong token, every path is refused in one line."""
-    for path in ("/", "/head", "/?token=x", "/?token=", "/other", "/?token=%FF%00"):
+    for path in (
+        "/",
+        "/head",
+        "/leads?from=2026-01-10&to=2026-01-11",
+        "/?token=x",
+        "/?token=",
+        "/other",
+        "/?token=%FF%00",
+    ):
         for cookie in ("", f"tallybook-{served.port}=x", "tallybook-1=y", "a=\x01;b"):
             reply = served.ask(path, Cookie=cookie)
             assert 403 == reply.status

@@ -32,7 +32,7 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.periods import PERIODS, grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
@@ -131,14 +131,21 @@ def find_drop(levels: Sequence[PeriodScore], name: str | None = None) -> Drop | 
 
 def find_interval(state: Scores, score: str, period: str, drop: Drop) -> DropInterval:
     """Return between which sessions a score dropped; the state is counted, and the drop is one of its periods."""
-    seen = list(takewhile(lambda one: one.period >= drop.before.period, _scored_sessions(state, score, period)))
+    return interval_of(
+        takewhile(lambda one: one.period >= drop.before.period, scored_sessions(state, score, period)), drop
+    )
+
+
+def interval_of(sessions: Iterable[ScoredSession], drop: Drop) -> DropInterval:
+    """Return between which sessions a score dropped, of all its sessions from the earlier period on."""
+    seen = list(sessions)
     bad = min((one for one in seen if one.period == drop.after.period), key=lambda one: (one.score, one))
     # A time zone can move a session to another day, so there may be none before the drop.
     good = max((one for one in seen if one.score >= drop.before.score and one < bad), default=bad)
     return DropInterval(good, bad)
 
 
-def _scored_sessions(state: Scores, score: str, period: str) -> Iterator[ScoredSession]:
+def scored_sessions(state: Scores, score: str, period: str) -> Iterator[ScoredSession]:
     """Yield the sessions that have a score, the latest first."""
     name_of = PERIODS[period][1]
     for session in state.sessions.latest():

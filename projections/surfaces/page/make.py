@@ -20,7 +20,7 @@ from tallybook.projections.surfaces.history.events import find_event_numbers, fi
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import document, streams
 from tallybook.projections.surfaces.page.film import fold_film
-from tallybook.projections.surfaces.page.scores import scores_stream
+from tallybook.projections.surfaces.page.scores import Source, scores_stream
 from tallybook.projections.surfaces.page.snapshots import History, find_firsts
 from tallybook.projections.surfaces.page.stories import Privacy, stories_stream
 from tallybook.projections.surfaces.page.track import STATUSES
@@ -92,7 +92,8 @@ COMMANDS: Final = {
     "without_session": "tallybook what-if --without=session:{session}",
     "score_session": "tallybook score --session={session} --detail",
     "score": "tallybook score --at {event}",
-    "blame": "tallybook score --blame",
+    "blame_overall": "tallybook score --blame {from}..{to}",
+    "blame_between": "tallybook score --component {score} --blame {from}..{to}",
     "bisect": "tallybook bisect {condition}",
     "page": "tallybook page --at {event}",
 }
@@ -161,7 +162,9 @@ def make(project: Project, choices: Choices) -> Page:
     meta = _meta(film, project, choices, now)
     packed = _streams(film, read, choices)
     try:
-        scores = scores_stream(project, film, moment if moment is not None and moment.commit else None)
+        scores = scores_stream(
+            project, Source(film, read, choices.with_texts), moment if moment is not None and moment.commit else None
+        )
         packed |= {} if scores is None else {"scores": scores}
     except BadInputError:
         # Its own message has the path of the file.

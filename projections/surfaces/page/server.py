@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from tallybook.ledger.clock import new_secret
-from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.page.document import security_policy
 from tallybook.projections.surfaces.page.make import make
+from tallybook.projections.surfaces.page.scores import pair_leads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,14 @@ class Source:
     def head(self) -> bytes:
         """Return ``{head, last_redaction}`` as JSON."""
         return self._fresh(self._read_head)
+
+    def leads(self, since: str, until: str) -> bytes:
+        """Return the drops of the scores between two days, with their leads, as JSON."""
+        moment = self._choices.moment
+        with self._lock:
+            own = moment if moment is not None and moment.commit else None
+            found = pair_leads(self._project, (since, until), own, with_texts=self._choices.with_texts)
+        return dumps(found).encode()
 
     def _fresh(self, compute: Callable[[], bytes]) -> bytes:
         with self._lock:
@@ -163,6 +172,9 @@ class Handler(BaseHTTPRequestHandler):
             self._send("text/html", self.server.source.page)
         elif path.path == "/head":
             self._send("application/json", self.server.source.head)
+        elif path.path == "/leads":
+            days = [parse_qs(path.query).get(key, [""])[0] for key in ("from", "to")]
+            self._send("application/json", lambda: self.server.source.leads(*days))
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
 
@@ -188,7 +200,8 @@ class Handler(BaseHTTPRequestHandler):
         try:
             data = compute()
         except (TallybookError, OSError) as error:
-            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+            is_asked_wrong = isinstance(error, BadInputError)
+            self._refuse(HTTPStatus.BAD_REQUEST if is_asked_wrong else HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
         else:
             self._answer(HTTPStatus.OK, kind, data)
 

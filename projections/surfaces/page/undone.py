@@ -35,6 +35,11 @@ class Undos:
         self._records += undos
         self.current = find_undone(self._records)
 
+    @property
+    def numbers(self) -> list[int]:
+        """Return the numbers of the undos, in order."""
+        return [record.seq for record in self._records]
+
     def read(self, batches: Iterable[Batch], before: int, until: int) -> Iterator[Batch]:
         """Yield history up to the batch of the last undo, with its undone events marked and noted.
 

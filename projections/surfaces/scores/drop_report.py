@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 LAST: Final = "last"
+RANGE: Final = ".."
+"""Between two periods of a query."""
 OPTION: Final = "--blame"
 CAUTION: Final = "Each is a lead and not a proof: that it came first does not make it the cause."
 SHOWN: Final = 20
@@ -50,8 +52,9 @@ class DropQuery:
     Attributes:
         score: The score: a component's id in any spelling, ``session.NAME``, or the NAME alone.
         period: daily, weekly or monthly: between which it is looked for.
-        name: The period that it dropped in, such as ``2026-01-16``; LAST for the last one that has the score; None for
-            whichever saw the greatest drop.
+        name: The period that it dropped in, such as ``2026-01-16``; two of them, ``2026-01-14..2026-01-16``, for the
+            drop from the one to the other; LAST for the last one that has the score; None for whichever saw the
+            greatest drop.
     """
 
     score: str = SESSION + OVERALL
@@ -81,9 +84,10 @@ def blame(project: Project, state: Scores, query: DropQuery, when: Moment | None
     """
     score = score_named(state.config, query.score, OPTION)
     levels = score_levels(state.days, score, query.period)
-    name = _name(query, score, levels)
-    answer = {"score": score, "period": query.period, "name": name, "periods": len(levels)}
-    drop = find_drop(levels, name)
+    since, name = _names(query, score, levels)
+    named = name if since is None else f"{since}{RANGE}{name}"
+    answer = {"score": score, "period": query.period, "name": named, "periods": len(levels)}
+    drop = find_drop([one for one in levels if since is None or one.period in {since, name}], name)
     if drop is None:
         nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
         return answer | nothing | {"leads": [], "caution": CAUTION}
@@ -111,15 +115,19 @@ def leads_between(project: Project, times: tuple[str, str], when: Moment | None 
     return fold_history(leads_view(since, until), lambda: decode(read()), seq)
 
 
-def _name(query: DropQuery, score: str, levels: Sequence[PeriodScore]) -> str | None:
-    """Return the name of the period of the query, None for the last drop."""
+def _names(query: DropQuery, score: str, levels: Sequence[PeriodScore]) -> tuple[str | None, str | None]:
+    """Return the name of the period of the query, None for any, and before it that of an earlier one, None for any."""
     if query.name is None or not levels:
-        return None
-    name = levels[-1].period if query.name == LAST else query.name
-    if name not in {level.period for level in levels}:
-        span = f"the first {_WORDS[query.period]} that has it is {levels[0].period}, the last {levels[-1].period}"
-        raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[query.period]} {name}", span)
-    return name
+        return None, None
+    since, dots, name = query.name.rpartition(RANGE)
+    name = levels[-1].period if name == LAST else name
+    for one in [since, name] if dots else [name]:
+        if one not in {level.period for level in levels}:
+            span = f"the first {_WORDS[query.period]} that has it is {levels[0].period}, the last {levels[-1].period}"
+            raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[query.period]} {one}", span)
+    if dots and since >= name:
+        raise BadInputError(f"{OPTION} {query.name}", "does not go forward", "give the earlier one first")
+    return since if dots else None, name
 
 
 def _session(session: ScoredSession) -> dict[str, Any]:
@@ -172,6 +180,9 @@ def _no_drop(answer: Mapping[str, Any]) -> str:
     if answer["periods"] <= 1:
         subject = f"only one {word} has" if answer["periods"] else f"no {word} has"
         return f"{score} did not drop: {subject} data of it"
+    since, dots, name = (answer["name"] or "").partition(RANGE)
+    if dots:
+        return f"{score} did not drop from {since} to {name}"
     if answer["name"] is not None:
         return (
             f"{score} did not drop {_WITHIN[answer['period']]} {answer['name']}, against the {word} with data before it"

@@ -10,7 +10,7 @@ const TABS = [
 const FILTERS = ["q", "kind", "rater", "session"];
 
 /** What is shown. `event` 0 is before the first event; `entry` and `session` are indexes, -1 for none. */
-const view = { event: 0, entry: -1, tab: "playbook", policy: "", since: 0, q: "", kind: "", rater: "", session: -1 };
+const view = { event: 0, entry: -1, tab: "playbook", policy: "", since: 0, q: "", kind: "", rater: "", session: -1, from: "", to: "" };
 
 /** Read the fragment into `view`; what it does not name is as the page opens. */
 function readRoute() {
@@ -27,6 +27,7 @@ function readRoute() {
   view.policy = page.history.policies.some(({ stream: name }) => name === words.get("policy"))
     ? words.get("policy")
     : "";
+  for (const key of ["from", "to"]) view[key] = /^\d{4}-\d\d-\d\d$/.test(words.get(key)) ? words.get(key) : "";
   view.q = words.get("q") ?? "";
   view.kind = words.get("kind") ?? "";
   view.rater = words.get("rater") ?? "";
@@ -41,7 +42,7 @@ function route() {
   else if (META.opens?.entry !== null && META.opens?.entry !== undefined) words.set("entry", "");
   if (view.tab !== "playbook") words.set("tab", view.tab);
   if (view.since) words.set("since", view.since);
-  for (const key of ["policy", "q", "kind", "rater"]) if (view[key]) words.set(key, view[key]);
+  for (const key of ["policy", "q", "kind", "rater", "from", "to"]) if (view[key]) words.set(key, view[key]);
   if (view.session >= 0) words.set("session", sessionKey(view.session));
   return `#${words}`;
 }

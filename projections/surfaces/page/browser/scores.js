@@ -20,7 +20,9 @@ function drawScores() {
   }
   const day = dayAt(view.event);
   $("panel-note").textContent =
-    `${plural(scores.days.length, "day")} with data, ${scores.days[0]} to ${scores.days.at(-1)}. Choose a day to go there; press Compare first, and two chosen days list the leads between them.`;
+    `${plural(scores.days.length, "day")} with data, ${scores.days[0]} to ${scores.days.at(-1)}. Choose a day to go there, and another one for the leads between the two.${
+      isByTime() ? " Several days have no event of their own, so the charts go by time and not by event." : ""
+    }`;
   const shown = scores.series.filter(
     ({ group, id }) => group !== "component" || page.found.words.every((word) => id.includes(word)),
   );
@@ -44,7 +46,7 @@ function chart(group, series, day) {
   const { scores } = page,
     width = Math.max(320, $("panel").clientWidth - 32),
     { height } = CHART;
-  const x = (at) => axis(scores.ends[at], width),
+  const x = (at) => dayPlace(at, width),
     y = (value) => height - 18 - (value / 100) * (height - 30);
   const box = svgElement("svg", {
     class: "chart",
@@ -60,7 +62,9 @@ function chart(group, series, day) {
   }
   series.forEach((one, i) => drawSeries(box, one, i, x, y, width));
   const cursor = (event, name) =>
-    box.append(svgElement("line", { x1: axis(event, width), x2: axis(event, width), y1: 0, y2: height, class: name }));
+    box.append(
+      svgElement("line", { x1: eventPlace(event, width), x2: eventPlace(event, width), y1: 0, y2: height, class: name }),
+    );
   if (view.since) cursor(view.since, "since");
   cursor(view.event, "cursor");
   box.addEventListener("click", (event) =>
@@ -130,14 +134,38 @@ function lastValue(one, day) {
   return "no data";
 }
 
-/** Go to the day next to a place in a chart. */
+/** Go to the day next to a place in a chart; the one chosen before is the other end of the leads. */
 function goToDay(place, width) {
-  const { ends } = page.scores;
+  const { days, ends } = page.scores;
   let best = 0;
-  ends.forEach((event, at) => {
-    if (Math.abs(axis(event, width) - place) < Math.abs(axis(ends[best], width) - place)) best = at;
+  days.forEach((_, at) => {
+    if (Math.abs(dayPlace(at, width) - place) < Math.abs(dayPlace(best, width) - place)) best = at;
   });
-  show({ event: ends[best] });
+  show({ event: ends[best], from: view.to, to: days[best] });
+}
+
+/** Say whether days share a place on the slider's axis: measurements that were recorded long after their day. */
+const isByTime = () => new Set(page.scores.ends).size < page.scores.ends.length;
+
+/** Return where a day is in a chart. */
+function dayPlace(at, width) {
+  const { days, ends } = page.scores;
+  return isByTime() ? timePlace(Date.parse(days[at]) + DAY_MS, width) : axis(ends[at], width);
+}
+
+/** Return where an event is in a chart. */
+function eventPlace(event, width) {
+  const moment = page.history.momentOf(event);
+  return isByTime() && moment >= 0 ? timePlace(page.history.time(moment), width) : axis(event, width);
+}
+
+/** Return where a time is between the first and the last one that a chart has. */
+function timePlace(time, width) {
+  const { days } = page.scores,
+    { history } = page;
+  const first = Math.min(Date.parse(days[0]), history.time(0)),
+    last = Math.max(Date.parse(days.at(-1)) + DAY_MS, history.time(history.moments - 1));
+  return 8 + (Math.max(0, Math.min(last, time) - first) / (last - first)) * (width - 16);
 }
 
 function scoreTable(series, day) {
@@ -169,28 +197,6 @@ function scoreTable(series, day) {
 function lastDay(one, day) {
   for (let at = day; at >= 0; at--) if (one.values[at] !== null) return at;
   return -1;
-}
-
-/** Return what changed in the playbook between the two chosen points: leads, and no proof. */
-function leads() {
-  if (!view.since) return null;
-  const [from, to] = [view.since, view.event].sort((one, other) => one - other);
-  return [
-    el("h3", { text: `Leads between event ${count(from)} and event ${count(to)}` }),
-    page.changes.length
-      ? el(
-          "ul",
-          { class: "steps" },
-          page.changes
-            .slice(0, MOST_PARTS)
-            .map((change) =>
-              el("li", {}, entryLink(change.name), el("span", { class: "what" }, quoted(changeWords(change)))),
-            ),
-        )
-      : el("p", { class: "note", text: "No entry of the playbook changed." }),
-    el("p", { class: "note", text: "Each is a lead and not a proof: what came first need not be the cause." }),
-    commandBox("blame", {}, "what changed before the greatest drop"),
-  ];
 }
 
 function scoreRows() {
