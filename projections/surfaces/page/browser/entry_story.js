@@ -68,7 +68,7 @@ function storyParts(story) {
     return el("p", {
       class: "note",
       text: stories.omitted
-        ? `Only the entries with the most events have a story here; ${count(stories.omitted)} have none. The command below tells it.`
+        ? `Only the entries that changed last have a story here, and none in a long history; ${count(stories.omitted)} have none. The command below tells it.`
         : "There is no story of this name.",
     });
   return [
