@@ -115,6 +115,25 @@ def test_the_last_period_can_be_requested(project: Path) -> None:
     assert "Between these nothing changed in the playbook: the cause of the drop is elsewhere." == list(lines(told))[-1]
 
 
+def test_two_periods_name_the_drop_from_one_to_the_other(project: Path) -> None:
+    """Days that do not follow on each other are compared; they go forward, and both have data."""
+    place = project_of(project, STORY)
+    told = blamed(place, DropQuery("AC-03", name="2026-01-15..2026-01-18"))
+    assert ("2026-01-15..2026-01-18", 20, ["s1", "s6"]) == (
+        told["name"],
+        told["drop"]["points"],
+        [told["between"][side]["session"] for side in ("good", "bad")],
+    )
+    for name, why in [
+        ("2026-01-18..2026-01-15", "does not go forward"),
+        ("2026-01-15..2026-01-15", "does not go forward"),
+        ("2026-01-10..2026-01-15", "has no data on 2026-01-10"),
+        ("..2026-01-15", "has no data on ;"),
+    ]:
+        with pytest.raises(BadInputError, match=why):
+            blamed(place, DropQuery("AC-03", name=name))
+
+
 def test_the_newest_lead_is_the_first_and_people_see_so_many(project: Path) -> None:
     """Programs get all of them."""
     added = [(11, "s2", [PointAdded(f"kpt_1{number:02}", str(number)) for number in range(SHOWN + 2)])]
