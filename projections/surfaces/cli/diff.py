@@ -129,6 +129,11 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
     if as_json:
         answer(difference_json(before, after, difference))
         return
+    print_difference(before, after, difference)
+
+
+def print_difference(before: AsOf[EntryStatuses], after: AsOf[EntryStatuses], difference: Diff) -> None:
+    """Print what changed between two moments, for people."""
     from tallybook.projections.surfaces.console import terminal
 
     console = terminal.console_for(sys.stdout)

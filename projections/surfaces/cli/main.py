@@ -79,6 +79,10 @@ GROUPS: Final = {
         Row("redact", "cli.redact", "Erase a text from the ledger and its files"),
         Row("completion", "cli.completion", "Print or install shell completion"),
     ),
+    "Sharing": (
+        Row("share", "sharing.cli", "Share the playbook with other machines"),
+        Row("sync", "sharing.cli", "Exchange events with the shared book"),
+    ),
     "Agents": (
         Row("init", "install.cli", "Install the hooks, commands and settings of an agent"),
         Row("uninstall", "install.cli", "Remove what init installed; the ledger stays"),

@@ -21,7 +21,7 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, split_lines
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -125,6 +125,9 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
         BadInputError: It is none of these, it is ambiguous, or there is no such event, session or commit.
     """
     log = log or open_log(project)
+    if log_with_book(log):
+        # A moment of a shared history is an event number of the own ledger.
+        log = log.own
     return _find(_Question(log, when, log.now(), project, option))
 
 

@@ -1,0 +1,68 @@
+"""The engine of a book, opened as the user's settings say; client libraries are loaded only here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.storage import caches, disk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tallybook.ledger.sharing.engines.engine import Engine
+
+CACHE: Final = "books"
+"""Folder in the user's cache folder for what engines keep there."""
+
+
+def _load(name: str) -> Any:
+    """Return a module of the engines, loaded only now: its client library may not be installed."""
+    return import_module(f"tallybook.ledger.sharing.engines.{name}")
+
+
+def _git(address: str, name: str, _options: Mapping[str, str]) -> Engine:
+    base = caches.user_folder()
+    folder = str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}"))) if base else None
+    engine: Engine = _load("git").GitEngine(address, name, folder)
+    return engine
+
+
+def _nats(address: str, name: str, options: Mapping[str, str]) -> Engine:
+    fields = {field: value for field, value in options.items() if field != "password_file"}
+    if "password_file" in options:
+        fields["password"] = disk.read_file(options["password_file"]).decode("utf-8", "replace").strip("\r\n")
+    engine: Engine = _load("nats").NatsEngine(address, name, _load("nats_connection").Access(**fields))
+    return engine
+
+
+def _postgres(address: str, name: str, _options: Mapping[str, str]) -> Engine:
+    engine: Engine = _load("postgres").PostgresEngine(address, name)
+    return engine
+
+
+ENGINES: Final[dict[str, Callable[[str, str, Mapping[str, str]], Engine]]] = {
+    "git": _git,
+    "nats": _nats,
+    "postgres": _postgres,
+}
+"""Name of an engine → the function that opens it by address, name of the book and options."""
+
+OPTIONS: Final = {"nats": ("user", "password_file", "creds", "ca", "cert", "key")}
+"""Name of an engine → the options that it takes; PostgreSQL and git take theirs from the usual places."""
+
+
+def open_engine(engine: str, address: str, name: str, options: Mapping[str, str]) -> Engine:
+    """Return an engine; nothing is asked of it yet.
+
+    Raises:
+        BadInputError: There is no such engine, or it does not take an option or the address.
+    """
+    if engine not in ENGINES:
+        raise BadInputError(engine, "is not an engine", f"use {', '.join(ENGINES)}")
+    for option in options:
+        if option not in OPTIONS.get(engine, ()):
+            raise BadInputError(f"--{option.replace('_', '-')}", f"is not an option of {engine}", "leave it out")
+    return ENGINES[engine](address, name, options)

@@ -1,0 +1,145 @@
+"""Joining a book, making one, and leaving it: what a person is told before, and what changes in the user's settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import KIND_OF, BookOpened
+from tallybook.ledger.line import LOG_NAME, START, RawBatch
+from tallybook.ledger.sharing import replica
+from tallybook.ledger.sharing.counting import count
+from tallybook.ledger.storage.head import ledger_id
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.sharing import engines, membership, syncing
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.writing import record, secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.projections.surfaces.sharing.membership import Membership
+    from tallybook.projections.surfaces.sharing.syncing import SyncResult
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+@attrs.frozen
+class Preview:
+    """What joining would do.
+
+    Attributes:
+        address: The engine's address, without a password.
+        name: Name of the book.
+        book: Id of the book; empty where it would be made.
+        events: How many events the book has.
+        entries: How many entries its playbook has.
+        outgoing: Kind → how many own events would be published.
+        own_entries: How many entries the own playbook has.
+    """
+
+    address: str
+    name: str
+    book: str
+    events: int
+    entries: int
+    outgoing: Mapping[str, int]
+    own_entries: int
+
+
+def preview(project: Project, engine: Engine, name: str) -> Preview:
+    """Return what joining a book would publish and bring; nothing is changed.
+
+    Raises:
+        OtherBookError: What the engine holds is no book.
+        EngineError: The engine cannot be reached.
+    """
+    batches = count(engine.read(0).runs, START, lambda _: ()).batches
+    book = opening_of(batches[0], engine.address) if batches else None
+    log = SharedLog(project.ledger)
+    outgoing = outgoing_kinds(log) if log.exists() else {}
+    own = len(log.playbook().entries) if log.exists() else 0
+    entries = len(fold_history(PLAYBOOK, lambda: decode(batches)).entries)
+    last = batches[-1].last if batches else 0
+    return Preview(engine.address, name, book.book if book else "", last, entries, outgoing, own)
+
+
+def outgoing_kinds(log: SharedLog) -> dict[str, int]:
+    """Return kind → how many pending events would be published."""
+    return dict(Counter(KIND_OF[type(one.event)] for landed, _ in log.landed() for one in landed.events))
+
+
+def opening_of(first: RawBatch, address: str) -> BookOpened:
+    """Return the first event of a book.
+
+    Raises:
+        OtherBookError: It is not one that opens a book.
+    """
+    (batch,) = decode([first])
+    if not isinstance(batch.events[0], BookOpened):
+        raise syncing.OtherBookError(f"{address}: holds no book of Tallybook; give another name or address")
+    return batch.events[0]
+
+
+def join(project: Project, part: Membership) -> SyncResult:
+    """Join a book, or make it where there is none, and sync once.
+
+    Raises:
+        BadInputError: The project shares another book already.
+    """
+    before = membership.load(project)
+    if before is not None and (before.name, before.engine, before.address) != (part.name, part.engine, part.address):
+        what = f"shares the book {before.name} of {before.address} already"
+        raise BadInputError(str(project.root), what, "`tallybook share off` first; nothing was changed")
+    if not open_log(project).exists():
+        record.write(project, [], begin=True)
+    ledger = ledger_id(project.ledger / LOG_NAME)
+    writer = part.writer if before is None else before.writer
+    part = attrs.evolve(part, ledger=ledger, path=os.path.realpath(project.ledger), writer=writer)
+    with closing(engines.open_engine(part.engine, part.address, part.name, part.options)) as engine:
+        return run(project, part, engine)
+
+
+def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:
+    """Sync once, note in the user's settings how far the replica goes, and render the playbook."""
+    machine = syncing.Machine(
+        str(project.ledger),
+        part.writer,
+        part.book,
+        part.name,
+        mask=lambda text: secrets.mask(text).text,
+        limit_s=limit_s,
+    )
+    result = syncing.sync(machine, engine)
+    membership.save(project, attrs.evolve(part, book=part.book or _book_id(project), end=result.end))
+    record.write(project, [])
+    return result
+
+
+def _mask(text: str) -> str:
+    return secrets.mask(text).text
+
+
+def _book_id(project: Project) -> str:
+    current = replica.read_current(project.ledger)
+    if current is None:
+        return ""
+    return ledger_id(Path(project.ledger, replica.FOLDER, current.copy, LOG_NAME))
+
+
+def leave(project: Project) -> bool:
+    """Stop sharing: nothing is sent or fetched from now on, and the playbook keeps what it has.
+
+    Returns:
+        False where the project shared no book.
+    """
+    return membership.forget(project)

@@ -1,0 +1,128 @@
+"""What a person is told of a shared book: its engine, what is pending, and what a sync brought."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger.errors import TallybookError
+from tallybook.projections.comparison.diff import Diff
+from tallybook.projections.event_rows import summary
+from tallybook.projections.surfaces.console.output import format_count
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.projections.surfaces.sharing.membership import Membership
+    from tallybook.projections.surfaces.sharing.syncing import SyncResult
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+@attrs.frozen
+class ShareStatus:
+    """The state of one project's part in a book.
+
+    Attributes:
+        name: Name of the book.
+        book: Its id.
+        engine: Name of the engine.
+        address: Its address, without a password.
+        writer: Label of this machine.
+        reachable: Whether the engine answered.
+        reason: Why it did not; empty where it did.
+        own_end: Number of the last own event.
+        taken: The last event number of the book that the playbook contains.
+        engine_end: The last event number that the engine states; None where it does not answer.
+        pending: How many own batches are not in the book.
+    """
+
+    name: str
+    book: str
+    engine: str
+    address: str
+    writer: str
+    reachable: bool
+    reason: str
+    own_end: int
+    taken: int
+    engine_end: int | None
+    pending: int
+
+
+def own_end(project: Project) -> int:
+    """Return the number of the last own event."""
+    return open_log(project).head().seq
+
+
+def examine(project: Project, part: Membership, open_engine: Callable[[], Engine]) -> ShareStatus:
+    """Return the state of a project's part in a book; an engine that does not answer is part of it."""
+    log = SharedLog(project.ledger)
+    history = log.history
+    reason, engine_end, address = "", None, part.address
+    try:
+        with closing(open_engine()) as engine:
+            address = engine.address
+            engine_end = engine.read(history.frontier.seq).end.seq
+    except TallybookError as error:
+        reason = str(error)
+    return ShareStatus(
+        part.name,
+        part.book,
+        part.engine,
+        address,
+        part.writer,
+        not reason,
+        reason,
+        log.head().seq,
+        history.frontier.seq,
+        engine_end,
+        len(history.pending),
+    )
+
+
+def status_lines(status: ShareStatus) -> list[str]:
+    """Return the state for people."""
+    engine = "reachable" if status.reachable else status.reason
+    book_end = "" if status.engine_end is None else f" of {status.engine_end}"
+    pending = format_count(status.pending, "own batch", "own batches")
+    return [
+        f"Book {status.name} ({status.book}) in {status.engine} at {status.address}: {engine}",
+        f"This machine is {status.writer}; its own ledger ends at event {status.own_end}",
+        f"The playbook contains the book up to event {status.taken}{book_end}",
+        f"{pending} wait to be published" if status.pending else "Everything of this machine is in the book",
+    ]
+
+
+def outgoing(project: Project) -> list[dict[str, Any]]:
+    """Return the events that a sync would publish, as ``{seq, summary}``."""
+    log = SharedLog(project.ledger)
+    return [
+        {"seq": one.record.seq, "summary": summary(one.event)} for landed, _ in log.landed() for one in landed.events
+    ]
+
+
+def result_lines(result: SyncResult) -> list[str]:
+    """Return what a sync did, for people."""
+    lines = []
+    if result.restored:
+        lines.append(f"The engine had lost its end: {format_count(result.restored, 'event')} given back")
+    taken = f"{format_count(result.taken, 'event')} of others taken in" if result.taken else "nothing new of others"
+    published = format_count(result.published, "own batch", "own batches") + " published" if result.published else ""
+    total = result.published + result.pending
+    if result.pending:
+        published = f"{result.published} of {format_count(total, 'own batch', 'own batches')} published, the rest waits"
+    return [*lines, f"Book at event {result.end[0]}: {taken}; {published or 'nothing to publish'}"]
+
+
+def print_changes(project: Project, before: int) -> None:
+    """Print what changed in the playbook since an own event, as `diff` does."""
+    from tallybook.projections.surfaces.cli.diff import compare, print_difference
+
+    first, second, difference = compare(project, str(before), None)
+    if difference != Diff():
+        print_difference(first, second, difference)
