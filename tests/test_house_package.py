@@ -107,6 +107,8 @@ retire kpt_002
 restore kpt_002
 undo
 redact --text Old-words --reason typo --yes
+share git ./remote.git --book demo
+sync
 metrics --session s1 --component ac01 startup_ms=8000
 score
 baseline ac01 --value 50
@@ -153,6 +155,7 @@ def test_every_verb_runs_where_a_project_has_folders_of_the_same_names(colliding
     project, _ = colliding
     (project / "legacy.json").write_text('{"key_points": ["Read the logs", "Read all logs", "Old-words"]}')
     (project / "extraction.json").write_text('{"new_key_points": ["Commit small steps"], "evaluations": []}')
+    subprocess.run(["git", "init", "--quiet", "--bare", project / "remote.git"], check=True)
     assert {*command_line.list_commands(click.Context(command_line))} == {
         line.split()[0] for line in LINES.split("\n") if line
     }

@@ -89,6 +89,11 @@ def open_log(project: Project) -> JsonlLog:
     return log
 
 
+def open_own_log(project: Project) -> JsonlLog:
+    """Return the project's own ledger alone, for what no book shares; nothing is created yet."""
+    return table.open_log(project.ledger)
+
+
 def open_for_append(project: Project) -> JsonlLog:
     """Return the project's ledger for a command that may begin it; nothing is created yet.
 

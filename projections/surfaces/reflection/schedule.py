@@ -81,7 +81,7 @@ class Plan:
 def load_reflections(project: Project, before: Reflections | None = None) -> Reflections:
     """Return which reflections are done and pending; from an earlier state, only later events are read."""
     after = START if before is None else reading.position_of(before)
-    return fold(REFLECTIONS, decode(reading.open_log(project).read(after)), before)
+    return fold(REFLECTIONS, decode(reading.open_own_log(project).read(after)), before)
 
 
 def due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator[str]:

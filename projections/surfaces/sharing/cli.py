@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 import getpass
+from pathlib import Path
 import platform
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -38,16 +39,16 @@ class NotConfirmedError(TallybookError):
 @click.command(cls=Verb, example="tallybook share git; tallybook share nats nats://events.example:4222 --ca ca.pem")
 @click.argument("action", metavar="ACTION")
 @click.argument("address", metavar="[ADDRESS]", required=False)
-@click.option("--book", "name", help="Name of the book; by default the project's path in its repository.")
-@click.option("--as", "label", help="Name of this machine in the book; by default user and host.")
+@click.option("--book", "name", help="Name the book; by default by the project's path.")
+@click.option("--as", "label", help="Name this machine; by default by user and host.")
 @click.option("--yes", is_flag=True, help="Join without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what joining would publish and bring.")
-@click.option("--user", help="nats: the user's name.")
-@click.option("--password-file", help="nats: a file with the user's password.")
-@click.option("--creds", help="nats: a credentials file.")
-@click.option("--ca", help="nats: the certificates that sign the servers' ones.")
-@click.option("--cert", help="nats: this client's certificate.")
-@click.option("--key", help="nats: the key of that certificate.")
+@click.option("--user", help="Give the user's name to NATS.")
+@click.option("--password-file", help="Read the password for NATS from a file.")
+@click.option("--creds", help="Use this credentials file of NATS.")
+@click.option("--ca", help="Trust these certificates of NATS servers.")
+@click.option("--client-cert", "cert", help="Show this certificate to NATS.")
+@click.option("--client-key", "key", help="Use this key of the certificate.")
 def share(project: Project, /, *, action: str, address: str | None, as_json: bool, **options: Any) -> int | None:
     """Share the playbook with other machines.
 
@@ -88,7 +89,10 @@ def _membership(project: Project, engine: str, address: str | None, options: Map
         from tallybook.ledger.sharing.engines import git_address
 
         given = address or DEFAULT_REMOTE
-        address = given if ":" in given or "/" in given else git_address.read_remote(str(project.root), given)
+        if given.startswith("."):
+            address = str(Path(given).resolve())
+        elif ":" not in given and "/" not in given:
+            address = git_address.read_remote(str(project.root), given)
         name = name or git_address.default_book(str(project.root))
     if address is None:
         raise BadInputError("ADDRESS", "is missing", f"say where: tallybook share {engine} ADDRESS")
@@ -117,9 +121,9 @@ def _preview_lines(shown: Preview) -> list[str]:
 @click.option("--dry-run", is_flag=True, help="Show what would be published, and change nothing.")
 @click.option("--limit", "limit_s", default=60.0, show_default=True, help="Stop after so many seconds.")
 def sync(project: Project, /, *, dry_run: bool, limit_s: float, as_json: bool) -> int:
-    """Exchange events with the shared book: take in others', publish own ones.
+    """Exchange events with the shared book.
 
-    What is not published within the limit stays pending for the next sync.
+    It takes in others' events and publishes own ones. What is not published within the limit waits for the next sync.
     """
     part = membership.require(project)
     if dry_run:

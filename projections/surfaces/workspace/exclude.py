@@ -28,7 +28,7 @@ def exclude_file(project: Project) -> Path | None:
     path = Path(folder, "info", "exclude")
     with suppress(OSError):
         present = [part for part in (path.parent, path) if os.path.lexists(part)]
-        if not any(part.is_symlink() for part in present) and all(_is_own(part) for part in (folder, *present)):
+        if not any(part.is_symlink() for part in present) and all(_is_own(part) for part in (Path(folder), *present)):
             return path
     return None
 
