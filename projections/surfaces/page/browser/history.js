@@ -132,7 +132,6 @@ class History {
       if (film.u_to[i]) add(this.redoes, film.u_to[i], event);
     });
     this.injections = this.#injections();
-    this.#touches();
     this.turns = new Map();
     this.trusts = new Map();
     if (trust)
@@ -183,8 +182,9 @@ class History {
     this.touched = touched;
   }
 
-  /** Return the events that touch an entry, in order. */
+  /** Return the events that touch an entry, in order; the index of them is made when it is first asked for. */
   eventsOf(name) {
+    if (!this.touched) this.#touches();
     return this.touched.subarray(this.touchStarts[name], this.touchEnds[name]);
   }
 
