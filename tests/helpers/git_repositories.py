@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-def git(folder: Path, *words: str, **environment: str) -> str:
+def git(folder: Path, *words: str, given: str = "", **environment: str) -> str:
     """Run git in a folder."""
     who = {f"GIT_{who}_{field}": "me@here" for who in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
     done = subprocess.run(
         ["git", "-C", str(folder), *words],
+        input=given,
         capture_output=True,
         text=True,
         check=True,
@@ -32,7 +33,7 @@ def git(folder: Path, *words: str, **environment: str) -> str:
 
 def make_remote(folder: Path) -> Path:
     """Make a bare repository, as a server has it, and return its folder."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     git(folder, "init", "--quiet", "--bare")
     return folder
 

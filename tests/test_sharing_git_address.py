@@ -1,0 +1,328 @@
+"""Addresses of git remotes, books' names, and the user's repository, which is read and never obeyed or changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import shutil
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.books import make_run, make_runs, plain
+from helpers.git_repositories import git, make_remote
+from helpers.git_servers import make_ssh, serve_https
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.line import Position, digest
+from tallybook.ledger.sharing.engines.engine import EngineError, Outcome, ReadOnlyError
+from tallybook.ledger.sharing.engines.git import GitEngine
+from tallybook.ledger.sharing.engines.git_address import check_book, default_book, parse_address, read_remote
+
+if TYPE_CHECKING:
+    from tallybook.ledger.sharing.engines.engine import Run
+
+SECRET = "s3cret/of anna"  # noqa: S105 - of a server of this test
+WRITTEN = "s3cret%2Fof%20anna"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home folder of a user's own configuration."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Return the user's repository, which has a commit."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    (folder / "file").write_text("x\n", encoding="utf-8")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "one")
+    return folder
+
+
+def share(engine: GitEngine) -> list[Run]:
+    """Append two runs, and return what the engine has then."""
+    assert Outcome.DONE is engine.append(engine.read(0).end, make_runs(2)).outcome
+    return [plain(run) for run in engine.read(0).runs]
+
+
+# ---- Addresses ----
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "shown"),
+    [
+        ("https://host/a.git", "https://host/a.git", "https://host/a.git"),
+        ("https://anna@host:8443/a.git", "https://anna@host:8443/a.git", "https://host:8443/a.git"),
+        (f"https://anna:{WRITTEN}@host/a.git", "https://host/a.git", "https://host/a.git"),
+        ("ssh://git@host:22/a.git", "ssh://git@host:22/a.git", "ssh://git@host:22/a.git"),
+        ("git@host:a/b.git", "git@host:a/b.git", "git@host:a/b.git"),
+        ("host:a", "host:a", "host:a"),
+        ("[::1]:a", "[::1]:a", "[::1]:a"),
+        ("file:///srv/a.git", "file:///srv/a.git", "file:///srv/a.git"),
+        ("/srv/a.git", "/srv/a.git", "/srv/a.git"),
+        ("/srv/a:b::c", "/srv/a:b::c", "/srv/a:b::c"),
+        ("../a.git", "/work/a.git", "/work/a.git"),
+        ("./a:b", "/work/project/a:b", "/work/project/a:b"),
+    ],
+)
+def test_addresses_over_https_ssh_and_files_are_taken(text: str, url: str, shown: str) -> None:
+    """Git is given an address without a password, and messages show it without a login."""
+    address = parse_address(text, "/work/project")
+    assert (url, shown) == (address.url, address.shown)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-oProxyCommand=touch",
+        "--upload-pack=touch",
+        "ext::sh -c touch",
+        "fd::17",
+        "http://host/a.git",
+        "git://host/a.git",
+        "ftp://host/a",
+        "ssh://-oProxyCommand=touch/a",
+        "ssh://git:secret@host/a",
+        "-host:a",
+        "git@-oProxyCommand=touch:a",
+        "host:-a",
+        "host:",
+        "https:///a",
+        "https://host:port/a",
+        "https://anna:a%0Ab@host/a",
+        "file://host/a",
+        "host:a\nb",
+        "/srv/\x1b[31m",
+    ],
+)
+def test_other_addresses_are_refused_in_one_line(text: str) -> None:
+    """Protocols without protection, helpers that run commands, and options are refused, without a password shown."""
+    with pytest.raises(BadInputError) as caught:
+        parse_address(text)
+    assert (1, False) == (len(str(caught.value).splitlines()), "secret" in str(caught.value))
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the certificate of the server")
+def test_a_password_in_an_address_is_seen_by_its_server_alone(tmp_path: Path, home: Path) -> None:
+    """It reaches the server over https, and is in no argument of a process, no message, and no file."""
+    make_remote(tmp_path / "book.git")
+    git(tmp_path / "book.git", "config", "http.receivepack", "true")
+    arguments: set[bytes] = set()
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.is_set():
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    arguments.add(path.read_bytes())
+                except OSError:
+                    continue
+
+    watcher = threading.Thread(target=watch)
+    with serve_https(tmp_path, "anna", SECRET) as (port, certificate, logins):
+        (home / ".gitconfig").write_text(
+            f"[http]\n\tsslCAInfo = {certificate}\n[credential]\n\thelper = !touch {home}/asked; false\n",
+            encoding="utf-8",
+        )
+        watcher.start()
+        try:
+            engine = GitEngine(f"https://anna:{WRITTEN}@127.0.0.1:{port}/book.git", "main", str(tmp_path / "cache"))
+            assert make_runs(2) == share(engine)
+            wrong = GitEngine(f"https://anna:wrong@127.0.0.1:{port}/book.git", "main", str(tmp_path / "other"))
+            with pytest.raises(EngineError) as caught:
+                wrong.read(0)
+        finally:
+            ended.set()
+            watcher.join()
+    assert {"", *logins} - {""} != set()
+    seen = [line for line in arguments if b"s3cret" in line or b"wrong" in line]
+    files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
+    assert ([], [], False) == (seen, files, (home / "asked").exists())
+    assert any(b"git" in line for line in arguments)
+    assert (f"https://127.0.0.1:{port}/book.git", False) == (engine.address, "wrong" in str(caught.value))
+
+
+def test_ssh_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An scp-like address goes over the user's ssh, which is run in its batch mode."""
+    remote = make_remote(tmp_path / "remote.git")
+    folder = make_ssh(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    assert make_runs(2) == share(GitEngine(f"me@server:{remote}", "main", str(tmp_path / "cache")))
+    calls = (folder / "ssh-calls").read_text().splitlines()
+    assert ([], True) == ([call for call in calls if "BatchMode=yes" not in call], len(calls) > 2)
+
+
+def test_the_users_own_configuration_counts(tmp_path: Path, home: Path) -> None:
+    """The user's ssh command and replaced addresses are used, as git uses them everywhere."""
+    remote = make_remote(tmp_path / "remote.git")
+    folder = make_ssh(tmp_path / "bin")
+    (home / ".gitconfig").write_text(
+        f'[core]\n\tsshCommand = {folder}/ssh -i key\n[url "me@server:{tmp_path}/"]\n\tinsteadOf = https://team/\n',
+        encoding="utf-8",
+    )
+    assert make_runs(2) == share(GitEngine("https://team/remote.git", "main", str(tmp_path / "cache")))
+    assert (
+        f"-i key -o BatchMode=yes -o SendEnv=GIT_PROTOCOL me@server git-upload-pack '{remote}'"
+        in (folder / "ssh-calls").read_text()
+    )
+
+
+# ---- The user's repository ----
+
+
+def test_the_address_of_a_remote_is_read_once(repository: Path, home: Path, tmp_path: Path) -> None:
+    """The first address counts; a relative path begins at the top; the user's own short forms are explained."""
+    below = repository / "services" / "api"
+    below.mkdir(parents=True)
+    git(repository, "remote", "add", "origin", "git@host:team/a.git")
+    git(repository, "remote", "set-url", "--add", "origin", "git@other:team/a.git")
+    git(repository, "remote", "add", "disk", "../remote.git")
+    git(repository, "remote", "add", "short", "work://a")
+    git(repository, "remote", "add", "odd", "ext::sh -c touch")
+    for beginning in ("git@host:", "work://"):
+        git(repository, "config", "--add", "url.https://evil/.insteadOf", beginning)
+    (home / ".gitconfig").write_text('[url "https://host/team/"]\n\tinsteadOf = work://\n', encoding="utf-8")
+    found = [read_remote(str(below), name) for name in ("origin", "disk", "short")]
+    assert ["git@host:team/a.git", str(tmp_path / "remote.git"), "https://host/team/a"] == found
+    with pytest.raises(BadInputError, match="names a remote helper of git"):
+        read_remote(str(below), "odd")
+    with pytest.raises(BadInputError, match=f"remote upstream: {repository} has none of this name; give an address"):
+        read_remote(str(below), "upstream")
+    with pytest.raises(BadInputError, match="not a git repository"):
+        read_remote(str(home))
+
+
+@pytest.mark.parametrize(
+    ("path", "book"),
+    [
+        ("", "main"),
+        ("main", "=6Dain"),
+        ("services/api", "services+api"),
+        ("services+api", "services=2Bapi"),
+        ("a.b/.hidden", "a=2Eb+=2Ehidden"),
+        ("-x/a b~^:", "-x+a=20b=7E=5E=3A"),
+        ("größe", "gr=C3=B6=C3=9Fe"),
+        ("gro\u0308ße", "gr=C3=B6=C3=9Fe"),
+        ("x" * 200, "x" * 116 + "=-" + digest(b"x" * 200)),
+    ],
+)
+def test_a_project_has_the_book_of_its_path(repository: Path, path: str, book: str) -> None:
+    """The name is the same on every machine, differs between paths, and is the name of a branch that git takes."""
+    (repository / path).mkdir(parents=True, exist_ok=True)
+    found = default_book(str(repository / path))
+    check_book(found)
+    git(repository, "check-ref-format", f"refs/heads/tallybook/{found}")
+    assert book == found
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "a.", ".a", "a..b", "a.lock", "a/b", "a b", "a~", "a\n", "ä", "@{", "x" * 151]
+)
+def test_a_name_that_no_branch_can_have_is_refused(name: str) -> None:
+    """One line says which characters a book's name may have."""
+    with pytest.raises(BadInputError, match=r"is not a name for a branch; use at most 150 letters"):
+        check_book(name)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder with its bytes."""
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_nothing_in_the_users_repository_changes(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its refs, index, configuration, FETCH_HEAD and files are the same bytes after all that the engine does."""
+    remote = make_remote(tmp_path / "remote.git")
+    git(repository, "remote", "add", "origin", str(remote))
+    git(repository, "push", "--quiet", "origin", "HEAD:main")
+    git(repository, "fetch", "--quiet", "origin")
+    before = contents(repository)
+    monkeypatch.chdir(repository)
+    engine = GitEngine(read_remote("."), default_book("."), str(tmp_path / "cache"))
+    assert make_runs(2) == share(engine)
+    assert Outcome.DONE is engine.replace(engine.read(0).end, make_runs(1)).outcome
+    assert (before, "", "main\ntallybook/main") == (
+        contents(repository),
+        git(repository, "status", "--porcelain"),
+        git(remote, "for-each-ref", "--format=%(refname:short)"),
+    )
+
+
+def plant(folder: Path, marker: Path) -> None:
+    """Configure a repository so that any git which obeys it writes a file."""
+    command = f"touch {marker} #"
+    for name, value in {
+        "core.sshCommand": command,
+        "core.fsmonitor": command,
+        "core.pager": command,
+        "core.editor": command,
+        "core.askPass": command,
+        "core.gitProxy": command,
+        "core.alternateRefsCommand": command,
+        "credential.helper": f"!{command}",
+        "uploadpack.packObjectsHook": command,
+        "gpg.program": command,
+        "push.gpgSign": "true",
+        "protocol.ext.allow": "always",
+        "url.ext::sh -c touch% x.insteadOf": "me@server:",
+    }.items():
+        git(folder, "config", name, value)
+    hooks = folder / "planted-hooks"
+    hooks.mkdir()
+    git(folder, "config", "core.hooksPath", str(hooks))
+    for name in ("pre-push", "post-checkout", "reference-transaction", "post-index-change", "fsmonitor-watchman"):
+        (hooks / name).write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+        (hooks / name).chmod(0o755)
+
+
+@pytest.mark.parametrize("place", ["the user's repository", "the cache"])
+def test_planted_configuration_runs_nothing(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Whatever a repository or a planted cache configures, neither ssh, nor helpers, nor hooks of it are run."""
+    marker = tmp_path / "marker"
+    remote = make_remote(tmp_path / "remote.git")
+    monkeypatch.setenv("PATH", f"{make_ssh(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}")
+    git(repository, "remote", "add", "origin", f"me@server:{remote}")
+    if place == "the cache":
+        make_remote(tmp_path / "cache" / "repository.git")
+        plant(tmp_path / "cache" / "repository.git", marker)
+    else:
+        plant(repository, marker)
+    monkeypatch.chdir(repository)
+    monkeypatch.setenv("GIT_DIR", str(repository / ".git"))
+    for name, value in {"COUNT": "1", "KEY_0": "core.sshCommand", "VALUE_0": f"touch {marker} #"}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {marker} #")
+    assert ("main", make_runs(2)) == (
+        default_book(str(repository)),
+        share(GitEngine(read_remote(str(repository)), "main", str(tmp_path / "cache"))),
+    )
+    assert not marker.exists()
+
+
+def test_a_reader_without_rights_is_told_by_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the server lets a user fetch and not push, reading works and an append says what the server said."""
+    remote = make_remote(tmp_path / "remote.git")
+    share(GitEngine(str(remote), "main", str(tmp_path / "anna")))
+    folder = make_ssh(tmp_path / "bin")
+    refusal = 'case $last in *receive*) echo "ERROR: Permission to team/a.git denied to ben." >&2; exit 1;; esac'
+    script = (folder / "ssh").read_text().replace("sh -c", f"{refusal}\nsh -c")
+    (folder / "ssh").write_text(script, encoding="utf-8")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    ben = GitEngine(f"ben@server:{remote}", "main", str(tmp_path / "ben"))
+    end = ben.read(0).end
+    run, _ = make_run(Position(end.seq, end.chain, 0), "ben", "kpt_002")
+    with pytest.raises(ReadOnlyError, match=r"is read-only here: ERROR: Permission to team/a\.git denied to ben\.; "):
+        ben.append(end, [run])
+    assert 2 == len(ben.read(0).runs)
