@@ -242,6 +242,35 @@ def test_bytes_that_are_no_batch_are_returned_with_their_place(remote: Path, con
     assert (f"000001.jsonl in commit {short}, line 4", stranger, 2) == (*found.runs[2][-2:], found.end.seq)
 
 
+def test_runs_that_come_again_hide_nothing(remote: Path, connect: Callable[..., GitEngine]) -> None:
+    """A file of earlier runs at the end of the branch changes nothing of what is read after a number."""
+    runs = make_runs(6)
+    end = append(connect(), *runs)
+    push_files(remote, BRANCH, {"000002.jsonl": b"".join(run.data for run in runs[1:3])}, parent=end.token)
+    engine = connect()
+    everything = [*runs, *runs[1:3]]
+    for after in (0, 2, 4, 6, 4, 0):
+        assert [run for run in everything if run.last > after] == held(engine, after)
+    after_third, _ = make_run(Position(3, runs[2].after, 0), "anna", "kpt_002")
+    append(engine, after_third)
+    assert [*runs[3:], after_third] == held(engine, 3)
+
+
+def test_what_follows_an_older_file_is_linked_to_it(remote: Path, connect: Callable[..., GitEngine]) -> None:
+    """A run that continues what is inside a file that was read long ago states the chain value of that place."""
+    runs = make_runs(4)
+    end = append(connect(), *runs)
+    engine = connect()
+    assert runs == held(engine)
+    other, _ = make_run(Position(2, runs[1].after, 0), "mallory", "kpt_002")
+    push_files(remote, BRANCH, {"000002.jsonl": other.data}, parent=end.token)
+    assert [runs[3], other] == [*held(engine, 3), *[plain(run) for run in engine.read(2).runs if run.place[5] == "2"]]
+    assert [runs[1].after] == [run.before for run in engine.read(0).runs if run.place[5] == "2"]
+    longer, _ = make_run(Position(2, runs[1].after, 0), "mallory", "kpt_001", "kpt_002", "kpt_003")
+    push_files(remote, BRANCH, {"000002.jsonl": longer.data}, parent=end.token)
+    assert [longer] == held(engine, 4)
+
+
 def test_a_torn_file_is_not_continued(remote: Path, connect: Callable[..., GitEngine]) -> None:
     """After a file without a line feed at its end the next batch begins a file of its own."""
     push_files(remote, BRANCH, {"000001.jsonl": make_runs(1)[0].data + b'{"crc":"0000'})

@@ -142,7 +142,7 @@ def test_a_list_of_files_that_is_damaged_is_made_again(connect: Callable[..., Gi
     """What is remembered of files is only a help: without it, or with nonsense in it, all files are read."""
     append(connect(), *make_runs(2))
     append(connect("ben"), *[make_run(Position(2, make_runs(2)[-1].after, 0), "ben", "kpt_002")[0]])
-    for nonsense in (b"", b"[]", b'{"x":[1]}', b"\xff"):
+    for nonsense in (b"", b"[]", b"{}", b'{"tip":"","whole":[1],"files":{}}', b"\xff"):
         (repository(tmp_path) / "files.json").write_bytes(nonsense)
         assert [1, 2, 3] == [run.first for run in held(connect())]
 

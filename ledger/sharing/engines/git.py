@@ -33,7 +33,7 @@ from tallybook.ledger.sharing.engines.git_repository import AUTHOR, DamagedRepos
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _Answer = TypeVar("_Answer")
 RUN_BYTES = 2 * 1024 * 1024
@@ -61,6 +61,20 @@ class _Commit(NamedTuple):
     author: str
     files: Sequence[File]
     number: int
+
+
+class _Memory(NamedTuple):
+    """What a read notes in our repository, so that the next one need not read all files again.
+
+    Attributes:
+        tip: The commit that was read; empty if its files hold anything but batches that follow one another.
+        whole: What its files hold together.
+        files: What each of its files holds, by the id of the content.
+    """
+
+    tip: str
+    whole: Summary
+    files: Mapping[str, Summary]
 
 
 class GitEngine:
@@ -136,12 +150,25 @@ class GitEngine:
         tip = self._fetch()
         if not tip:
             return Contents((), 0, NOTHING)
+        memory = self._recall()
+        if memory.tip == tip and memory.whole.last <= after:
+            return Contents((), memory.whole.first, End(*memory.whole[1:], tip))
         commit = self._open(tip)
-        runs, start = self._read_files(commit, after)
+        begin = git_files.count_known(commit.files, memory.files, after)
+        start, cut, linked = self._link(commit, begin, memory.files)
+        if linked is None:
+            begin = 0
+            start, cut, linked = self._link(commit, begin, memory.files)
+        runs = linked or []
         batches = [run for run in runs if run.after]
-        seq, chain = (batches[-1].last, batches[-1].after) if batches else start[1:]
-        first = self._known()[commit.files[0].id].first if start.last else batches[0].first if batches else 0
-        return Contents(git_files.select(runs, after), first, End(seq, chain, tip))
+        first = memory.files[commit.files[0].id].first if begin else batches[0].first if batches else 0
+        end = (batches[-1].last, batches[-1].after) if batches else start[1:]
+        known = {file.id: memory.files[file.id] for file in commit.files[:begin]}
+        new = {file.id: git_files.summarize(some) for file, some in zip(commit.files[begin:], cut, strict=True)}
+        known |= {id_: summary for id_, summary in new.items() if summary}
+        is_whole = git_files.count_known(commit.files, known, end[0]) == len(commit.files)
+        self._remember(_Memory(tip if is_whole else "", Summary(first, *end), known))
+        return Contents(git_files.select(runs, after), first, End(*end, tip))
 
     def _fetch(self) -> str:
         """Return the last commit of the branch, which our repository has then; empty if there is no branch."""
@@ -169,24 +196,13 @@ class GitEngine:
         name = author[1].decode("utf-8", "replace") if author else ""
         return _Commit(id_, "" if name == AUTHOR else name, *git_files.parse_tree(tree, len(id_) // 2))
 
-    def _read_files(self, commit: _Commit, after: int) -> tuple[list[Run], Summary]:
-        """Return the runs of the files that can hold something new, and what the files before them hold."""
-        known, files = self._known(), commit.files
-        for begin in (git_files.count_known(files, known, after), 0):
-            start = known[files[begin - 1].id] if begin else START
-            cut = self._cut(commit, files[begin:])
-            linked = git_files.link([run for runs in cut for run in runs], start)
-            if linked is not None:
-                break
-        summaries = {file.id: known[file.id] for file in files[:begin]}
-        summaries |= {
-            file.id: summary
-            for file, runs in zip(files[begin:], cut, strict=True)
-            if (summary := git_files.summarize(runs))
-        }
-        if summaries != known:
-            disk.replace_cache_file(self._known_path, json.dumps(summaries).encode())
-        return linked or [], start
+    def _link(
+        self, commit: _Commit, begin: int, known: Mapping[str, Summary]
+    ) -> tuple[Summary, list[list[Run]], list[Run] | None]:
+        """Return what the files before one hold, the runs of each file from there on, and all of them linked."""
+        start = known[commit.files[begin - 1].id] if begin else START
+        cut = self._cut(commit, commit.files[begin:])
+        return start, cut, git_files.link([run for runs in cut for run in runs], start)
 
     def _cut(self, commit: _Commit, files: Sequence[File]) -> list[list[Run]]:
         """Return the runs of each file, without the chain value before them."""
@@ -199,16 +215,22 @@ class GitEngine:
         return cut
 
     @property
-    def _known_path(self) -> str:
+    def _memory_path(self) -> str:
         return os.path.join(self._repository.path, "files.json")
 
-    def _known(self) -> dict[str, Summary]:
-        """Return the summaries of files that were read before, by the ids of their contents."""
+    def _recall(self) -> _Memory:
+        """Return what the last read noted; nothing where that is missing or damaged."""
         try:
-            with open(self._known_path, "rb") as file:
-                return {id_: Summary(*row) for id_, row in json.load(file).items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            return {}
+            with open(self._memory_path, "rb") as file:
+                fields = json.load(file)
+            return _Memory(
+                fields["tip"], Summary(*fields["whole"]), {id_: Summary(*row) for id_, row in fields["files"].items()}
+            )
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return _Memory("", START, {})
+
+    def _remember(self, memory: _Memory) -> None:
+        disk.replace_cache_file(self._memory_path, json.dumps(memory._asdict()).encode())
 
     # ---- Writing ----
 
