@@ -64,6 +64,14 @@ def demo_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def make_clone(project: Path) -> None:
+    """Make a project a repository whose remote `origin` is an empty one beside it."""
+    remote = project.parent / f"{project.name}-remote.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)
+    subprocess.run(["git", "init", "--quiet", project], check=True)
+    subprocess.run(["git", "-C", project, "remote", "add", "origin", remote], check=True)
+
+
 @pytest.mark.parametrize("block", blocks_of_the_command(), ids=lambda block: f"{block.page}:{block.code[:40].strip()}")
 def test_a_block_of_commands_runs(block: Example, demo_project: Path, project: Path) -> None:
     """Every line of it exits with 0 in a project that has a playbook."""
@@ -75,6 +83,8 @@ def test_a_block_of_commands_runs(block: Example, demo_project: Path, project: P
     script = bin_ / "tallybook"
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m tallybook "$@"\n', encoding="utf-8")
     script.chmod(0o755)
+    if "tallybook share git" in block.code:
+        make_clone(project)
     environment = os.environ | {
         "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
