@@ -152,7 +152,7 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
         if before is not None and result.taken:
             status.print_changes(project, before)
     note(*(f"{run.place}: does not count: {run.why}" for run in result.skipped))
-    if result.refusal:
+    if result.refusal and result.pending:
         note(result.refusal)
     return 0
 
