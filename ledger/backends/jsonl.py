@@ -349,7 +349,8 @@ class Transaction:
         new = set(map(normalize_key, keys)) - self._looked_up - self._known_keys
         files = self._log.files
         if new and files is not None:
-            self._known_keys |= idempotency.find_known(new, self._log.read, self._log.ledger_folder, files.log)
+            read = JsonlLog(self._log.ledger_folder).read  # a log with a shared book in it reads the book as well
+            self._known_keys |= idempotency.find_known(new, read, self._log.ledger_folder, files.log)
             self._looked_up |= new
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
