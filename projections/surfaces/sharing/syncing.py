@@ -161,7 +161,7 @@ class _Sync:
     def _take_in(self) -> Contents:
         end = self.replica.end()
         contents = self.engine.read(end.seq)
-        known = self._ids_in_replica() if contents.runs else frozenset[str]()
+        known = self._ids_in_replica(end) if contents.runs else frozenset[str]()
         counted = count(contents.runs, end, known.intersection)
         if not counted.batches and contents.end[:2] != (end.seq, end.chain):
             contents = self._compare_histories(end, contents)
@@ -172,10 +172,10 @@ class _Sync:
             self.result.taken += sum(one.last - one.first + 1 for one in counted.batches)
         return contents
 
-    def _ids_in_replica(self) -> frozenset[str]:
-        """Return the id of every event of the replica."""
+    def _ids_in_replica(self, end: Position) -> frozenset[str]:
+        """Return the id of every event of the replica; what follows its end is of an interrupted append."""
         path = Path(self.replica.log.log_file)
-        data = disk.read_file(path) if path.exists() else b""
+        data = disk.read_file(path)[: end.offset] if path.exists() else b""
         return frozenset(id_.decode() for id_ in _ID.findall(data))
 
     def _check_book(self, first: RawBatch) -> None:
