@@ -82,8 +82,8 @@ class Book(Protocol):
         """Return the name in the book of an entry that the own ledger made under a name; None where it made none."""
         ...
 
-    def seen(self, own: OwnBatch, name: str) -> Entry | None:
-        """Return an entry as its machine showed it before a batch, if the book has moved on since; None elsewhere."""
+    def shown(self, own: OwnBatch) -> Mapping[str, Entry] | None:
+        """Return the entries as their machine showed them before a batch; None where the book has not moved on."""
         ...
 
     def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:
@@ -204,7 +204,8 @@ class _Step:
     def resolve_standing(self, name: str) -> str | None:
         """Return as ``resolve``, and for an entry that was joined to another of the same text that other one."""
         found = self.resolve(name)
-        return found if found is None else self.names.joined.get(found, found)
+        # Where the other one was undone since, the entry stands by itself.
+        return found if found is None or found in self.known.entries else self.names.joined.get(found, found)
 
     def name_created_entry(self, record: EventRecord) -> None:
         """Give the entry that an event makes its name in the book: its own one, or the next free one."""
@@ -213,16 +214,33 @@ class _Step:
             return
         if isinstance(event, PointEdited) and self.resolve(event.name) is not None:
             return
-        text = _text(event.text)
-        standing = next((name for name, entry in self.known.entries.items() if entry.text == text), None)
+        standing = self._standing(event)
         name = self._free_name(event.name)
         self.taken_names.add(name)
-        if standing is not None and text != REDACTED:
+        if standing is not None:
             self.joined[record.id] = standing
             self.names.joined[name] = standing
         self.names.landed[event.name] = self.names.by_id[record.id] = name
         if (shown := self.names.joined.get(name, name)) != event.name:
             self.renamed[event.name] = shown
+
+    def _standing(self, event: PointAdded | PointSeeded | PointEdited) -> str | None:
+        """Return the entry of the book that has the text of a new one; None where the new one stands by itself."""
+        text = _text(event.text)
+        if text == REDACTED:
+            return None
+        if isinstance(event, PointEdited):
+            # A person may well add by hand a text that another entry has, as long as he saw that.
+            shown = self.book.shown(self.own)
+            if shown is None or any(entry.text == text for entry in shown.values()):
+                return None
+        return next((name for name, entry in self.known.entries.items() if entry.text == text), None)
+
+    def counts(self, event: Any) -> tuple[int, int]:
+        """Return the counts that a new entry brings with it: none where the book has the delivery already."""
+        if self.repeated or isinstance(event, PointAdded):
+            return 0, 0
+        return event.helpful, event.harmful
 
     def _free_name(self, wanted: str) -> str:
         taken = {*self.known.used_names, *self.taken_names}
@@ -247,14 +265,14 @@ def _adopt(step: _Step, record: EventRecord) -> tuple[Event, ...]:
 def _add(step: _Step, record: EventRecord) -> tuple[Event, ...]:
     event: Any = record.event
     text, name = _text(event.text), step.names.by_id[record.id]
-    helpful, harmful = (
-        (event.helpful, event.harmful) if isinstance(event, PointSeeded) and not step.repeated else (0, 0)
-    )
+    helpful, harmful = step.counts(event)
     if record.id in step.joined:
         to = step.known.entries[step.joined[record.id]]
         return (PointMatched(name, to.name, max(helpful - to.helpful, 0), max(harmful - to.harmful, 0), text),)
     if isinstance(event, PointAdded):
         return (PointAdded(name, text),)
+    if isinstance(event, PointEdited):
+        return (PointEdited(name, helpful, harmful, text),)
     return (PointSeeded(name, helpful, harmful, event.origin, text, ""),)
 
 
@@ -266,18 +284,14 @@ def _rate(step: _Step, record: EventRecord) -> tuple[Event, ...]:
 
 def _edit(step: _Step, record: EventRecord) -> tuple[Event, ...]:
     """Return a manual edit as the difference between what its writer saw and what he made of it."""
+    if record.id in step.names.by_id:
+        return _add(step, record)
     event: Any = record.event
     text = _text(event.text)
-    if record.id in step.names.by_id:
-        if record.id in step.joined:
-            to = step.known.entries[step.joined[record.id]]
-            more = max(event.helpful - to.helpful, 0), max(event.harmful - to.harmful, 0)
-            return (PointMatched(step.names.by_id[record.id], to.name, *more, text),)
-        return (PointEdited(step.names.by_id[record.id], event.helpful, event.harmful, text),)
     name = step.resolve_standing(event.name)
     if name is None:
         return ()
-    now, was = step.known.entries.get(name), step.book.seen(step.own, event.name)
+    now, was = step.known.entries.get(name), (step.book.shown(step.own) or {}).get(event.name)
     if now is None or was is None:
         return (PointEdited(name, event.helpful, event.harmful, text),)
     helpful, harmful = now.helpful + event.helpful - was.helpful, now.harmful + event.harmful - was.harmful

@@ -158,8 +158,9 @@ class SharedLog(JsonlLog):
         """Return the playbook of the book alone, as of one of its event numbers."""
         from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM, fold_view
 
-        end = self.copy.log.head().seq
-        return fold_view(PLAYBOOK_FORM, self.copy.log, None if end == seq else seq)
+        # Checkpoints go on from the end, which another process may have moved since, or which an interrupted sync left.
+        state = fold_view(PLAYBOOK_FORM, self.copy.log, None if self.copy.end().seq == seq else seq)
+        return state if state.seq <= seq else fold_view(PLAYBOOK_FORM, self.copy.log, seq)
 
     def _landed(self) -> tuple[Playbook, list[tuple[LandedBatch, RawBatch | None]], Names]:
         if self._landing is None:
@@ -338,13 +339,13 @@ class _Facts:
                 return self._log.history.renamed.get(name, name)
         return None
 
-    def seen(self, own: OwnBatch, name: str) -> Entry | None:
+    def shown(self, own: OwnBatch) -> Mapping[str, Entry] | None:
         if own.taken == self._taken:
             return None
         before = own.records[0].seq - 1
         if before not in self._past:
             self._past[before] = self._log.at(before).playbook().entries
-        return self._past[before].get(name)
+        return self._past[before]
 
     def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:
         ids: dict[str, None] = {}
