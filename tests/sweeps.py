@@ -21,6 +21,7 @@ SWEEPS: Final = {
     "faults": ("tests.faults",),
     "mutation": ("tests.mutation",),
     "benchmarks": ("tests.benchmarks",),
+    "laws": ("tests.sharing_laws",),
 }
 """Name → the module to run, and its arguments; `tests` are the tests with every case of theirs."""
 

@@ -1,0 +1,172 @@
+"""What goes wrong in a sync: it is killed at any step, another machine is quicker, the engine loses what it had."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallybook.ledger.backends.jsonl import Transaction
+from tallybook.ledger.batches import choose_digest, verify_run
+from tallybook.ledger.line import Draft, Position, Stamp, frame
+from tallybook.ledger.sharing import replica as replicas
+from tallybook.ledger.sharing.counting import ids_of
+from tallybook.ledger.sharing.engines.engine import Appended, Outcome, Run
+from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.replica import Replica
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    import random
+
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.sharing.engines.engine import Contents, End
+
+
+class CrashError(Exception):
+    """The process was killed here."""
+
+
+class ShakyEngine(MemoryEngine):
+    """An engine in memory that has troubles.
+
+    Attributes:
+        before_append: What another machine does before the next append.
+        unknown: Whether the next append is done although its answer is lost, or not done; None for neither.
+    """
+
+    def __init__(self, draw: random.Random) -> None:
+        """Begin with nothing, and with runs of a few batches."""
+        super().__init__(run_bytes=draw.choice((600, 4_000, 2_000_000)))
+        self.draw = draw
+        self.before_append: Callable[[], None] | None = None
+        self.unknown: bool | None = None
+
+    def calm(self) -> None:
+        """End all troubles."""
+        self.before_append = self.unknown = None
+
+    def read(self, after: int) -> Contents:
+        """Read, at one of the steps at which a sync can be killed."""
+        step("engine.read")
+        return super().read(after)
+
+    def append(self, expected: End, runs: Sequence[Run]) -> Appended:
+        """Append, with what was planned to go wrong."""
+        step("engine.append, before")
+        if self.before_append is not None:
+            quicker, self.before_append = self.before_append, None
+            with undisturbed():
+                quicker()
+        if self.unknown is not None:
+            done, self.unknown = self.unknown, None
+            if done:
+                super().append(expected, runs)
+            return Appended(Outcome.UNKNOWN)
+        answer = super().append(expected, runs)
+        step("engine.append, after")
+        return answer
+
+    def lose(self) -> None:
+        """Lose the end, or everything."""
+        if self.runs:
+            self.runs = self.runs[: self.draw.choice((0, self.draw.randrange(len(self.runs))))]
+            self.turn += 1
+
+    def disturb(self) -> None:
+        """Get a run that does not count: of another history, or with ids that are there already."""
+        if not self.runs:
+            return
+        last = self.runs[-1]
+        end = Position(last.last, last.after, 0)
+        ids = iter([f"foreign-{self.draw.getrandbits(60):x}"])
+        if self.draw.random() < 0.5:
+            end = Position(last.last, f"{self.draw.getrandbits(128):032x}", 0)
+        else:
+            before = Position(last.first - 1, last.before, 0)
+            batches = verify_run(last.data, before, (), choose_digest(len(last.data))).batches
+            if not batches:
+                return
+            ids = ids_of(batches[0])
+        draft = Draft("point.rated", 1, {"name": "kpt_001", "rating": "harmful"})
+        stamp = Stamp(end, "2026-11-23T12:00:00.000000Z", {"rater": "test"}, lambda: next(ids), lambda: "salt")
+        batch = frame([draft], stamp)
+        self.runs = [*self.runs, Run(batch.first, batch.last, end.chain, batch.chain, batch.raw)]
+        self.turn += 1
+
+
+# ---- Killing ----
+
+_left: list[int] = []
+
+
+def step(name: str) -> None:
+    """Be one of the steps at which a sync can be killed.
+
+    Raises:
+        CrashError: It is killed here.
+    """
+    if _left:
+        _left[-1] -= 1
+        if not _left[-1]:
+            raise CrashError(name)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let another machine act meanwhile that is not killed."""
+    saved = _left[:]
+    _left.clear()
+    try:
+        yield
+    finally:
+        _left[:] = saved
+
+
+@contextmanager
+def crashing(number: int, draw: random.Random) -> Iterator[None]:
+    """Kill what is done in it at its n-th step."""
+    _left.append(number)
+    torn = draw.random() < 0.5
+    append, write_current, exit_ = Replica.append, replicas.write_current, Transaction.__exit__
+
+    def torn_append(self: Replica, batches: Sequence[RawBatch]) -> None:
+        try:
+            step("replica.append, before")
+        except CrashError:
+            path = Path(self.log.log_file)
+            if torn and path.exists():
+                data = b"".join(batch.raw for batch in batches)
+                path.write_bytes(path.read_bytes() + data[: draw.randrange(len(data))])
+            raise
+        append(self, batches)
+        step("replica.append, after")
+
+    def killed_write(*words: Any) -> None:
+        step("write_current, before")
+        write_current(*words)
+        step("write_current, after")
+
+    def killed_exit(self: Transaction, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            try:
+                step("own append, before")
+            except CrashError as crash:
+                exit_(self, CrashError, crash, None)
+                raise
+        exit_(self, kind, error, trace)
+        step("own append, after")
+
+    patches: list[tuple[Any, str, Any]] = [
+        (Replica, "append", torn_append),
+        (replicas, "write_current", killed_write),
+        (Transaction, "__exit__", killed_exit),
+    ]
+    for owner, name, patch in patches:
+        setattr(owner, name, patch)
+    try:
+        yield
+    finally:
+        for (owner, name, _), original in zip(patches, (append, write_current, exit_), strict=True):
+            setattr(owner, name, original)
+        _left.clear()

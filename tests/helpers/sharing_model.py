@@ -1,0 +1,232 @@
+"""A plain model of a shared book: what one ledger shows to which all machines had appended in the book's order.
+
+It is written from the contract. Entries have no names here: each is known by the id of the event that made it. So the
+model says which entry every event means, and the names that Tallybook gives have to lead to the same one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger import events
+from tallybook.ledger.records import EventRecord, make_batch
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tallybook.ledger.events import Entry
+    from tallybook.ledger.records import Batch
+
+MAKERS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited)
+NAMED: Final = (
+    events.PointRetired,
+    events.PointRestored,
+    events.PointPinned,
+    events.PointUnpinned,
+    events.PointReworded,
+    events.PointRemoved,
+)
+SHARED: Final = (
+    *MAKERS,
+    *NAMED,
+    events.PlaybookAdopted,
+    events.PointRated,
+    events.PlaybookUpdated,
+    events.PlaybookOrdered,
+    events.PlaybookEdited,
+    events.PointMerged,
+    events.EventsVoided,
+)
+_AT: Final = "2026-11-23T12:00:00.000000Z"
+REPEATABLE: Final = (
+    events.PointRated,
+    events.PlaybookUpdated,
+    events.PointEdited,
+    events.PointRemoved,
+    events.PlaybookOrdered,
+    events.PlaybookEdited,
+)
+"""What of a delivery that the book has already counts nothing, unless it makes an entry."""
+
+
+@attrs.frozen(eq=False)
+class Intent:
+    """An own batch of a machine, with entries in place of names.
+
+    Attributes:
+        records: Its events of shared kinds.
+        key: Its idempotency key.
+        was: The entries as the machine showed them before it.
+        voided: The ids that its undo of a session names.
+    """
+
+    records: tuple[EventRecord, ...]
+    key: str | None
+    was: Mapping[str, Entry]
+    voided: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Return what identifies it."""
+        return self.records[0].id
+
+
+@attrs.frozen
+class _Landed:
+    """What the book holds after some batches.
+
+    Attributes:
+        batches: Its batches, with entries in place of names.
+        keys: The idempotency keys in it.
+        joined: Entry → the entry with the same text that it was joined to.
+    """
+
+    batches: tuple[Batch, ...] = ()
+    keys: frozenset[str] = frozenset()
+    joined: Mapping[str, str] = attrs.field(factory=dict)
+
+    def playbook(self) -> Playbook:
+        """Return what one ledger with these batches shows."""
+        return fold_history(PLAYBOOK, lambda: self.batches)
+
+
+class Model:
+    """Folds batches of all machines in any order.
+
+    Attributes:
+        intents: Id of an event → the batch that it belongs to.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.intents: dict[str, Intent] = {}
+        self._landed: dict[tuple[str, ...], _Landed] = {(): _Landed()}
+
+    def note(self, intent: Intent) -> None:
+        """Take a batch that a machine has acknowledged."""
+        self.intents |= {record.id: intent for record in intent.records}
+
+    def playbook(self, order: Sequence[Intent]) -> Playbook:
+        """Return what one ledger shows that got these batches in this order."""
+        return self._land(tuple(order)).playbook()
+
+    def unshared(self, intents: Sequence[Intent]) -> Playbook:
+        """Return what a ledger with these batches shows that shares nothing."""
+        batches: list[Batch] = []
+        first = 1
+        for intent in intents:
+            records = [attrs.evolve(one, seq=seq) for seq, one in enumerate(intent.records, first)]
+            batches.append(make_batch(*records))
+            first += len(records)
+        return fold_history(PLAYBOOK, lambda: batches)
+
+    def concerns_nobody(self, order: Sequence[Intent]) -> bool:
+        """Return whether the last of these batches has no event for the others."""
+        before, after = self._land(tuple(order[:-1])), self._land(tuple(order))
+        return len(before.batches) == len(after.batches)
+
+    def _land(self, order: tuple[Intent, ...]) -> _Landed:
+        ids = tuple(intent.id for intent in order)
+        start = len(ids)
+        while ids[:start] not in self._landed:
+            start -= 1
+        landed = self._landed[ids[:start]]
+        for index in range(start, len(ids)):
+            landed = _append(landed, order[index])
+            self._landed[ids[: index + 1]] = landed
+        return landed
+
+
+def _append(landed: _Landed, intent: Intent) -> _Landed:
+    state = landed.playbook()
+    joined = dict(landed.joined)
+    repeated = intent.key is not None and intent.key in landed.keys
+    step = _Step(intent, state, joined, repeated)
+    first = landed.batches[-1].last + 1 if landed.batches else 1
+    records = [
+        EventRecord(first + index, "2026-11-23T12:00:00.000000Z", event, record.id)
+        for index, (record, event) in enumerate(
+            (record, event) for record in intent.records for event in step.land(record)
+        )
+    ]
+    keys = landed.keys | ({intent.key} if intent.key is not None else frozenset())
+    return _Landed((*landed.batches, make_batch(*records)) if records else landed.batches, keys, joined)
+
+
+@attrs.define
+class _Step:
+    """The landing of one batch.
+
+    Attributes:
+        intent: The batch.
+        state: The playbook before it.
+        joined: As in `_Landed`; entries of this batch are added.
+        repeated: Whether the book has the delivery already.
+    """
+
+    intent: Intent
+    state: Playbook
+    joined: dict[str, str]
+    repeated: bool
+
+    def land(self, record: EventRecord) -> list[Any]:
+        """Return what the book gets of an event."""
+        event: Any = record.event
+        if isinstance(event, MAKERS) and event.name == record.id:
+            return [self._make(event)]
+        if self.repeated and isinstance(event, REPEATABLE):
+            return [events.EventRepeated("")]
+        if isinstance(event, events.EventsVoided):
+            ids = (*event.ids, *self.intent.voided)
+            return [events.EventsVoided(ids, None, "")] if ids else []
+        return [self._redirect(event)]
+
+    def _redirect(self, event: Any) -> Any:
+        """Return a change of entries that the machine had already, for those that stand for them now."""
+        if isinstance(event, events.PointEdited):
+            return self._edit(event)
+        if isinstance(event, events.PlaybookOrdered):
+            return events.PlaybookOrdered(tuple(dict.fromkeys(map(self._standing, event.names))))
+        if isinstance(event, events.PointMerged):
+            name = self._standing(event.name)
+            merged = (self._standing(one) for one in event.merged)
+            return events.PointMerged(name, tuple(dict.fromkeys(one for one in merged if one != name)), "")
+        return attrs.evolve(event, name=self._standing(event.name)) if isinstance(event, NAMED) else event
+
+    def _standing(self, name: str) -> str:
+        return name if name in self.state.entries else self.joined.get(name, name)
+
+    def _make(self, event: Any) -> Any:
+        """Return an entry that is new for its machine: joined to the one that has its text, or added."""
+        counts = (0, 0) if isinstance(event, events.PointAdded) or self.repeated else (event.helpful, event.harmful)
+        to = next((name for name, one in self.state.entries.items() if one.text == event.text), None)
+        if isinstance(event, events.PointEdited) and any(one.text == event.text for one in self.intent.was.values()):
+            # A person saw the other entry and added the text all the same.
+            to = None
+        if to is not None:
+            self.joined[event.name] = to
+            now = self.state.entries[to]
+            return events.PointMatched(
+                event.name, to, max(counts[0] - now.helpful, 0), max(counts[1] - now.harmful, 0), event.text
+            )
+        if isinstance(event, events.PointAdded):
+            return event
+        return attrs.evolve(event, helpful=counts[0], harmful=counts[1])
+
+    def _edit(self, event: events.PointEdited) -> events.PointEdited:
+        """Return a manual edit as the difference from what its writer saw."""
+        name = self._standing(event.name)
+        now, was = self.state.entries.get(name), self.intent.was.get(event.name)
+        if now is None or was is None:
+            return attrs.evolve(event, name=name)
+        text = now.text if event.text == was.text else event.text
+        return events.PointEdited(
+            name,
+            max(now.helpful + event.helpful - was.helpful, 0),
+            max(now.harmful + event.harmful - was.harmful, 0),
+            text,
+        )
