@@ -30,7 +30,7 @@ class Front:
         silent: Whether it passes on nothing and says nothing.
     """
 
-    def __init__(self, server_port: int, certificates: Certificates | None) -> None:
+    def __init__(self, server_port: int, certificates: Certificates | None, host: str = "127.0.0.1") -> None:
         """Listen. Without certificates what the client sends is passed on from its first byte."""
         self._server_port = server_port
         self._context: ssl.SSLContext | None = None
@@ -40,7 +40,7 @@ class Front:
         self.bytes_to_reset: int | None = None
         self.answers = True
         self.silent = False
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server((host, 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

@@ -111,18 +111,22 @@ class PostgresServer:
             }
         words = [str(self._commands / "postgres"), "-D", str(self._data)]
         words += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(words, user=self._user, cwd="/", stdout=log, stderr=log)
         until = time.monotonic() + WAIT_SECONDS
-        while True:
-            try:
-                self.execute("SELECT 1")
-            except psycopg.OperationalError:
-                if self._process.poll() is not None or time.monotonic() > until:
-                    raise
+        with (self.folder / "log").open("ab") as log:
+            while not self._answers():
+                # Killed processes that are not quite gone still hold the memory of a server that was killed.
+                if self._process is None or self._process.poll() is not None:
+                    self._process = subprocess.Popen(words, user=self._user, cwd="/", stdout=log, stderr=log)
+                if time.monotonic() > until:
+                    pytest.fail((self.folder / "log").read_text(errors="replace")[-2000:])
                 time.sleep(0.05)
-            else:
-                return
+
+    def _answers(self) -> bool:
+        try:
+            self.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def kill(self) -> None:
         """End all its processes at once, with SIGKILL."""

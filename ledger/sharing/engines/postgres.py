@@ -206,7 +206,8 @@ class PostgresEngine:
         connection = self._connect()
         seconds = self._timeout + sum(len(run.data) for run in runs) / _BYTES_A_SECOND
         try:
-            with Deadline(connection, seconds), connection.pipeline():
+            # The server cancels a statement first, which then is certainly not stored.
+            with Deadline(connection, 1.5 * seconds), connection.pipeline():
                 connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
                 connection.execute(_LIMITS, [str(round(seconds * 1000))])
                 answer = self._send(connection, expected, runs, replaces=replaces)
@@ -275,8 +276,14 @@ class PostgresEngine:
         return UnreachableError(self.address, "the database has no tables for books", hint)
 
     def _state(self, connection: Connection) -> _State:
-        row = connection.execute(_STATE).fetchone()
-        return _State(*row) if row else _State(has_tables=False, user="", may_create=False)
+        import psycopg
+
+        try:
+            with Deadline(connection, self._timeout):
+                [row] = connection.execute(_STATE).fetchall()
+        except psycopg.Error as error:
+            raise self._failure(error) from error
+        return _State(*row)
 
     def _require_creator(self, connection: Connection) -> None:
         """Refuse to read a book that does not exist, unless this user's first append would create it."""

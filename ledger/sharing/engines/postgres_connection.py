@@ -74,8 +74,10 @@ def connect(address: str, timeout: float) -> Connection:
         import psycopg
     except ImportError as error:
         raise MissingLibraryError(address, "postgres") from error
+    # Without prepared statements: a pipeline that fails leaves psycopg in doubt of which exist, and poolers have none.
+    options = {"autocommit": True, "prepare_threshold": None, **_parameters(address, timeout)}
     try:
-        connection = psycopg.connect(address, autocommit=True, **_parameters(address, timeout))
+        connection = psycopg.connect(address, **options)
     except (psycopg.Error, OSError) as error:
         raise unreachable(address, str(error)) from error
     if _is_plain(connection):
@@ -98,10 +100,11 @@ def _parameters(address: str, timeout: float) -> dict[str, Any]:
     if "PGTARGETSESSIONATTRS" not in os.environ:
         # A standby shows appends late.
         parameters["target_session_attrs"] = "primary"
-    host = str(chosen.get("host") or "")
-    if not _is_local(host) and "PGSSLMODE" not in os.environ:
-        parameters["sslmode"] = "verify-full"
-        if (authorities := _authorities()) and "PGSSLROOTCERT" not in os.environ:
+    if not _is_local(str(chosen.get("host") or os.environ.get("PGHOST", ""))):
+        parameters["sslmode"] = os.environ.get("PGSSLMODE", "verify-full")
+        # `require` would verify, too, if it were given the authorities.
+        verifies = str(chosen.get("sslmode", parameters["sslmode"])).startswith("verify")
+        if verifies and "PGSSLROOTCERT" not in os.environ and (authorities := _authorities()):
             parameters["sslrootcert"] = authorities
     return {name: value for name, value in parameters.items() if name not in chosen}
 

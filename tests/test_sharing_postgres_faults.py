@@ -1,0 +1,264 @@
+"""A book in a real PostgreSQL whose connections break, whose server is killed, and that many write to at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.books import make_run, plain
+from helpers.sweep import slice_of
+from tallybook.ledger.line import CHAIN_MARK, START, Position, compute_chain
+from tallybook.ledger.sharing.engines.engine import NOTHING, End, EngineError, Outcome, UnreachableError
+from tallybook.ledger.sharing.engines.postgres import PostgresEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from helpers.postgres_front import Front
+    from helpers.postgres_server import Database
+    from tallybook.ledger.sharing.engines.engine import Run
+
+WRITERS = 8
+
+
+@pytest.fixture
+def database(postgres_database: Database) -> Iterator[Database]:
+    """Return the database, with credentials where libpq looks for them."""
+    with postgres_database.credentials():
+        yield postgres_database
+
+
+@pytest.fixture
+def front(database: Database) -> Iterator[Front]:
+    """Return a proxy of this test's own."""
+    with closing(database.new_front()) as front:
+        yield front
+
+
+def assert_one_history(runs: Sequence[Run]) -> None:
+    """Check that runs follow one another from the beginning, and that their bytes have the chain that they state."""
+    seq, chain = NOTHING[:2]
+    for run in runs:
+        assert (seq + 1, chain) == (run.first, run.before)
+        assert run.after == compute_chain(chain, run.data.partition(CHAIN_MARK)[0])
+        seq, chain = run.last, run.after
+
+
+def assert_each_once(runs: Sequence[Run], acknowledged: Sequence[Run]) -> None:
+    """Check that all that was acknowledged is there, and nothing twice."""
+    assert set() == {run.data for run in acknowledged} - {run.data for run in runs}
+    assert {1} >= set(Counter(run.data for run in runs).values())
+
+
+class Writer:
+    """A machine that appends runs of its own, and reads where it must.
+
+    Attributes:
+        stored: The runs that it knows to be stored.
+        outcomes: How many appends ended how.
+    """
+
+    def __init__(self, engine: PostgresEngine, name: str) -> None:
+        """Begin with nothing read."""
+        self.engine = engine
+        self.name = name
+        self.stored: list[Run] = []
+        self.outcomes: Counter[Outcome] = Counter()
+        self._end: End | None = None
+        self._unknown: Run | None = None
+
+    def append(self) -> None:
+        """Append one run. An unknown outcome is looked up before the next append.
+
+        Raises:
+            EngineError: The server cannot be reached.
+        """
+        if self._end is None:
+            contents = self.engine.read(0)
+            self.stored += [run for run in map(plain, contents.runs) if run == self._unknown]
+            self._end, self._unknown = contents.end, None
+        run, _ = make_run(Position(self._end.seq, self._end.chain, 0), self.name, f"kpt_{len(self.stored):03}")
+        answer = self.engine.append(self._end, [run])
+        self.outcomes[answer.outcome] += 1
+        self._end = answer.end
+        if answer.outcome is Outcome.DONE:
+            self.stored.append(run)
+        elif answer.outcome is Outcome.UNKNOWN:
+            self._unknown = run
+
+
+def test_eight_writers_at_once_lose_and_double_nothing(database: Database) -> None:
+    """Each of eight machines lands all its runs; the book has each once, in one chain."""
+    book, runs_each = database.new_book(anna="write"), slice_of(200, 25)
+
+    def write(number: int) -> Writer:
+        with closing(PostgresEngine(database.address("anna"), book)) as engine:
+            writer = Writer(engine, f"writer{number}")
+            while len(writer.stored) < runs_each:
+                writer.append()
+        return writer
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        writers = list(pool.map(write, range(WRITERS)))
+    with closing(PostgresEngine(database.address("anna"), book)) as engine:
+        runs = [plain(run) for run in engine.read(0).runs]
+    assert_one_history(runs)
+    assert sorted(run.data for writer in writers for run in writer.stored) == sorted(run.data for run in runs)
+    outcomes = sum((writer.outcomes for writer in writers), Counter[Outcome]())
+    assert (WRITERS * runs_each, 0) == (outcomes[Outcome.DONE], outcomes[Outcome.UNKNOWN])
+    assert outcomes[Outcome.MOVED] > 0
+
+
+def test_a_killed_server_has_everything_that_it_confirmed(database: Database) -> None:
+    """Killed between and during appends and started again, it has each confirmed run, and none twice."""
+    book = database.new_book(anna="write")
+    stop = threading.Event()
+
+    def write(number: int) -> Writer:
+        with closing(PostgresEngine(database.address("anna"), book, 5)) as engine:
+            writer = Writer(engine, f"writer{number}")
+            while not stop.is_set():
+                try:
+                    writer.append()
+                except UnreachableError:
+                    time.sleep(0.02)
+        return writer
+
+    chance = random.Random(7)  # noqa: S311 - chooses moments
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(write, number) for number in range(2)]
+        try:
+            for _ in range(slice_of(40, 2)):
+                time.sleep(chance.uniform(0.05, 0.4))
+                database.server.kill()
+                database.server.start()
+            time.sleep(0.2)
+        finally:
+            stop.set()
+        writers = [future.result() for future in futures]
+    with closing(PostgresEngine(database.address("anna"), book)) as engine:
+        runs = [plain(run) for run in engine.read(0).runs]
+    assert_one_history(runs)
+    assert_each_once(runs, [run for writer in writers for run in writer.stored])
+    assert sum(len(writer.stored) for writer in writers) > 0
+
+
+def test_an_append_that_is_reset_anywhere_is_unknown_or_done(database: Database, front: Front) -> None:
+    """Cut after any number of bytes, an append is never said to be refused; what is there is there once, whole."""
+    book = database.new_book(anna="write")
+    outcomes: Counter[Outcome] = Counter()
+    sent: list[Run] = []
+    acknowledged: list[Run] = []
+    with closing(PostgresEngine(database.address("anna"), book)) as reader:
+        for cut in range(1, 2000, slice_of(7, 97)):
+            end = reader.read(0).end
+            run, _ = make_run(Position(end.seq, end.chain, 0), f"cut{cut}", "kpt_001")
+            with closing(PostgresEngine(database.address("anna", front), book)) as engine:
+                front.bytes_to_reset = None
+                engine.read(end.seq)
+                front.bytes_to_reset = cut
+                outcome = engine.append(end, [run]).outcome
+            outcomes[outcome] += 1
+            sent.append(run)
+            acknowledged += [run] * (outcome is Outcome.DONE)
+        runs = [plain(run) for run in reader.read(0).runs]
+    assert_one_history(runs)
+    assert_each_once(runs, acknowledged)
+    assert set() == {run.data for run in runs} - {run.data for run in sent}
+    assert (0, True) == (outcomes[Outcome.MOVED], outcomes[Outcome.UNKNOWN] > 0)
+
+
+def test_an_append_without_its_answer_is_unknown_and_found_by_the_next_read(database: Database, front: Front) -> None:
+    """A connection that is reset between the commit and its answer leaves the run stored, once."""
+    book = database.new_book(anna="write")
+    run, _ = make_run(START, "anna", "kpt_001")
+    with closing(PostgresEngine(database.address("anna", front), book)) as engine:
+        engine.read(0)
+        front.bytes_to_reset, front.answers = 1_000_000, False
+        assert Outcome.UNKNOWN is engine.append(NOTHING, [run]).outcome
+        front.bytes_to_reset, front.answers = None, True
+        contents = engine.read(0)
+        assert [run] == [plain(one) for one in contents.runs]
+        assert Outcome.MOVED is engine.append(NOTHING, [run]).outcome
+
+
+def test_a_server_that_falls_silent_is_given_up(database: Database, front: Front) -> None:
+    """A read says that there was no answer, and an append that its outcome is unknown, both within the limit."""
+    book = database.new_book(anna="write")
+    run, _ = make_run(START, "anna", "kpt_001")
+    with closing(PostgresEngine(database.address("anna", front), book, 0.5)) as engine:
+        engine.read(0)
+        front.silent = True
+        start = time.monotonic()
+        with pytest.raises(UnreachableError, match=r"no answer within 0.5 seconds"):
+            engine.read(0)
+        front.silent = False
+        engine.read(0)
+        front.silent = True
+        assert Outcome.UNKNOWN is engine.append(NOTHING, [run]).outcome
+        front.silent = False
+        assert time.monotonic() - start < 10
+        # What lay in the network may arrive now, before or after the second one.
+        assert engine.append(NOTHING, [run]).outcome in {Outcome.DONE, Outcome.MOVED}
+        assert [run] == [plain(one) for one in engine.read(0).runs]
+
+
+def test_a_silent_server_is_given_up_while_connecting(database: Database, front: Front) -> None:
+    """The time limit holds for the connection too; libpq waits for two seconds at least."""
+    front.silent = True
+    start = time.monotonic()
+    with (
+        closing(PostgresEngine(database.address("anna", front), "book", 0.5)) as engine,
+        pytest.raises(UnreachableError, match=r"cannot be reached: .*timeout"),
+    ):
+        engine.read(0)
+    assert time.monotonic() - start < 10
+
+
+def test_an_append_does_not_wait_for_a_lock_beyond_its_limit(database: Database) -> None:
+    """Where another session holds the book, the append is cancelled by the server, and nothing is stored."""
+    book = database.new_book(anna="write")
+    run, _ = make_run(START, "anna", "kpt_001")
+    with (
+        closing(PostgresEngine(database.address("anna"), book, 0.3)) as engine,
+        database.server.connect() as holder,
+        holder.transaction(),
+    ):
+        engine.read(0)
+        holder.execute("SELECT FROM tallybook.books WHERE book = %s FOR UPDATE", [book])
+        with pytest.raises(UnreachableError, match=r"no answer within 0.3 seconds"):
+            engine.append(NOTHING, [run])
+        assert () == engine.read(0).runs
+
+
+def test_a_connection_that_the_server_closed_is_opened_again(database: Database) -> None:
+    """After a restart or an idle limit of the server the next read just works; an append says that it is unknown."""
+    book = database.new_book(anna="write")
+    end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tallybook'"
+    run, _ = make_run(START, "anna", "kpt_001")
+    with closing(PostgresEngine(database.address("anna"), book)) as engine:
+        engine.read(0)
+        database.server.execute(end_all)
+        assert NOTHING == engine.read(0).end
+        database.server.execute(end_all)
+        assert Outcome.UNKNOWN is engine.append(NOTHING, [run]).outcome
+        assert () == engine.read(0).runs
+
+
+def test_every_failure_is_an_engine_error(database: Database) -> None:
+    """What the server refuses for a reason of its own is said with that reason."""
+    book = database.new_book(anna="write")
+    run, _ = make_run(START, "anna", "kpt_001")
+    full = "ALTER TABLE tallybook.runs ADD CONSTRAINT full_disk CHECK (author <> 'anna') NOT VALID"
+    with closing(PostgresEngine(database.address("anna"), book)) as engine, ExitStack() as stack:
+        stack.callback(database.server.execute, "ALTER TABLE tallybook.runs DROP CONSTRAINT full_disk", "tally")
+        database.server.execute(full, "tally")
+        with pytest.raises(EngineError, match='violates check constraint "full_disk"'):
+            engine.append(NOTHING, [run])
