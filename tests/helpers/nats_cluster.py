@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import asyncio
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 import json
 import os
 from pathlib import Path
+import re
 import shutil
 import signal
 import socket
@@ -14,16 +16,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
 
+from helpers.books import plain
 from helpers.certificates import make_certificates
 from helpers.repository import ROOT
+from tallybook.ledger.sharing.engines.engine import Outcome
 from tallybook.ledger.sharing.engines.nats import NatsEngine
-from tallybook.ledger.sharing.engines.nats_connection import Access
+from tallybook.ledger.sharing.engines.nats_connection import Access, Link, read_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallybook.ledger.sharing.engines.engine import End, Engine, Run
 
 CONFIGURATION = ROOT / "prompts" / "sharing"
 SERVERS = 3
@@ -56,6 +65,14 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
+class Connect(Protocol):
+    """Opens one more machine's engine on a book."""
+
+    def __call__(self, user: str = "owner", access: Access | None = None) -> NatsEngine:
+        """Open it."""
+        ...
+
+
 class Cluster:
     """Servers that are started, killed and asked one by one.
 
@@ -73,6 +90,9 @@ class Cluster:
         self.certificates = make_certificates(self.folder)
         for name in ("nats-server.conf", "nats-permissions.conf"):
             shutil.copy(CONFIGURATION / name, self.folder)
+        if servers == 1:
+            # A server that looks for others finds no leader alone.
+            self.remove("cluster")
         free = iter(_free_ports(servers * len(Ports._fields)))
         self.ports = [Ports(*(next(free) for _ in Ports._fields)) for _ in range(servers)]
         self.processes: list[subprocess.Popen[bytes] | None] = [None] * servers
@@ -82,6 +102,12 @@ class Cluster:
         """The address that users type."""
         return "tls://" + ",".join(f"127.0.0.1:{ports.client}" for ports in self.ports)
 
+    def remove(self, block: str) -> None:
+        """Remove a block from the configuration that the servers are started with."""
+        path = self.folder / "nats-server.conf"
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(rf"^{block} {{.*?^}}\n", "", text, flags=re.MULTILINE | re.DOTALL), encoding="utf-8")
+
     def access(self, user: str) -> Access:
         """Return the credentials of a user of `nats-permissions.conf`."""
         return Access(user=user, password=f"secret-of-{user}", ca=str(self.certificates.authority))
@@ -89,6 +115,32 @@ class Cluster:
     def engine(self, book: str, user: str = "owner", access: Access | None = None) -> NatsEngine:
         """Return an engine on a book."""
         return NatsEngine(self.address, book, access or self.access(user))
+
+    def call(self, what: str, user: str = "operator", **question: object) -> dict[str, Any]:
+        """Ask JetStream as a user, by default its operator."""
+
+        async def ask() -> dict[str, Any]:
+            link = Link(5)
+            await link.open(self.address.removeprefix("tls://").split(",")[0], self.access(user), secure=True)
+            try:
+                return await link.call(what, question)
+            finally:
+                await link.close()
+
+        return asyncio.run(ask())
+
+    def publish(self, subject: str, data: bytes, headers: dict[str, str], user: str = "operator") -> None:
+        """Publish a message that no engine made."""
+
+        async def ask() -> None:
+            link = Link(5)
+            await link.open(self.address.removeprefix("tls://").split(",")[0], self.access(user), secure=True)
+            try:
+                read_answer((await link.ask(subject, data, headers)).data)
+            finally:
+                await link.close()
+
+        asyncio.run(ask())
 
     def start(self, *which: int) -> None:
         """Start some servers, or all, and wait until JetStream has a leader that knows all that run."""
@@ -135,6 +187,8 @@ class Cluster:
         running = [index for index, process in enumerate(self.processes) if process]
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
+            if len(self.ports) == 1 and self.status(0):
+                return
             statuses = [self.status(index).get("meta_cluster") or {} for index in running]
             leaders = {status.get("leader") for status in statuses if isinstance(status, dict)}
             if len(leaders) == 1 and all(leaders):
@@ -175,9 +229,35 @@ _running: list[Cluster] = []
 _books = count(1)
 
 
-def new_book() -> str:
-    """Return the name of a book that no other test of this process uses, with what a folder's path may have in it."""
-    return f"services/api.v2 > *{next(_books)}"
+def new_book(beginning: str = "services/api.v2 > *") -> str:
+    """Return the name of a book that no other test of this process uses; usually as odd as a folder's path may be."""
+    return f"{beginning}{next(_books)}"
+
+
+@contextmanager
+def connections(cluster: Cluster, book: str) -> Iterator[Connect]:
+    """Give a function that opens one more machine's engine on a book; all are closed at the end."""
+    with ExitStack() as stack:
+
+        def connect(user: str = "owner", access: Access | None = None) -> NatsEngine:
+            engine = cluster.engine(book, user, access)
+            stack.callback(engine.close)
+            return engine
+
+        yield connect
+
+
+def append(engine: Engine, *runs: Run) -> End:
+    """Append runs at an engine's end, which must succeed."""
+    answer = engine.append(engine.read(0).end, runs)
+    assert Outcome.DONE is answer.outcome
+    assert answer.end is not None
+    return answer.end
+
+
+def held(engine: Engine, after: int = 0) -> list[Run]:
+    """Return the runs after an event number, without their places."""
+    return [plain(run) for run in engine.read(after).runs]
 
 
 def shared_cluster(request: pytest.FixtureRequest) -> Cluster:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from tallybook.ledger import clock
+from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.engines.engine import (
     NOTHING,
     Appended,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+SCHEMES = ("nats", "tls")
 RUN_BYTES = 256 * 1024
 """A message has at most so many bytes of a run."""
 HEADER_BYTES = 4096
@@ -80,16 +82,18 @@ class NatsEngine:
             book: The book's name.
             access: The user's credentials.
             new_id: Draws the characters that tell the streams of a book apart.
+
+        Raises:
+            BadInputError: The address is not one, or holds a password.
         """
-        scheme, _, hosts = address.partition("://") if "://" in address else ("nats", "", address)
+        scheme, hosts = check_address(address)
         access = access or Access()
-        # What stands before an @ is a password: it is neither used nor shown.
-        servers = [host.rpartition("@")[2] for host in hosts.rstrip("/").split(",") if host]
+        servers = hosts.split(",")
         self.address = f"{scheme}://{','.join(servers)} book {book}"
         self.run_bytes = RUN_BYTES
         self.notes: tuple[str, ...] = ()
         self.servers = Servers(self.address, servers, access, secure=scheme == "tls" or bool(access.ca or access.cert))
-        # Stream names and subjects take no dot; `quote` leaves it.
+        # Names of streams and subjects take no dot; `quote` leaves it.
         self._book = quote(book, safe="").replace(".", "%2E")
         self._name = self._book
         self._new_id = new_id
@@ -274,6 +278,21 @@ class NatsEngine:
             with suppress(LinkError, UnreachableError):
                 await self.servers.ask(f"STREAM.DELETE.{fresh.name}")
         return Appended(told) if isinstance(told, Outcome) else answer
+
+
+def check_address(address: str) -> tuple[str, str]:
+    """Return scheme and hosts of an address.
+
+    Raises:
+        BadInputError: It is not one, or holds a password: addresses are stored and shown.
+    """
+    scheme, _, hosts = address.rstrip("/").partition("://")
+    if "@" in hosts:
+        raise BadInputError("address", "holds a user or a password", "leave it out and put it into your own settings")
+    if scheme not in SCHEMES or not hosts or any(map(str.isspace, hosts)):
+        hint = "use nats://HOST:PORT or tls://HOST:PORT, with more hosts after commas"
+        raise BadInputError("address", "is not an address of NATS", hint)
+    return scheme, hosts
 
 
 def is_small(reason: str) -> bool:

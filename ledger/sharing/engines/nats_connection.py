@@ -10,14 +10,26 @@ import asyncio
 from contextlib import suppress
 import json
 import logging
+import socket
 import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
 API = "$JS.API."
+CLOSE_S = 0.3
+
+
+REASONS: dict[type[BaseException], str] = {
+    TimeoutError: "it does not answer",
+    ConnectionRefusedError: "nothing listens there",
+    socket.gaierror: "this name is not known",
+}
+"""What an error of a connection means."""
 
 
 class Access(NamedTuple):
@@ -85,12 +97,12 @@ class Link:
         """Begin without a connection."""
         self.client: Client
         self.patience_s = patience_s
-        self._reasons: list[str] = []
+        self._errors: list[Exception] = []
         self._trouble: asyncio.Future[LinkError] | None = None
 
     async def _take_error(self, error: Exception) -> None:
         reason = str(error).removeprefix("nats: ") or type(error).__name__
-        self._reasons.append(reason)
+        self._errors.append(error)
         if "permissions violation" in reason.lower():
             self._end_question(RefusedError(reason))
 
@@ -102,7 +114,7 @@ class Link:
             self._trouble.set_result(error)
 
     async def open(self, server: str, access: Access, *, secure: bool) -> None:
-        """Connect to one server.
+        """Connect to one server, given as ``host:port``.
 
         Raises:
             LinkError: It cannot be done.
@@ -139,7 +151,7 @@ class Link:
             if secure:
                 options["tls"] = _make_context(access)
             await client.connect(
-                server,
+                f"nats://{server}",
                 error_cb=self._take_error,
                 closed_cb=self._take_close,
                 allow_reconnect=False,
@@ -155,7 +167,7 @@ class Link:
             raise
         except Exception as error:
             await _close(client)
-            raise LinkError(explain(error, self._reasons)) from error
+            raise LinkError(explain(error, self._errors)) from error
         self.client = client
 
     async def ask(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None) -> Msg:
@@ -173,14 +185,16 @@ class Link:
         try:
             await asyncio.wait([request, self._trouble], return_when=asyncio.FIRST_COMPLETED)
             if self._trouble.done():
-                raise self._trouble.result()
+                error = self._trouble.result()
+                # The library gives the server's reason in small letters.
+                raise type(error)(str(error).replace(subject.lower(), subject))
             answer: Msg = request.result()
         except nats.errors.NoRespondersError as error:
             raise NobodyError(f"nobody answers to {subject}") from error
         except nats.errors.TimeoutError as error:
             raise SilentError(f"no answer within {self.patience_s:g} s") from error
         except (nats.errors.Error, OSError) as error:
-            raise SilentError(explain(error, self._reasons)) from error
+            raise SilentError(explain(error, self._errors)) from error
         finally:
             self._trouble = None
             if not request.done():
@@ -294,9 +308,17 @@ def _is_worth_telling(record: logging.LogRecord) -> bool:
 
 
 async def _close(client: Client) -> None:
-    # It is being thrown away, and may be broken in any way.
+    # It is being thrown away and may be broken in any way; where TLS failed, the library would wait for ever.
     with suppress(Exception):
-        await client.close()
+        async with asyncio.timeout(CLOSE_S):
+            await client.close()
+    # A server that says nothing more does not end TLS either, and the client has no public way to leave it.
+    transport = getattr(client, "_transport", None)
+    for name in ("_io_writer", "_bare_io_writer"):
+        writer = getattr(transport, name, None)
+        if writer:
+            writer.transport.abort()
+    await asyncio.sleep(0)
 
 
 def _make_context(access: Access) -> ssl.SSLContext:
@@ -306,17 +328,15 @@ def _make_context(access: Access) -> ssl.SSLContext:
     return context
 
 
-def explain(error: BaseException, reasons: list[str]) -> str:
-    """Say in plain words why a connection failed."""
+def explain(error: BaseException, earlier: Sequence[BaseException] = ()) -> str:
+    """Say in plain words why a connection failed; the client tells a failure to connect to its callback before."""
+    text = str(error).removeprefix("nats: ").strip("' \r\n")
+    if "no servers available" in text and earlier:
+        return explain(earlier[-1])
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error}"
-    if isinstance(error, TimeoutError):
-        return "it does not answer"
-    text = str(error).removeprefix("nats: ").strip("' \r\n")
-    if "no servers available" in text and reasons:
-        text = reasons[-1]
     if "authorization violation" in text.lower():
         return "it refuses the user, the password or the credentials (Authorization Violation)"
-    return text or type(error).__name__
+    return next((reason for kind, reason in REASONS.items() if isinstance(error, kind)), text or type(error).__name__)

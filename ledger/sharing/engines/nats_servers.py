@@ -56,7 +56,7 @@ class Servers:
         for host in [*self._hosts]:
             link = Link(self.patience_s)
             try:
-                await link.open(f"nats://{host}", self._access, secure=self._secure)
+                await link.open(host, self._access, secure=self._secure)
             except ImportError as error:
                 raise MissingLibraryError(self.address, "nats") from error
             except LinkError as error:
