@@ -15,6 +15,7 @@ from typing import Any, Final
 from tallybook.ledger.kinds.fields import *
 from tallybook.ledger.kinds.limits import *
 from tallybook.ledger.kinds.playbook import *
+from tallybook.ledger.kinds.proposals import *
 from tallybook.ledger.kinds.sessions import *
 from tallybook.ledger.kinds.sharing import *
 
@@ -53,6 +54,8 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "telemetry.kept": (TelemetryKept, 1),
     "event.redacted": (EventRedacted, 1),
     "log.recovered": (LogRecovered, 1),
+    "point.proposed": (PointProposed, 1),
+    "playbook.decided": (ProposalDecided, 1),
     "book.opened": (BookOpened, 1),
     "book.rules": (BookRules, 1),
     "book.block": (BookBlock, 1),

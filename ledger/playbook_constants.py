@@ -20,6 +20,8 @@ PLAYBOOK_NEUTRAL = frozenset(
         "baseline.set",
         "session.ended",
         "telemetry.kept",
+        "point.proposed",
+        "playbook.decided",
         "book.opened",
         "book.rules",
         "book.block",

@@ -19,6 +19,7 @@ from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.reflections import REFLECTIONS
 from tallybook.projections.scores.reports.drop_causes import leads_view
 from tallybook.projections.scores.view import scores_view
@@ -70,6 +71,7 @@ VIEWS: dict[str, CatalogRow] = {
     "standing": CatalogRow("the status of every name ever used, and the event that last changed it", status_view),
     "scores": CatalogRow("the measurements and scores of every session", scores_view, by_config=True),
     "leads": CatalogRow("what changed in the playbook between two times", partial(leads_view, *_TIMES)),
+    "proposals": CatalogRow("the proposed changes that nobody has decided yet", lambda: PROPOSALS),
     "reflections": CatalogRow("which sessions await reflection, and the tokens spent", lambda: REFLECTIONS),
 }
 """Name → view. To add a view, write a module in the folder of its subject and add a row here."""

@@ -236,6 +236,14 @@ def _ranges(seqs: Sequence[int]) -> str:
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in result)
 
 
+def _summarise_proposal(event: events.PointProposed) -> str:
+    """Summarise a proposal by what it would do."""
+    what = f"proposed: {event.verb} {event.name}"
+    if event.merged:
+        what += f" with {', '.join(event.merged)}"
+    return f"{what}{f' to {_quote(event.text)}' if event.text != '' else ''}{_why(event.reason)}"
+
+
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.LedgerOpened: lambda e: f"ledger {e.ledger} opened, format {e.format}",
     events.PlaybookAdopted: lambda e: f"legacy playbook imported: {_count(e.entries, 'entry', 'entries')}",
@@ -275,6 +283,8 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
     events.EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
     events.LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
+    events.PointProposed: _summarise_proposal,
+    events.ProposalDecided: lambda e: f"proposal {e.verdict}{_why(e.reason)}",
     events.BookOpened: lambda e: f"shared book {e.name} opened, epoch {e.epoch}",
     events.BookRules: lambda e: f"from here on the book is folded by rules {e.rules}",
     events.BookBlock: lambda e: f"names {format_name(e.first)} to {format_name(e.last)} given to this writer",

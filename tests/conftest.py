@@ -22,7 +22,7 @@ import tallybook
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import Draft
 from tallybook.projections.surfaces import entry_point
-from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.agents import inside, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,7 +56,8 @@ def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         _enter_home(patch, tmp_path_factory.mktemp("nobodys_home"))
         patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-        for name in table.VARIABLES:
+        in_shells = [name for variables, _ in inside.SHELL_VARIABLES.values() for name in variables]
+        for name in (*table.VARIABLES, *in_shells):
             patch.delenv(name, raising=False)
         patch.setenv("TZ", "UTC")
         if hasattr(time, "tzset"):

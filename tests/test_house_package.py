@@ -109,6 +109,9 @@ undo
 redact --text Old-words --reason typo --yes
 share git ./remote.git --book demo
 sync
+proposals
+accept --help
+reject --help
 metrics --session s1 --component ac01 startup_ms=8000
 score
 baseline ac01 --value 50

@@ -49,6 +49,7 @@ from tallybook.ledger.events import (
     PointMerged,
     PointNoted,
     PointPinned,
+    PointProposed,
     PointRated,
     PointRemoved,
     PointRestored,
@@ -56,6 +57,7 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    ProposalDecided,
     RedactionLinked,
     ReflectionCompleted,
     ReflectionFailed,
@@ -228,6 +230,16 @@ BATCHES = [
             BookTaken(57, "a" * 32, 41, ("kpt_004",), ("kpt_104",)),
             NamesMeant(("kpt_105",), ("0192aaaa-0000-7000-8000-000000000006",)),
         ),
+    ),
+    Golden(
+        "2026-11-23T15:31:00.000000Z",
+        {"rater": "agent", "session": "s1", "agent": "claude"},
+        (PointProposed("merge", "kpt_002", ("kpt_003",), "protected", "", "both say the same"),),
+    ),
+    Golden(
+        "2026-11-23T15:32:00.000000Z",
+        {"rater": "human"},
+        (ProposalDecided("0192aaaa-0000-7000-8000-000000000032", "rejected", "they do not"),),
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

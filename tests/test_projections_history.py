@@ -38,6 +38,7 @@ from tallybook.ledger.events import (
     PointMerged,
     PointNoted,
     PointPinned,
+    PointProposed,
     PointRated,
     PointRemoved,
     PointRestored,
@@ -45,6 +46,7 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    ProposalDecided,
     RedactionLinked,
     ReflectionCompleted,
     ReflectionFailed,
@@ -112,6 +114,8 @@ EXAMPLES: list[Any] = [
     RedactionLinked(("019a9f41", "019a9f42")),
     BookTaken(57, "ab" * 16, 41, ("kpt_004",), ("kpt_104",)),
     NamesMeant(("kpt_105",), ("019a9f41",)),
+    PointProposed("reword", "kpt_001", (), "protected", "Use types", "shorter"),
+    ProposalDecided("019a9f43", "accepted", ""),
 ]
 """One event of every kind; a new kind needs one here too."""
 

@@ -12,7 +12,7 @@ from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, read_text, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, say
-from tallybook.projections.surfaces.writing import curation
+from tallybook.projections.surfaces.writing import curation, proposals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,13 +25,19 @@ _MAX_EVENTS: Final = 20
 
 def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json: bool) -> None:
     """Record a change that a person wishes, and print its events in the words of ``log``."""
-    outcome = curation.curate(project, wish, provenance_of(by))
+    author = provenance_of(by)
+    cause = proposals.must_propose(project, wish)
+    outcome = proposals.propose(project, wish, cause, author) if cause else curation.curate(project, wish, author)
     note(*outcome.notes)
     rows = [{"seq": seq, "summary": summary(event)} for seq, event in enumerate(outcome.events, outcome.seq_from or 0)]
     if as_json:
         answer(rows[0] | {"events": rows})
     else:
         say(*(f"recorded as event {row['seq']}: {row['summary']}" for row in rows))
+    if cause:
+        what = "is a person's" if wish.verb in proposals.PERSONS_ONLY else "names a protected entry"
+        hint = "a person accepts it: tallybook proposals"
+        raise proposals.ProposedError(f"{wish.verb}: {what}, so inside an agent it was only proposed; {hint}")
 
 
 def _verb_of_names(verb: str, details: str, example: str) -> click.Command:

@@ -63,6 +63,9 @@ GROUPS: Final = {
         Row("reword", "cli.curation", "Change the text of an entry"),
         Row("merge", "cli.curation", "Merge entries that say the same"),
         Row("undo", "cli.curation", "Undo the last change, an event or a session"),
+        Row("proposals", "cli.proposals", "List the changes that agents proposed"),
+        Row("accept", "cli.proposals", "Make changes that agents proposed"),
+        Row("reject", "cli.proposals", "Close proposals without making their changes"),
     ),
     "Scores": (
         Row("metrics", "scores.cli.metrics", "Record metrics and benchmarks of the agent"),

@@ -12,6 +12,7 @@ import click
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.storage.disk import reason
+from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.output import note
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ _JSON_HELP: Final = "Print the answer as JSON."
 as_json: Final = click.option("--json", "as_json", is_flag=True, help=_JSON_HELP)
 
 
+class RaterOption(click.Option):
+    """The option ``--rater``; inside an agent its default is the agent where it is a person elsewhere."""
+
+    def get_default(self, ctx: click.Context, call: bool = True) -> Any:  # noqa: FBT001, FBT002 - Click's own
+        """Return the default; Click asks with ``call`` for the value, and without it for the help."""
+        default = super().get_default(ctx, call)
+        return AGENT if call and default == HUMAN and find_agent() is not None else default
+
+
 class Verb(click.Command):
     """A verb that works on a project: its function gets the project first, and it has ``--json``."""
 
@@ -56,8 +66,8 @@ class Verb(click.Command):
             settings: What else ``click.Command`` takes.
         """
         for field, text in PROVENANCE_OPTIONS.items() if rater else ():
-            default = rater if field == "rater" else None
-            params.append(click.Option([f"--{field}"], help=text, default=default, show_default=True))
+            kind, default = (RaterOption, rater) if field == "rater" else (click.Option, None)
+            params.append(kind([f"--{field}"], help=text, default=default, show_default=True))
         params.append(click.Option(["--json", "as_json"], is_flag=True, help=_JSON_HELP))
         super().__init__(callback=click.pass_obj(callback), params=params, epilog=f"Example: {example}", **settings)
 
@@ -75,15 +85,23 @@ PROVENANCE_OPTIONS: Final = {
     "model": "Record the model that rated.",
 }
 MAX_PROVENANCE_CHARS: Final = 200
+HUMAN: Final = "human"
+AGENT: Final = "agent"
 
 
 def provenance_of(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the provenance that the options of PROVENANCE_OPTIONS give.
 
     Raises:
-        BadInputError: A value is empty, too long or not printable.
+        BadInputError: A value is empty, too long or not printable, or an agent says that it is a person.
     """
     by = {field: options[field] for field in PROVENANCE_OPTIONS if options.get(field) is not None}
+    agent = find_agent()
+    if agent is not None and by.get("rater") == HUMAN:
+        what = f"is refused inside an agent ({agent.variable} is set)"
+        raise BadInputError(f"--rater {HUMAN}", what, "leave it out; nothing was recorded")
+    if agent is not None and by.get("rater") == AGENT:
+        by = {"agent": agent.agent} | ({"session": agent.session} if agent.session else {}) | by
     for field, value in by.items():
         if not value.strip() or len(value) > MAX_PROVENANCE_CHARS or not value.isprintable():
             fault = f"needs 1 to {MAX_PROVENANCE_CHARS} printable characters"

@@ -22,7 +22,7 @@ from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
-from tallybook.ledger.events import EventsVoided, PointNoted
+from tallybook.ledger.events import EventsVoided, PointNoted, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.names import find_name
@@ -121,6 +121,21 @@ class Undo:
 
 
 @attrs.frozen
+class ProposalAnswer:
+    """A person's answer to a proposal.
+
+    Attributes:
+        id: Id of the event that proposed it.
+        wish: The change that is accepted; None where it is rejected.
+        reason: Why; empty for none.
+    """
+
+    id: str
+    wish: Curation | None
+    reason: str = ""
+
+
+@attrs.frozen
 class PlainEvents:
     """Events that are recorded as they are; nothing is decided about them.
 
@@ -131,7 +146,7 @@ class PlainEvents:
     events: tuple[Event, ...]
 
 
-Action = Update | Rating | Change | Import | Curation | Undo | PlainEvents
+Action = Update | Rating | Change | Import | Curation | Undo | ProposalAnswer | PlainEvents
 """What can be recorded. Only an `Update` and a `Rating` can wait in the spool."""
 
 
@@ -204,21 +219,19 @@ def decide(
     renamed = renamed or {}
     if isinstance(action, Rating):
         action = update_of(action, state)
-    known = KnownPlaybook(
-        state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
-    )
-    if isinstance(action, PlainEvents):
-        return Decision(redactions.filter_notes(action.events))
-    if isinstance(action, Undo | Curation) and (why := redactions.refusal(action.reason)) is not None:
+    known = known_of(state, redactions)
+    if isinstance(action, Undo | Curation | ProposalAnswer) and (why := redactions.refusal(action.reason)) is not None:
         raise RedactedTextError("--reason", why)
-    if isinstance(action, Undo):
-        # Without a session each event names as many ids as a line can hold.
-        ids = [action.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(action.ids), _IDS_A_LINE)] or [()]
-        return Decision(tuple(EventsVoided(some, action.session, action.reason) for some in ids))
+    if isinstance(action, Undo | PlainEvents):
+        return Decision(_undo(action) if isinstance(action, Undo) else redactions.filter_notes(action.events))
     if isinstance(action, Curation):
         if (why := redactions.refusal(action.text)) is not None:
             raise RedactedTextError("TEXT", why)
         return decide_curation(action, known)
+    if isinstance(action, ProposalAnswer):
+        verdict = "rejected" if action.wish is None else "accepted"
+        changes = () if action.wish is None else decide(action.wish, state, renamed, redactions).events
+        return Decision((ProposalDecided(action.id, verdict, action.reason), *changes))
     if isinstance(action, Import):
         legacy, refused = redactions.filter_legacy(_fresh(action, state))
         return Decision(legacy_import.seed_events(legacy), refused)
@@ -233,6 +246,19 @@ def decide(
     }
     top = action.top if redactions.refusal_in_json(action.top) is None else ""
     return decide_edit(Edit(action.base, action.found, top), known, drift, renamed)
+
+
+def _undo(action: Undo) -> tuple[Event, ...]:
+    """Return the events of an undo; without a session each names as many ids as a line can hold."""
+    ids = [action.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(action.ids), _IDS_A_LINE)] or [()]
+    return tuple(EventsVoided(some, action.session, action.reason) for some in ids)
+
+
+def known_of(state: Playbook, redactions: Redactions = NO_REDACTIONS) -> KnownPlaybook:
+    """Return what decisions need to know of a playbook."""
+    return KnownPlaybook(
+        state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
+    )
 
 
 def update_of(rating: Rating, state: Playbook) -> Update:

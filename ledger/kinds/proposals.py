@@ -1,0 +1,43 @@
+"""Events about proposals: changes of entries that a person has to accept."""
+
+from __future__ import annotations
+
+import attrs
+
+from tallybook.ledger.kinds.fields import FREE_TEXT, NAMES, Event
+
+
+@attrs.frozen(eq=False, repr=False, slots=False)
+class PointProposed(Event):
+    """A change of an entry is proposed; it changes nothing until a person accepts it.
+
+    Attributes:
+        verb: What would be done: retire, reword, merge or unpin.
+        name: The entry.
+        merged: Names of the entries that would be merged into it; empty for other verbs.
+        cause: Why it is only proposed, in a few words: ``protected``.
+        text: The new text, for reword; empty for other verbs.
+        reason: Why it is proposed; empty where none was given.
+    """
+
+    verb: str
+    name: str
+    merged: tuple[str, ...] = attrs.field(validator=NAMES)
+    cause: str
+    text: str | None = attrs.field(metadata=FREE_TEXT)
+    reason: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False, slots=False)
+class ProposalDecided(Event):
+    """A proposal was accepted, with the change in the same batch, or rejected.
+
+    Attributes:
+        id: Id of the event that proposed it.
+        verdict: accepted or rejected.
+        reason: Why; empty where none was given.
+    """
+
+    id: str
+    verdict: str
+    reason: str | None = attrs.field(metadata=FREE_TEXT)

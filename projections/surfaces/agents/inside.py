@@ -1,0 +1,47 @@
+"""Whether a command was typed inside an agent, by the variables that agents set in their shells.
+
+What an agent types is the agent's: it is recorded as such and screened for secrets, and never is a person's consent.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tallybook.ledger.fast_stdlib import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SHELL_VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
+    "claude": (("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"), "CLAUDE_CODE_SESSION_ID"),
+    "codex": (("CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_CI", "CODEX_SANDBOX"), "CODEX_THREAD_ID"),
+    "gemini": (("GEMINI_CLI", "GEMINI_SESSION_ID"), "GEMINI_SESSION_ID"),
+    "copilot": (("COPILOT_CLI",), ""),
+    "cursor": (("CURSOR_AGENT", "CURSOR_VERSION"), ""),
+}
+"""Name of an agent → the variables that it sets for its commands, and the one that holds the session's id."""
+
+
+class RunningAgent(NamedTuple):
+    """The agent in whose shell a command was typed.
+
+    Attributes:
+        agent: Its name; the first of the table where several run within each other.
+        session: Id of its session; empty where it does not say.
+        variable: The variable by which it was recognised.
+    """
+
+    agent: str
+    session: str
+    variable: str
+
+
+def find_agent(environment: Mapping[str, str] | None = None) -> RunningAgent | None:
+    """Return the agent in whose shell this process runs; None outside of one."""
+    environment = os.environ if environment is None else environment
+    for agent, (variables, session) in SHELL_VARIABLES.items():
+        for variable in variables:
+            if environment.get(variable):
+                return RunningAgent(agent, environment.get(session, "") if session else "", variable)
+    return None

@@ -1,0 +1,143 @@
+"""Proposals: changes that an agent asks for and a person accepts or rejects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger.decisions.curation import Curation, decide_curation
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, TallybookError
+from tallybook.ledger.events import PointProposed
+from tallybook.projections.fold import fold_history
+from tallybook.projections.proposals import PROPOSALS, is_protected
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request, known_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tallybook.ledger.records import EventRecord
+    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.record import Outcome
+
+PERSONS_ONLY = frozenset({"unpin"})
+"""Verbs of curation that an agent can only propose."""
+OF_PROTECTED = frozenset({"retire", "reword", "merge"})
+"""Verbs that an agent can only propose where they change a protected entry."""
+
+
+class ProposedError(TallybookError):
+    """What an agent typed became a proposal."""
+
+    exit_code = EXIT_NO
+
+
+def must_propose(project: Project, wish: Curation) -> str:
+    """Return why a change can only be proposed by the agent that types it; empty where it can be made."""
+    if find_agent() is None:
+        return ""
+    if wish.verb in PERSONS_ONLY:
+        return "a person's"
+    if wish.verb not in OF_PROTECTED:
+        return ""
+    state = reading.current(reading.open_log(project))
+    entries = [state.entries[name] for name in names_of(wish) if name in state.entries]
+    return "protected" if any(is_protected(entry, state.pinned) for entry in entries) else ""
+
+
+def names_of(wish: Curation) -> tuple[str, ...]:
+    """Return the entries that a change names."""
+    return (wish.name, *wish.more_names, *wish.sources)
+
+
+def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str]) -> Outcome:
+    """Record a change as a proposal, after the same checks as the change itself.
+
+    Raises:
+        BadInputError, UnknownEntryError, NothingToDoError: The change itself would be refused.
+    """
+    state = reading.current(reading.open_log(project))
+    decide_curation(wish, known_of(state))
+    names = (wish.name, *wish.more_names)
+    proposed = [PointProposed(wish.verb, name, wish.sources, cause, wish.text, wish.reason) for name in names]
+    return commands.recorded(project, Request(PlainEvents(tuple(proposed)), by))
+
+
+def open_proposals(project: Project) -> list[EventRecord]:
+    """Return the proposals that nobody has decided, the oldest first."""
+    log = reading.open_own_log(project)
+    return list(fold_history(PROPOSALS, lambda: decode(log.read())).open.values())
+
+
+@attrs.frozen
+class Decided:
+    """A decided proposal.
+
+    Attributes:
+        proposal: The event that proposed it.
+        outcome: What was recorded.
+    """
+
+    proposal: EventRecord
+    outcome: Outcome
+
+
+def select(project: Project, numbers: Sequence[str], session: str | None, *, everything: bool) -> list[EventRecord]:
+    """Return the open proposals that a person means: by number, of a session, or all.
+
+    Raises:
+        BadInputError: None or several ways to choose them were given.
+        NothingToDoError: There is no such open proposal.
+    """
+    if [bool(numbers), session is not None, everything].count(True) != 1:
+        raise BadInputError("NUMBER", "or --of SESSION or --all is needed", "give one of them; nothing was recorded")
+    found = open_proposals(project)
+    if numbers:
+        by_number = {str(record.seq): record for record in found}
+        for number in numbers:
+            if number not in by_number:
+                raise NothingToDoError(f"event {number}", "is not an open proposal", "see `tallybook proposals`")
+        return [by_number[number] for number in dict.fromkeys(numbers)]
+    chosen = [record for record in found if everything or record.by.session == session]
+    if not chosen:
+        raise NothingToDoError("proposals", "none is open", "see `tallybook proposals`")
+    return chosen
+
+
+def wish_of(event: PointProposed) -> Curation:
+    """Return the change that a proposal would make."""
+    return Curation(event.verb, event.name, event.reason or "", event.text or "", event.merged)
+
+
+def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str, str]) -> Decided:
+    """Make the change that was proposed, in one batch with its acceptance.
+
+    Raises:
+        BadInputError: An agent accepts.
+        NothingToDoError, UnknownEntryError: The change cannot be made any more.
+    """
+    _refuse_agents("accept", by)
+    event: Any = proposal.event
+    answer = ProposalAnswer(proposal.id, wish_of(event), reason)
+    return Decided(proposal, commands.recorded(project, Request(answer, by)))
+
+
+def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str, str]) -> Decided:
+    """Close a proposal without making its change.
+
+    Raises:
+        BadInputError: An agent rejects.
+    """
+    _refuse_agents("reject", by)
+    return Decided(proposal, commands.recorded(project, Request(ProposalAnswer(proposal.id, None, reason), by)))
+
+
+def _refuse_agents(verb: str, by: Mapping[str, str]) -> None:
+    agent = find_agent()
+    if agent is not None or by.get("rater") != "human":
+        who = agent.agent if agent is not None else f"rater {by.get('rater')}"
+        raise ProposedError(f"{verb}: is a person's, and {who} is none; nothing was recorded, the proposal stays open")

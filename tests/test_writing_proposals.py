@@ -1,0 +1,222 @@
+"""Who is a person: what an agent types is its own, and a person accepts or rejects what it may only propose."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from helpers.command_line import Answer, Run
+
+AGENTS = {
+    "CLAUDECODE": "claude",
+    "CLAUDE_CODE_SESSION_ID": "claude",
+    "GEMINI_CLI": "gemini",
+    "COPILOT_CLI": "copilot",
+    "CODEX_THREAD_ID": "codex",
+}
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the commands that follow as Claude Code's session s7 would."""
+    monkeypatch.setenv("CLAUDECODE", "1")
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s7")
+
+
+def authors(run: Run) -> list[dict[str, str]]:
+    """Return the author of every event."""
+    return [json.loads(line)["by"] for line in run("log", "--json").out.splitlines()]
+
+
+def entries(run: Run) -> list[tuple[str, str, int, int]]:
+    """Return the playbook's entries."""
+    found = json.loads(run("show", "--json").out)["key_points"]
+    return [(one["name"], one["text"], one["helpful"], one["harmful"]) for one in found]
+
+
+def protect(run: Run) -> None:
+    """Make kpt_001 protected by ratings, and add kpt_002."""
+    run("add", "Always test")
+    run("add", "Test always")
+    for _ in range(3):
+        run("rate", "kpt_001", "helpful")
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("variable", AGENTS)
+def test_what_an_agent_types_is_the_agents(run: Run, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """Each client's mark in the environment makes the command the agent's, with the client's name (rule 1)."""
+    monkeypatch.setenv(variable, "1")
+    run("add", "Always test")
+    by = authors(run)[-1]
+    assert ("agent", AGENTS[variable]) == (by["rater"], by["agent"])
+
+
+@pytest.mark.usefixtures("project", "inside")
+def test_the_session_of_the_agent_is_recorded(run: Run) -> None:
+    """Where the client says which session runs, the event has it (rule 1)."""
+    run("add", "Always test")
+    assert {"rater": "agent", "session": "s7", "agent": "claude"} == authors(run)[-1]
+
+
+@pytest.mark.usefixtures("project", "inside")
+def test_an_agent_cannot_say_that_it_is_a_person(run: Run) -> None:
+    """`--rater human` inside an agent is bad input, and nothing is recorded (rule 1)."""
+    refused = run("add", "Always test", "--rater", "human")
+    assert (2, 0) == (refused.code, len(authors(run)))
+    assert "--rater human: is refused inside an agent (CLAUDECODE is set)" in refused.err
+
+
+@pytest.mark.usefixtures("project", "inside")
+def test_what_an_agent_types_is_screened(run: Run) -> None:
+    """A secret in an agent's text is masked (rule 1)."""
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    run("add", f"Use {token} to push")
+    assert "[masked: GitHub Token]" in entries(run)[0][1]
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    "words",
+    [("retire", "kpt_001"), ("reword", "kpt_001", "Never test"), ("merge", "kpt_002", "kpt_001")],
+    ids=lambda words: words[0],
+)
+def test_an_agent_only_proposes_to_change_a_protected_entry(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """The playbook stays as it was, exit code 1 says so, and the proposal is listed (rule 2)."""
+    protect(run)
+    before = entries(run)
+    monkeypatch.setenv("CLAUDECODE", "1")
+    answer = run(*words)
+    [proposal] = json.loads(run("proposals", "--json").out)
+    assert (1, before) == (answer.code, entries(run))
+    assert f"{words[0]}: names a protected entry, so inside an agent it was only proposed" in answer.err
+    assert (words[0], words[1], "protected") == (proposal["verb"], proposal["name"], proposal["cause"])
+
+
+@pytest.mark.usefixtures("project")
+def test_an_agent_changes_what_is_not_protected(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry without enough helpful ratings is retired at once (rule 3)."""
+    protect(run)
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert 0 == run("retire", "kpt_002").code
+    assert ["kpt_001"] == [one[0] for one in entries(run)]
+
+
+@pytest.mark.usefixtures("project")
+def test_an_agent_only_proposes_to_unpin(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pin is a person's decision, so its end is, too (rule 2)."""
+    protect(run)
+    run("pin", "kpt_002")
+    monkeypatch.setenv("CLAUDECODE", "1")
+    answer = run("unpin", "kpt_002")
+    assert (1, True) == (answer.code, "only proposed" in answer.err)
+    assert ["unpin"] == [one["verb"] for one in json.loads(run("proposals", "--json").out)]
+
+
+@pytest.fixture
+def proposed(run: Run, project: object, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return the number of an agent's proposal to retire a protected entry."""
+    del project
+    protect(run)
+    with monkeypatch.context() as patch:
+        patch.setenv("CLAUDECODE", "1")
+        patch.setenv("CLAUDE_CODE_SESSION_ID", "s7")
+        run("retire", "kpt_001", "--reason", "too obvious")
+    number: int = json.loads(run("proposals", "--json").out)[0]["seq"]
+    return number
+
+
+def test_a_person_accepts_a_proposal(run: Run, proposed: int) -> None:
+    """The change and its acceptance are one batch by a person; the proposal is closed (rule 17)."""
+    answer = run("accept", str(proposed))
+    assert (0, ["kpt_002"]) == (answer.code, [one[0] for one in entries(run)])
+    assert "No proposal is open.\n" == run("proposals").out
+    kinds = [json.loads(line)["kind"] for line in run("log", "--json").out.splitlines()]
+    assert ["playbook.decided", "point.retired"] == kinds[-2:]
+    assert {"rater": "human"} == authors(run)[-1]
+
+
+def test_an_acceptance_shows_what_it_changes(run: Run, proposed: int) -> None:
+    """Before the change the entry is printed as it is, with its counts (rule 17)."""
+    lines = run("accept", str(proposed)).out.splitlines()
+    assert f"{proposed}  proposed: retire kpt_001" in lines[0]
+    assert "    kpt_001  +3 -0  Always test" == lines[1]
+
+
+def test_an_undo_takes_an_acceptance_back(run: Run, proposed: int) -> None:
+    """The entry is there again, and the proposal is open again (rule 17)."""
+    before = entries(run)
+    run("accept", str(proposed))
+    assert 0 == run("undo").code
+    assert (before, [proposed]) == (entries(run), [one["seq"] for one in json.loads(run("proposals", "--json").out)])
+
+
+def test_a_person_rejects_a_proposal(run: Run, proposed: int) -> None:
+    """The playbook stays as it was, the proposal is closed, and the reason is in the ledger (rule 17)."""
+    before = entries(run)
+    assert 0 == run("reject", str(proposed), "--reason", "it is not obvious").code
+    assert (before, []) == (entries(run), json.loads(run("proposals", "--json").out))
+    assert "it is not obvious" in run("log").out
+
+
+@pytest.mark.parametrize("verb", ["accept", "reject"])
+@pytest.mark.parametrize("choice", [("--all",), ("--of", "s7")], ids=["all", "session"])
+def test_proposals_are_chosen_by_session_or_all(run: Run, proposed: int, verb: str, choice: tuple[str, ...]) -> None:
+    """The same is done to every open proposal, or to those of a session (rule 17)."""
+    assert [proposed] == [one["proposal"] for one in json.loads(run(verb, *choice, "--json").out)]
+
+
+@pytest.mark.parametrize("verb", ["accept", "reject"])
+def test_an_agent_cannot_decide_its_own_proposal(
+    run: Run, proposed: int, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside an agent the answer is no with exit code 1, and the proposal stays open (rule 2)."""
+    monkeypatch.setenv("CLAUDECODE", "1")
+    answer = run(verb, str(proposed))
+    assert (1, True) == (answer.code, f"{verb}: is a person's" in answer.err)
+    assert [proposed] == [one["seq"] for one in json.loads(run("proposals", "--json").out)]
+
+
+def test_another_rater_than_a_person_cannot_decide(run: Run, proposed: int) -> None:
+    """A hook that names itself as the rater decides nothing either."""
+    answer = run("accept", str(proposed), "--rater", "reflector")
+    assert (1, True) == (answer.code, "rater reflector is none" in answer.err)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("accept",), 2, "NUMBER: or --of SESSION or --all is needed; give one of them"),
+        (("accept", "999"), 1, "event 999: is not an open proposal"),
+        (("accept", "--of", "nobody"), 1, "proposals: none is open"),
+        (("reject", "1", "--all"), 2, "NUMBER: or --of SESSION or --all is needed"),
+    ],
+)
+def test_a_choice_that_names_nothing_is_refused(
+    run: Run, proposed: int, words: tuple[str, ...], code: int, message: str
+) -> None:
+    """One clear line says what is wrong, and the proposal stays open."""
+    answer: Answer = run(*words)
+    assert (code, True) == (answer.code, message in answer.err)
+    assert [proposed] == [one["seq"] for one in json.loads(run("proposals", "--json").out)]
+
+
+def test_a_proposal_that_no_longer_fits_is_refused(run: Run, proposed: int) -> None:
+    """Where the entry was retired meanwhile, the refusal says so."""
+    run("retire", "kpt_001")
+    answer = run("accept", str(proposed))
+    assert (1, True) == (answer.code, "kpt_001: is not in the playbook" in answer.err)
+
+
+@pytest.mark.usefixtures("project", "inside")
+def test_plain_undo_inside_an_agent_undoes_the_last_change(run: Run) -> None:
+    """The session of the agent is provenance only: it does not turn `undo` into the undo of a session."""
+    run("add", "Always test")
+    run("add", "Test always")
+    assert 0 == run("undo").code
+    assert ["kpt_001"] == [one[0] for one in entries(run)]
