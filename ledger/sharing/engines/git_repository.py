@@ -45,12 +45,18 @@ _CONFIG = f"""\
 \tauto = false
 [fetch]
 \twriteCommitGraph = false
+[pack]
+\tcompression = 1
 """
 _FORMAT = "[extensions]\n\tobjectFormat = sha256\n"
 _FETCH = (
     *("fetch", "--quiet", "--depth=1", "--no-tags", "--no-prune", "--no-recurse-submodules"),
     "--no-write-fetch-head",
 )
+_IMPORT = ("fast-import", "--quiet", "--force", "--done", "--depth=0")
+# Many objects at once stay packed, which spares compressing them twice; few ones do not, for many packs are slow.
+_PACKED_BYTES = 512 * 1024
+_KEEP_PACK = ("-c", "fastimport.unpackLimit=1", "-c", "fetch.unpackLimit=1")
 _PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--no-recurse-submodules")
 # What could make git read a repository elsewhere.
 _REDIRECTS = ("commondir", "objects/info/alternates", "config.worktree")
@@ -167,7 +173,7 @@ class GitRepository:
             GitFailedError: It cannot be reached, or it has no such branch, or this repository is damaged.
         """
         is_fresh = not self.tip()
-        done = self._run(*_FETCH, "--", self._address.url, f"+{self._branch}:{_TIP}")
+        done = self._run(*(_KEEP_PACK if is_fresh else ()), *_FETCH, "--", self._address.url, f"+{self._branch}:{_TIP}")
         if done.code:
             raise GitFailedError(done.reason)
         if is_fresh:
@@ -241,9 +247,8 @@ class GitRepository:
             pieces.append(f"\nfrom {parent}".encode())
         for name, data in files.items():
             pieces += [f"\nM 100644 inline {name}\ndata {len(data)}\n".encode(), data]
-        done = self._run(
-            "fast-import", "--quiet", "--force", "--done", given=b"".join([*pieces, b"\nget-mark :1\ndone\n"])
-        )
+        given = b"".join([*pieces, b"\nget-mark :1\ndone\n"])
+        done = self._run(*(_KEEP_PACK if len(given) > _PACKED_BYTES else ()), *_IMPORT, given=given)
         if done.code:
             raise DamagedRepositoryError(done.reason)
         return done.output.decode("ascii").strip()
