@@ -271,6 +271,17 @@ def test_what_follows_an_older_file_is_linked_to_it(remote: Path, connect: Calla
     assert [longer] == held(engine, 4)
 
 
+def test_bytes_after_the_end_are_returned_to_who_has_read_all(remote: Path, connect: Callable[..., GitEngine]) -> None:
+    """A file that is not the book's after the last batch is returned to a reader at the end, and not to one beyond."""
+    runs = make_runs(2)
+    end = append(connect(), *runs)
+    assert runs == held(connect())
+    push_files(remote, BRANCH, {"000002.jsonl": b"anything\n", "000003.jsonl": b""}, parent=end.token)
+    for _ in range(2):
+        found = [[run.data for run in connect().read(after).runs] for after in (1, 2, 3)]
+        assert [[runs[1].data, b"anything\n"], [b"anything\n"], []] == found
+
+
 def test_a_torn_file_is_not_continued(remote: Path, connect: Callable[..., GitEngine]) -> None:
     """After a file without a line feed at its end the next batch begins a file of its own."""
     push_files(remote, BRANCH, {"000001.jsonl": make_runs(1)[0].data + b'{"crc":"0000'})

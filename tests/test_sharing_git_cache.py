@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -15,8 +16,10 @@ import pytest
 
 from helpers.books import make_run, make_runs, plain
 from helpers.git_repositories import git, make_remote
+from helpers.git_servers import make_ssh
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
+from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engines import git_process, git_repository
 from tallybook.ledger.sharing.engines.engine import NOTHING, End, EngineError, Outcome, Run, UnreachableError
@@ -31,6 +34,7 @@ FOREVER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from helpers.books import make_run
+from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engines.git import GitEngine
 
@@ -309,6 +313,51 @@ def test_the_version_of_git_is_asked_once(
     append(connect(), *make_runs(1))
     append(connect("ben"), make_run(Position(1, make_runs(1)[0].after, 0), "ben", "kpt_002")[0])
     assert 1 == (tmp_path / "calls").read_text().split().count("--version")
+
+
+def test_git_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of that name that the system does not start is reported in one line, and so is one that is gone."""
+    (tmp_path / "git").write_bytes(b"\x7fELF nonsense")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    engine = GitEngine("me@server:book", "main", str(tmp_path / "cache"))
+    with pytest.raises(EngineError, match=r"^git: cannot be run: git cannot be run: Exec format error; install git"):
+        engine.read(0)
+
+
+def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
+    """Where our repository cannot be made, the message names it and the system's reason."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    engine = connect()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
+    try:
+        with pytest.raises(CannotWriteError) as caught:
+            engine.read(0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert f"{repository(tmp_path)}: File too large; nothing was recorded; try again" == str(caught.value)
+    append(engine, *make_runs(1))
+
+
+def test_the_rest_of_a_deletion_that_was_killed_goes(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
+    """What a killed process left of a repository that it deleted is removed with the next one."""
+    append(connect(), *make_runs(1))
+    shutil.copytree(repository(tmp_path), tmp_path / "anna" / "repository.git.deleted")
+    connect().delete_cache()
+    assert ["lock"] == [path.name for path in (tmp_path / "anna").iterdir()]
+
+
+def test_another_ssh_of_the_users_gets_no_option_of_openssh(
+    remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that the user configured in place of ssh may take other options; it has no terminal to ask on."""
+    folder = make_ssh(tmp_path / "bin")
+    (folder / "ssh").rename(folder / "plink-like")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".gitconfig").write_text(f"[core]\n\tsshCommand = {folder}/plink-like\n", encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    append(GitEngine(f"me@server:{remote}", "main", str(tmp_path / "cache")), *make_runs(1))
+    assert "BatchMode" not in (folder / "ssh-calls").read_text()
 
 
 @pytest.mark.parametrize(

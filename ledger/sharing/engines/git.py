@@ -128,20 +128,21 @@ class GitEngine:
 
     def _call(self, work: Callable[[], _Answer]) -> _Answer:
         """Do something with our repository, and once more in a new one if it was damaged."""
-        with self._repository.lock():
-            try:
+        here = self._repository
+        try:
+            with here.lock():
                 try:
                     answer = work()
                 except DamagedRepositoryError:
-                    self._repository.make()
+                    here.make()
                     answer = work()
-            except GitFailedError as error:
-                raise UnreachableError(self.address, str(error)) from error
-            except OSError as error:
-                raise CannotWriteError(self._repository.path, disk.reason(error)) from error
-            if self._repository.is_too_large():
-                self._repository.delete()
-            return answer
+                if here.is_too_large():
+                    here.delete()
+                return answer
+        except GitFailedError as error:
+            raise UnreachableError(self.address, str(error)) from error
+        except OSError as error:
+            raise CannotWriteError(here.path, disk.reason(error)) from error
 
     # ---- Reading ----
 
@@ -168,7 +169,7 @@ class GitEngine:
         known |= {id_: summary for id_, summary in new.items() if summary}
         is_whole = git_files.count_known(commit.files, known, end[0]) == len(commit.files)
         self._remember(_Memory(tip if is_whole else "", Summary(first, *end), known))
-        return Contents(git_files.select(runs, after), first, End(*end, tip))
+        return Contents(git_files.select(runs, after, start.last), first, End(*end, tip))
 
     def _fetch(self) -> str:
         """Return the last commit of the branch, which our repository has then; empty if there is no branch."""
@@ -275,12 +276,15 @@ class GitEngine:
                 return Appended(Outcome.DONE, end)
             if tip != expected:
                 return Appended(Outcome.MOVED)
-            if not _may_pass(done):
+            if not _may_pass(done, is_first=not pause):
                 break
         raise ReadOnlyError(self.address, done.refusal)
 
 
-def _may_pass(done: Done) -> bool:
-    """Return whether a refused push may succeed if it is tried again: the remote was busy, or said nothing."""
-    report = done.output + done.errors
-    return b"\n!" not in b"\n" + done.output or any(words in report for words in _BUSY)
+def _may_pass(done: Done, *, is_first: bool) -> bool:
+    """Return whether a refused push may succeed if it is tried again.
+
+    Another push held the branch; or the remote said nothing of it, as where a connection breaks, or a right is missing.
+    """
+    is_silent = not any(line.startswith(b"!") for line in done.output.splitlines())
+    return (is_silent and is_first) or any(words in done.output + done.errors for words in _BUSY)

@@ -176,13 +176,18 @@ def count_known(files: Sequence[File], known: Mapping[str, Summary], after: int)
     return len(files)
 
 
-def select(runs: Iterable[Run], after: int) -> list[Run]:
-    """Return the runs after an event number; what states no number counts as the run that it follows."""
-    selected, is_new = [], after == 0
+def select(runs: Iterable[Run], after: int, last: int) -> list[Run]:
+    """Return the runs after an event number; one without numbers counts as part of the run that it follows.
+
+    Args:
+        runs: Runs in order.
+        after: The event number.
+        last: The last event number before them.
+    """
+    selected = []
     for run in runs:
-        if run.last:
-            is_new = run.last >= after
-        if run.last > after or (not run.last and is_new):
+        last = run.last or last
+        if run.last > after or (not run.last and last >= after):
             selected.append(run)
     return selected
 

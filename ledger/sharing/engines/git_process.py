@@ -172,12 +172,11 @@ def _run(command: Sequence[str], folder: str, given: bytes, limit_s: float, envi
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a process and all that it started: at first so that it can remove its lock files."""
-    if os.name != "posix":
-        process.kill()
-        return
-    for sign in (signal.SIGTERM, signal.SIGKILL):
+    # Windows has neither groups nor SIGKILL.
+    kill = getattr(os, "killpg", os.kill)
+    for sign in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
         # Some systems refuse it for a group that has just ended.
         with suppress(OSError):
-            os.killpg(process.pid, sign)
+            kill(process.pid, sign)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_LIMIT_S)

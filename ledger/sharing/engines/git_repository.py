@@ -132,8 +132,9 @@ class GitRepository:
         """Remove the repository; what it has can be fetched again."""
         if os.path.islink(self.path) or os.path.isfile(self.path):
             os.unlink(self.path)
-        # A git that a killed process left may still write to it.
-        rest = f"{self.path}.{os.getpid()}.deleted"
+        # A git that a killed process left may still write to it, so it is moved away first.
+        rest = f"{self.path}.deleted"
+        shutil.rmtree(rest, ignore_errors=True)
         with suppress(FileNotFoundError):
             os.rename(self.path, rest)
         shutil.rmtree(rest, ignore_errors=True)
