@@ -197,8 +197,10 @@ def test_the_address_of_a_remote_is_read_once(repository: Path, home: Path, tmp_
         read_remote(str(below), "odd")
     with pytest.raises(BadInputError, match=f"remote upstream: {repository} has none of this name; give an address"):
         read_remote(str(below), "upstream")
-    with pytest.raises(BadInputError, match="not a git repository"):
+    with pytest.raises(BadInputError, match=f"^{home}: not a git repository; give an address of a git remote$"):
         read_remote(str(home))
+    with pytest.raises(BadInputError, match=f"^{home}: not a git repository; name the book with --book NAME$"):
+        default_book(str(home))
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def read_remote(folder: str, name: str = DEFAULT_REMOTE) -> str:
     Raises:
         BadInputError: The folder is in no repository, has no such remote, or the address is not usable.
     """
-    top = _ask(folder, "rev-parse", "--show-toplevel")
+    top = _ask(folder, "--show-toplevel", "give an address of a git remote")
     done = git_process.run_git(["config", "--null", "--get-all", f"remote.{name}.url"], folder=folder)
     text = os.fsdecode(done.output.partition(b"\0")[0])
     if done.code or not text:
@@ -143,7 +143,7 @@ def default_book(folder: str) -> str:
     Raises:
         BadInputError: The folder is in no repository.
     """
-    path = _ask(folder, "rev-parse", "--show-prefix").rstrip("/")
+    path = _ask(folder, "--show-prefix", "name the book with --book NAME").rstrip("/")
     if not path:
         return TOP
     # File systems differ in how they compose letters.
@@ -178,9 +178,13 @@ def check_book(name: str) -> None:
         raise BadInputError(f"book {name!a}", "is not a name for a branch", hint)
 
 
-def _ask(folder: str, *words: str) -> str:
-    """Return what git answers in a folder of the user's repository, one line."""
-    done = git_process.run_git(words, folder=folder)
+def _ask(folder: str, question: str, hint: str) -> str:
+    """Return what git says of a folder of the user's repository.
+
+    Raises:
+        BadInputError: It is in no repository; the message ends with the hint.
+    """
+    done = git_process.run_git(["rev-parse", question], folder=folder)
     if done.code:
-        raise BadInputError(folder, done.reason, "give an address of a git remote")
+        raise BadInputError(folder, done.reason.partition(" (or any")[0], hint)
     return os.fsdecode(done.output).removesuffix("\n")
