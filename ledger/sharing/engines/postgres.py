@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _BYTES_A_SECOND: Final = 100_000
 """What a slow connection carries: an append has, besides its timeout, the time that its bytes need at that rate."""
-_STATEMENT_BYTES: Final = 8 * 1024 * 1024
 
 _READ: Final = """
 SELECT b.generation, (SELECT min(r.first) FROM tallybook.runs AS r WHERE r.book = b.book), e.last, e.after,
@@ -51,9 +50,7 @@ SELECT set_config('statement_timeout', %s, true), set_config('synchronous_commit
     ELSE current_setting('synchronous_commit') END, true)
 """
 _INSERT: Final = """
-INSERT INTO tallybook.runs (book, generation, first, last, before, after, data)
-SELECT %s, %s::bigint, r.*
-FROM unnest(%b::bigint[], %b::bigint[], %s::text[], %s::text[], %b::bytea[]) AS r
+INSERT INTO tallybook.runs (book, generation, first, last, before, after, data) VALUES (%s, %s, %s, %s, %s, %s, %b)
 RETURNING generation
 """
 _STATE: Final = """
@@ -231,10 +228,9 @@ class PostgresEngine:
             answer.execute("SELECT tallybook.empty_book(%s, %s, %s)", (self._book, generation, expected.seq))
             # The transaction that began a generation need not name it.
             generation = None
-        for piece in _pieces(runs):
-            columns = [list(column) for column in list(zip(*piece, strict=True))[:5]]
+        for run in runs:
             answer = connection.cursor()
-            answer.execute(_INSERT, (self._book, generation, *columns))
+            answer.execute(_INSERT, (self._book, generation, *run[:5]))
         return answer
 
     def _outcome(self, connection: Connection, error: psycopg.Error) -> Appended:
@@ -340,17 +336,3 @@ def _token(generation: int, last: int) -> str:
 def _run(row: Sequence[Any]) -> Run:
     first, last, before, after, data, author = row
     return Run(first, last, before, after, data, f"row {first}", author)
-
-
-def _pieces(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Yield runs in pieces that one statement takes."""
-    piece: list[Run] = []
-    size = 0
-    for run in runs:
-        if piece and size + len(run.data) > _STATEMENT_BYTES:
-            yield piece
-            piece, size = [], 0
-        piece.append(run)
-        size += len(run.data)
-    if piece:
-        yield piece

@@ -1,0 +1,186 @@
+"""Row ``share-postgres``: a book in PostgreSQL against the bare client and the same rows."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from itertools import count as numbers
+from pathlib import Path
+import shutil
+import tempfile
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from benchmarks import data
+from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
+from helpers.postgres_server import NoServerError, start_database
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.line import GENESIS, START
+from tallybook.ledger.sharing.counting import count
+from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome, Run
+from tallybook.ledger.sharing.engines.postgres import PostgresEngine
+from tallybook.ledger.sharing.replica import Replica
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import LiteralString
+
+    from helpers.postgres_server import Database
+
+MAX_EVENTS = 100_000
+RUN_BYTES = 256 * 1024
+PAIRS = 5
+QUIET_PAIRS = 15
+
+CREATE: LiteralString = """
+CREATE SCHEMA IF NOT EXISTS bare AUTHORIZATION anna;
+CREATE TABLE IF NOT EXISTS bare.runs (book text, first bigint, last bigint, before text, after text, data bytea,
+    PRIMARY KEY (book, first));
+GRANT ALL ON bare.runs TO anna;
+"""
+INSERT: LiteralString = "INSERT INTO bare.runs VALUES (%s, %s, %s, %s, %s, %b)"
+SELECT: LiteralString = "SELECT first, last, before, after, data FROM bare.runs WHERE book = %s ORDER BY first"
+ASK: LiteralString = "SELECT last, after FROM bare.runs WHERE book = %s ORDER BY first DESC LIMIT 1"
+
+
+def runs_of(folder: Path) -> list[Run]:
+    """Return a ledger's batches as runs of at most `RUN_BYTES`."""
+    runs: list[Run] = []
+    pieces: list[bytes] = []
+    first, before, size = 1, GENESIS, 0
+    with closing(JsonlLog(folder)) as log:
+        for batch in log.read():
+            pieces.append(batch.raw)
+            size += len(batch.raw)
+            if size > RUN_BYTES:
+                runs.append(Run(first, batch.last, before, batch.chain, b"".join(pieces)))
+                pieces, size, first, before = [], 0, batch.last + 1, batch.chain
+        if pieces:
+            runs.append(Run(first, batch.last, before, batch.chain, b"".join(pieces)))
+    return runs
+
+
+class _Contest:
+    """Both sides on one server: the engine, and the client alone with a table that checks nothing."""
+
+    def __init__(self, database: Database, runs: Sequence[Run], folder: Path) -> None:
+        self._runs = runs
+        self._database = database
+        self._folder = folder
+        self._bare = (f"bare {number}" for number in numbers(1))
+        self._copies = numbers(1)
+        # Without the tests' proxy, which takes more time than either side.
+        self._address = f"postgresql://anna@127.0.0.1:{database.server.port}/tally?sslmode=disable"
+        database.server.execute(CREATE, "tally")
+        self._last = ""
+        self._book = ""
+
+    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(self._address, autocommit=True)
+
+    def publish(self) -> float:
+        """Return how long the engine takes to append all runs, one after the other, to a new book."""
+        self._book = self._database.new_book(anna="write")
+        with closing(PostgresEngine(self._address, self._book)) as engine:
+            end = engine.read(0).end
+            start = perf_counter()
+            for run in self._runs:
+                answer = engine.append(end, [run])
+                assert answer.outcome is Outcome.DONE
+                end = answer.end or NOTHING
+            return perf_counter() - start
+
+    def publish_bare(self) -> float:
+        """Return how long the client takes to insert the same rows, one after the other."""
+        self._last = next(self._bare)
+        with self._connect() as connection:
+            start = perf_counter()
+            for run in self._runs:
+                connection.execute(INSERT, (self._last, *run[:5]))
+            return perf_counter() - start
+
+    def catch_up(self) -> float:
+        """Return how long a new machine takes to read and verify the book, and to write and flush its replica."""
+        place = self._folder / f"replica-{next(self._copies)}"
+        place.mkdir()
+        with closing(PostgresEngine(self._address, self._book)) as engine:
+            engine.read(self._runs[-1].last)
+            start = perf_counter()
+            batches = count(engine.read(0).runs, START, lambda _: ()).batches
+            replica = Replica(place, "1")
+            replica.append(batches)
+            taken = perf_counter() - start
+            assert batches[-1].last == self._runs[-1].last
+        shutil.rmtree(place)
+        return taken
+
+    def catch_up_bare(self) -> float:
+        """Return how long the client takes to select the same rows."""
+        with self._connect() as connection:
+            connection.execute(ASK, (self._last,)).fetchall()
+            start = perf_counter()
+            with connection.cursor(binary=True) as cursor:
+                rows = cursor.execute(SELECT, (self._last,)).fetchall()
+            assert len(rows) == len(self._runs)
+            return perf_counter() - start
+
+    def look(self) -> float:
+        """Return how long a read with nothing new takes, connecting included."""
+        start = perf_counter()
+        with closing(PostgresEngine(self._address, self._book)) as engine:
+            assert not engine.read(self._runs[-1].last).runs
+        return perf_counter() - start
+
+    def look_bare(self) -> float:
+        """Return how long the client takes to connect and to ask for the last row."""
+        start = perf_counter()
+        with self._connect() as connection:
+            assert len(connection.execute(ASK, (self._last,)).fetchall()) == 1
+        return perf_counter() - start
+
+
+@contextmanager
+def _database() -> Iterator[Database]:
+    try:
+        with start_database() as database, database.credentials():
+            yield database
+    except NoServerError as error:
+        raise NoRivalError(f"share-postgres: {error}") from error
+
+
+def rows(setting: Setting) -> Iterator[Row]:
+    """Measure publishing, catching up, and a read with nothing new.
+
+    Raises:
+        NoRivalError: There is no server or no client here.
+    """
+    events = min(setting.events, MAX_EVENTS)
+    data.build(setting.folder / f"shared-{events}", "alike", events)
+    runs = runs_of(setting.folder / f"shared-{events}")
+    with _database() as database, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
+        contest = _Contest(database, runs, Path(folder))
+        size = f"{runs[-1].last:,} events in {len(runs):,} runs"
+        for what, against, sides, pairs in (
+            (
+                f"publishing {size}, one in flight",
+                "the same rows inserted by the bare client",
+                (contest.publish, contest.publish_bare),
+                PAIRS,
+            ),
+            (
+                f"catching up on {size}: read, verified, written, flushed",
+                "the same rows selected by the bare client",
+                (contest.catch_up, contest.catch_up_bare),
+                PAIRS,
+            ),
+            (
+                "connecting and reading with nothing new",
+                "the bare client connecting and asking for the last row",
+                (contest.look, contest.look_bare),
+                QUIET_PAIRS,
+            ),
+        ):
+            taken = alternate(*sides, setting.pairs(pairs))
+            ours, theirs = medians(taken, 1000)
+            yield Row("share-postgres", what, against, faster(taken), ours, theirs, "ms")
