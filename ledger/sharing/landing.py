@@ -13,7 +13,9 @@ import attrs
 
 from tallybook.ledger.decisions.update import rename_in_top
 from tallybook.ledger.events import (
+    BookRules,
     Entry,
+    EventRedacted,
     EventRepeated,
     EventsVoided,
     NamesMeant,
@@ -33,6 +35,7 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    RedactionLinked,
 )
 from tallybook.ledger.names import format_name, next_free_number
 
@@ -210,7 +213,7 @@ class _Step:
     def name_created_entry(self, record: EventRecord) -> None:
         """Give the entry that an event makes its name in the book: its own one, or the next free one."""
         event = record.event
-        if not isinstance(event, PointAdded | PointSeeded | PointEdited):
+        if not isinstance(event, PointAdded | PointSeeded | PointEdited | PointMatched):
             return
         if isinstance(event, PointEdited) and self.resolve(event.name) is not None:
             return
@@ -224,7 +227,7 @@ class _Step:
         if (shown := self.names.joined.get(name, name)) != event.name:
             self.renamed[event.name] = shown
 
-    def _standing(self, event: PointAdded | PointSeeded | PointEdited) -> str | None:
+    def _standing(self, event: Any) -> str | None:
         """Return the entry of the book that has the text of a new one; None where the new one stands by itself."""
         text = _text(event.text)
         if text == REDACTED:
@@ -340,9 +343,18 @@ def _void(step: _Step, record: EventRecord) -> tuple[Event, ...]:
     return tuple(EventsVoided(ids[begin : begin + IDS_A_LINE], None, "") for begin in range(0, len(ids), IDS_A_LINE))
 
 
+def _match(step: _Step, record: EventRecord) -> tuple[Event, ...]:
+    """Return an entry that was joined before, with what it brought then."""
+    event: Any = record.event
+    to = step.joined.get(record.id) or step.resolve_standing(event.to)
+    name = step.names.by_id[record.id]
+    # Without the other one it stands by itself.
+    step.names.joined[name] = to or name
+    return (PointMatched(name, to or name, event.helpful, event.harmful, _text(event.text)),)
+
+
 def _keep(_: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Event = record.event
-    return (event,)
+    return (record.event,)
 
 
 def _unless_repeated(
@@ -374,6 +386,12 @@ _LANDINGS: Final[dict[type[Any], Callable[[_Step, EventRecord], tuple[Event, ...
     PointUnpinned: _curate,
     PointMerged: _merge,
     EventsVoided: _void,
+    EventRedacted: _keep,
+    RedactionLinked: _keep,
+    # A book has these, and an own ledger does not: they land where a book is begun anew.
+    PointMatched: _match,
+    EventRepeated: _keep,
+    BookRules: _keep,
 }
 """Kinds that a book shares → what becomes of such an event. Other kinds stay in the own ledger."""
 

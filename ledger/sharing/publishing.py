@@ -8,6 +8,7 @@ import attrs
 
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS
+from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.line import WRITER, Stamp, frame, split_long_texts
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class Publisher:
         return frame(drafts, Stamp(after, at, by, lambda: next(remaining), self.new_salt, landed.key))
 
     def _masked(self, event: Event) -> Event:
+        if isinstance(event, EventRedacted):
+            # Why a text was redacted stays on this machine.
+            return EventRedacted(event.id, "")
         texts = {field: self.mask(getattr(event, field) or "") for field in FREE_FIELDS[type(event)]}
         return attrs.evolve(event, **texts) if texts else event
 

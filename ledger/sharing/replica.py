@@ -76,18 +76,60 @@ def write_current(ledger: StrPath, current: Current) -> None:
     disk.replace_file(os.path.join(folder, CURRENT), json.dumps(fields).encode() + b"\n")
 
 
+def find_copy(ledger: StrPath, chain: str) -> Replica:
+    """Return the copy that has a place of the book: the present one, or one that was set aside.
+
+    Args:
+        ledger: The ledger's folder.
+        chain: The chain value of the book there; empty for the beginning.
+
+    Returns:
+        The present copy where none has that place.
+    """
+    current = read_current(ledger)
+    present = Replica(ledger, "1" if current is None else current.copy)
+    if not chain or present.has(chain):
+        return present
+    others = (Replica(ledger, name) for name in reversed(copy_names(ledger)))
+    return next((other for other in others if other.has(chain)), present)
+
+
+def copy_names(ledger: StrPath) -> list[str]:
+    """Return the names of all copies, the oldest first."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return sorted((name for name in os.listdir(os.path.join(ledger, FOLDER)) if name.isdigit()), key=int)
+    return []
+
+
+def next_copy(ledger: StrPath) -> Replica:
+    """Return a new copy, which holds nothing yet."""
+    return Replica(ledger, str(max(map(int, copy_names(ledger)), default=0) + 1))
+
+
 class Replica:
     """One copy of a book.
 
     Attributes:
+        name: Name of its folder.
         folder: Its folder.
         log: The copy as a log, for reading.
     """
 
     def __init__(self, ledger: StrPath, copy: str) -> None:
         """Take the ledger's folder and the name of the copy; nothing is created yet."""
+        self.name = copy
         self.folder = os.path.join(ledger, FOLDER, copy)
         self.log = JsonlLog(self.folder)
+
+    def has(self, chain: str) -> bool:
+        """Return whether a batch of it has this chain value; nothing is verified."""
+        try:
+            head = self.log.read_head()
+        except OSError:
+            return False
+        if head is not None and head.position.chain == chain:
+            return True
+        return self.log.may_contain(b'"chain":"%b"' % chain.encode())
 
     def end(self) -> Position:
         """Return the position after its last whole batch."""

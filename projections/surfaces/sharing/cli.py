@@ -120,18 +120,35 @@ def _preview_lines(shown: Preview) -> list[str]:
 @click.command(cls=Verb, example="tallybook sync")
 @click.option("--dry-run", is_flag=True, help="Show what would be published, and change nothing.")
 @click.option("--limit", "limit_s", default=60.0, show_default=True, help="Stop after so many seconds.")
-def sync(project: Project, /, *, dry_run: bool, limit_s: float, as_json: bool) -> int:
+@click.option("--rejoin", is_flag=True, help="Take another history of the book.")
+def sync(project: Project, /, *, dry_run: bool, limit_s: float, rejoin: bool, as_json: bool) -> int:
     """Exchange events with the shared book.
 
     It takes in others' events and publishes own ones. What is not published within the limit waits for the next sync.
+    --rejoin takes a history of the book that differs from this machine's, sets the old copy aside, and publishes what
+    the new history lacks.
     """
     part = membership.require(project)
     if dry_run:
         return _print_pending(project, as_json=as_json)
+    if rejoin:
+        return _rejoin(project, part, as_json=as_json)
     before = status.own_end(project)
     with closing(engines.open_engine(part.engine, part.address, part.name, part.options)) as engine:
         result = joining.run(project, part, engine, limit_s)
     return _print_result(project, result, as_json=as_json, before=before)
+
+
+def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
+    before = status.own_end(project)
+    with closing(engines.open_engine(part.engine, part.address, part.name, part.options)) as engine:
+        done = joining.rejoin(project, part, engine)
+    if as_json:
+        answer(status.rejoined_json(done))
+    else:
+        say(*status.rejoined_lines(done))
+        status.print_changes(project, before)
+    return 0
 
 
 def _print_pending(project: Project, *, as_json: bool) -> int:

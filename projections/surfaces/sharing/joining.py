@@ -20,8 +20,9 @@ from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.sharing import engines, membership, syncing
+from tallybook.projections.surfaces.sharing import engines, membership, rejoining, syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.sharing.syncing import Machine
 from tallybook.projections.surfaces.writing import record, secrets
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.projections.surfaces.sharing.membership import Membership
+    from tallybook.projections.surfaces.sharing.rejoining import Rejoined
     from tallybook.projections.surfaces.sharing.syncing import SyncResult
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -111,18 +113,27 @@ def join(project: Project, part: Membership) -> SyncResult:
 
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:
     """Sync once, note in the user's settings how far the replica goes, and render the playbook."""
-    machine = syncing.Machine(
-        str(project.ledger),
-        part.writer,
-        part.book,
-        part.name,
-        mask=lambda text: secrets.mask(text).text,
-        limit_s=limit_s,
-    )
-    result = syncing.sync(machine, engine)
-    membership.save(project, attrs.evolve(part, book=part.book or _book_id(project), end=result.end))
-    record.write(project, [])
+    result = syncing.sync(machine_of(project, part, limit_s), engine)
+    _finish(project, part, result.end)
     return result
+
+
+def rejoin(project: Project, part: Membership, engine: Engine) -> Rejoined:
+    """Take another history of the same book, append what it lacks, and render the playbook."""
+    done = rejoining.rejoin(machine_of(project, part), engine)
+    _finish(project, part, done.end)
+    return done
+
+
+def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Machine:
+    """Return a project's machine as a sync needs it."""
+    return Machine(str(project.ledger), part.writer, part.book, part.name, mask=_mask, limit_s=limit_s)
+
+
+def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:
+    """Note in the user's settings how far the replica goes, and render the playbook."""
+    membership.save(project, attrs.evolve(part, book=part.book or _book_id(project), end=end))
+    record.write(project, [])
 
 
 def _mask(text: str) -> str:

@@ -14,7 +14,7 @@ import attrs
 from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
 from tallybook.ledger.decisions.update import KnownPlaybook
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger.errors import EXIT_NO, TallybookError
 from tallybook.ledger.events import EventsVoided, PointAdded, PointEdited, PointSeeded
 from tallybook.ledger.line import GENESIS, START, Draft, Position, batch_key
 from tallybook.ledger.names import parse_number
@@ -22,7 +22,6 @@ from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
 from tallybook.ledger.sharing.numbers import BOOK, PENDING
 from tallybook.ledger.sharing.publishing import Publisher
-from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.projections.fold import UNDOABLE, fold, fold_history
@@ -42,10 +41,23 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Entry
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.fold import State
     from tallybook.projections.playbook.view import Playbook
 
 MAKES_ENTRY = (PointAdded, PointSeeded, PointEdited)
+
+
+class MissingLinesError(TallybookError):
+    """Lines of the book that a moment contains are not on this machine."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, last: int, until: int | None) -> None:
+        """Say which, and of which own moment; None for the present."""
+        hint = "run `tallybook sync`" if until is None else "they are in no copy of the book on this machine"
+        moment = "the present playbook" if until is None else f"event {until}"
+        super().__init__(f"{moment}: not available here: book lines 1 to {last} are missing; {hint}")
 
 
 class SharedLog(JsonlLog):
@@ -75,9 +87,8 @@ class SharedLog(JsonlLog):
 
     @cached_property
     def copy(self) -> Replica:
-        """Return the present copy of the book."""
-        current = replica.read_current(self.ledger_folder)
-        return Replica(self.ledger_folder, "1" if current is None else current.copy)
+        """Return the copy of the book that has the frontier: the present one, or one that was set aside."""
+        return replica.find_copy(self.ledger_folder, self.history.frontier.chain)
 
     # ---- The own part ----
 
@@ -138,8 +149,7 @@ class SharedLog(JsonlLog):
             yield batch
             last, chain = batch.last, batch.chain
         if until is None and frontier.seq and (last, chain) != (frontier.seq, frontier.chain):
-            problem = Problem("book", f"lines 1 to {frontier.seq} of the book are not all here; run `tallybook sync`")
-            raise DamagedLedgerError([problem])
+            raise MissingLinesError(frontier.seq, self.until)
 
     def landed(self) -> list[tuple[LandedBatch, RawBatch | None]]:
         """Return the pending batches as they land, each with its bytes; None for one that concerns nobody else."""
@@ -284,8 +294,7 @@ def land_all(
     facts = _Facts(log, frozenset(state.used))
     landed: list[tuple[LandedBatch, RawBatch | None]] = []
     for own in pending:
-        known = KnownPlaybook(state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone)
-        batch = land(own, known, names, facts)
+        batch = land(own, known_playbook(state), names, facts)
         if not batch.events:
             landed.append((batch, None))
             continue
@@ -299,6 +308,11 @@ def land_all(
         else:
             fold(PLAYBOOK, decode([raw]), state)
     return state, landed, names
+
+
+def known_playbook(state: Playbook) -> KnownPlaybook:
+    """Return what landing needs to know of a playbook."""
+    return KnownPlaybook(state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone)
 
 
 def _refold(log: SharedLog, landed: Sequence[RawBatch]) -> Playbook:

@@ -17,8 +17,10 @@ from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tallybook.ledger.records import Batch
     from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.projections.surfaces.sharing.membership import Membership
+    from tallybook.projections.surfaces.sharing.rejoining import Rejoined
     from tallybook.projections.surfaces.sharing.syncing import SyncResult
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -117,6 +119,35 @@ def result_lines(result: SyncResult) -> list[str]:
     if result.pending:
         published = f"{result.published} of {format_count(total, 'own batch', 'own batches')} published, the rest waits"
     return [*lines, f"Book at event {result.end[0]}: {taken}; {published or 'nothing to publish'}"]
+
+
+def rejoined_json(done: Rejoined) -> dict[str, Any]:
+    """Return what taking another history did, for programs."""
+    return {
+        "copy": done.copy,
+        "kept": done.kept,
+        "taken": done.taken,
+        "landed": [row for batch in done.landed for row in _rows(batch)],
+        "left": [row for batch in done.left for row in _rows(batch)],
+        "end": list(done.end),
+    }
+
+
+def _rows(batch: Batch) -> list[dict[str, Any]]:
+    return [{"id": record.id, "writer": record.by.writer, "summary": summary(record.event)} for record in batch.records]
+
+
+def rejoined_lines(done: Rejoined) -> list[str]:
+    """Return what taking another history did, for people."""
+    rows = rejoined_json(done)
+    lines = [
+        f"The history of the book was taken: {format_count(done.taken, 'event')} that this machine did not have",
+        f"The former copy is set aside: {done.kept}",
+    ]
+    lines += [f"published again: {row['summary']} ({row['writer'] or 'this machine'})" for row in rows["landed"]]
+    lines += [f"left out, of an older epoch: {row['summary']} ({row['writer']})" for row in rows["left"]]
+    again = format_count(len(rows["landed"]), "event")
+    return [*lines, f"Book at event {done.end[0]}: {again} that it lacked published again"]
 
 
 def print_changes(project: Project, before: int) -> None:

@@ -23,7 +23,7 @@ from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import SkippedRun, count, ids_of
 from tallybook.ledger.sharing.engines.engine import Contents, Engine, Outcome, ReadOnlyError, Run
 from tallybook.ledger.sharing.publishing import Publisher
-from tallybook.ledger.sharing.replica import Current, Replica
+from tallybook.ledger.sharing.replica import Current
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.sharing.shared_log import MAKES_ENTRY, SharedLog, land_all
 
@@ -108,12 +108,17 @@ def sync(machine: Machine, engine: Engine) -> SyncResult:
         EngineError: The engine cannot be reached.
         TallybookError: The own ledger is damaged or could not be written.
     """
-    with _lock(machine.folder):
-        return _Sync(machine, engine).run()
+    with lock(machine.folder):
+        return Sync(machine, engine).run()
 
 
 @contextmanager
-def _lock(folder: str) -> Iterator[None]:
+def lock(folder: str) -> Iterator[None]:
+    """Hold the lock of syncs: one at a time for a project.
+
+    Raises:
+        LockHeldError: Another sync of this project runs.
+    """
     path = Path(folder, replicas.FOLDER, "lock")
     disk.make_folder(folder)
     disk.make_folder(path.parent)
@@ -125,22 +130,24 @@ def _lock(folder: str) -> Iterator[None]:
         os.close(fd)
 
 
-class _Sync:
+class Sync:
     """The state of one sync."""
 
     def __init__(self, machine: Machine, engine: Engine) -> None:
+        """Read what the own ledger says of the book; nothing is written yet."""
         self.machine = machine
         self.engine = engine
         self.result = SyncResult()
-        self.current = replicas.read_current(machine.folder) or Current("1")
-        self.replica = Replica(machine.folder, self.current.copy)
         self.log = SharedLog(machine.folder, machine.now)
+        self.replica = self.log.copy
+        self.current = attrs.evolve(replicas.read_current(machine.folder) or Current("1"), copy=self.replica.name)
         self.deadline = clock.elapsed_s() + machine.limit_s
         # Own event number up to which batches are known to be in the book, and names that differ there.
         self.upto = 0
         self.renamed: dict[str, str] = {}
 
     def run(self) -> SyncResult:
+        """Do it; see ``sync``."""
         before = self.log.history.frontier
         self.upto = before.upto
         while True:

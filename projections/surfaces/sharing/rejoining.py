@@ -1,0 +1,287 @@
+"""Taking another history of the same book, and landing in it again what it lacks.
+
+The old history's rest and the own pending batches behave like a machine's own pending batches: each lands on the new
+history, keeps its ids, and counts once.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.events import BookOpened, BookTaken, EventsVoided, PointMatched
+from tallybook.ledger.line import START, batch_key
+from tallybook.ledger.sharing import replica as replicas
+from tallybook.ledger.sharing.counting import count, ids_of
+from tallybook.ledger.sharing.engines.engine import Outcome
+from tallybook.ledger.sharing.landing import Names, OwnBatch, land
+from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.sharing.shared_log import MAKES_ENTRY, known_playbook
+from tallybook.projections.surfaces.sharing.syncing import SYSTEM, OtherBookError, Sync, cut_runs, lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tallybook.ledger.events import Entry
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.records import Batch
+    from tallybook.ledger.sharing.engines.engine import Contents, End, Engine
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.sharing.syncing import Machine
+
+_MADE = (*MAKES_ENTRY, PointMatched)
+
+
+@attrs.define
+class Rejoined:
+    """What taking another history did.
+
+    Attributes:
+        copy: Folder of the copy that is the present one now.
+        kept: Folder of the copy that was set aside; empty where the history was the same.
+        taken: How many events of the new history this machine did not have.
+        landed: The batches that the new history lacked and that were appended to it again, as in the old history.
+        left: The batches that it lacks and that were not appended: those of an older epoch that others have seen.
+        end: Event number and chain value of the book's end.
+    """
+
+    copy: str = ""
+    kept: str = ""
+    taken: int = 0
+    landed: list[Batch] = attrs.field(factory=list)
+    left: list[Batch] = attrs.field(factory=list)
+    end: tuple[int, str] = (0, "")
+
+
+def rejoin(machine: Machine, engine: Engine) -> Rejoined:
+    """Take the engine's history of the book, and append to it what it lacks and this machine has.
+
+    The copy that this machine had is set aside, so past moments stay what they were. If it is interrupted, the next
+    call goes on: what is in the engine already is recognised by its ids.
+
+    Raises:
+        LockHeldError: A sync of this project runs.
+        OtherBookError: The engine holds another book, or nothing.
+        EngineError: The engine cannot be reached, or this machine may not write what the history lacks.
+    """
+    with lock(machine.folder):
+        return _Rejoin(machine, engine).run_again()
+
+
+class _Rejoin(Sync):
+    """The state of one rejoining."""
+
+    def run_again(self) -> Rejoined:
+        history = self.log.history
+        block = self.current.block
+        published, own = self._old_history()
+        fresh, contents = self._fetch()
+        done = Rejoined(fresh.folder, self.replica.folder)
+        while True:
+            book = list(fresh.read())
+            rest = Rest(published, own, book)
+            done.landed, done.left = rest.missing, rest.left
+            if self._append_rest(fresh, contents.end, rest.land(self._publisher)):
+                break
+            self.result.tries += 1
+            clock.wait_about(min(1.0, 0.01 * 2**self.result.tries))
+            contents = self._go_on(fresh)
+        done.end = fresh.end()[:2]
+        had = {id_ for batch in published for id_ in ids_of(batch)}
+        done.taken = sum(1 for batch in book for id_ in ids_of(batch) if id_ not in had)
+        upto = max([history.frontier.upto, self.upto, *(one.records[-1].seq for one in history.pending)])
+        names = {name: rest.renamed.get(new, new) for name, new in self.renamed.items()}
+        log = self.log.own
+        with log.transaction() as tx:
+            tx.mark_shared()
+            tx.append([encode(BookTaken(*done.end, upto, tuple(names), tuple(names.values())))], {"rater": SYSTEM})
+        log.close()
+        kept = any(f'"first":{block[0]},"last":{block[1]}' in str(line) for one in book for line in one.lines)
+        current = replicas.Current(fresh.name, history.end, history.frontier.seq, block if kept else (0, 0))
+        replicas.write_current(self.machine.folder, current)
+        return done
+
+    def _old_history(self) -> tuple[list[RawBatch], list[RawBatch]]:
+        """Return the history that this machine has, and own batches that are not in it as they land at its end.
+
+        Without a copy that has the frontier, all own batches take their place.
+        """
+        if self.replica.has(self.log.history.frontier.chain):
+            self._find_published()
+            return list(self.replica.read()), [raw for _, raw in self._land()[1] if raw is not None]
+        return [], list(self.log.own.read())
+
+    def _publisher(self, writer: str) -> Publisher:
+        at = clock.clamp_time(self.machine.now().at, self.replica.end().at)
+        return Publisher(writer or self.machine.writer, at, clock.new_salt, self.machine.mask)
+
+    def _fetch(self) -> tuple[replicas.Replica, Contents]:
+        """Return a new copy with the engine's history.
+
+        Raises:
+            OtherBookError: It is another book, or there is none.
+        """
+        contents = self.engine.read(0)
+        batches = count(contents.runs, START, lambda _: ()).batches
+        if not batches:
+            raise OtherBookError(
+                f"{self.engine.address}: holds nothing; run `tallybook sync`, which gives back what this machine has"
+            )
+        self._check_book(batches[0])
+        fresh = replicas.next_copy(self.machine.folder)
+        fresh.append(batches)
+        return fresh, contents
+
+    def _go_on(self, fresh: replicas.Replica) -> Contents:
+        """Take in what others appended meanwhile."""
+        end = fresh.end()
+        contents = self.engine.read(end.seq)
+        known = {id_ for batch in fresh.read() for id_ in ids_of(batch)}
+        batches = count(contents.runs, end, known.intersection).batches
+        if batches:
+            fresh.append(batches)
+        return contents
+
+    def _append_rest(self, fresh: replicas.Replica, expected: End, landed: Sequence[RawBatch]) -> bool:
+        """Append batches to the engine and the new copy; False where another machine was quicker."""
+        for run in cut_runs(landed, fresh.end(), self.engine.run_bytes):
+            answer = self.engine.append(expected, [run])
+            if answer.outcome is not Outcome.DONE or answer.end is None:
+                return False
+            expected = answer.end
+            fresh.append([one for one in landed if run.first <= one.first <= run.last])
+        return True
+
+
+class Rest:
+    """What one history of a book has and another lacks.
+
+    Attributes:
+        missing: The batches that land again.
+        left: Those that do not.
+        renamed: Name in the old history → name in the new one, where they differ.
+    """
+
+    def __init__(self, published: Sequence[RawBatch], own: Sequence[RawBatch], book: Sequence[RawBatch]) -> None:
+        """Compare two histories.
+
+        Args:
+            published: The old history.
+            own: Own batches as they land at its end.
+            book: The new history.
+        """
+        self._is_whole = bool(published)
+        same = sum(
+            1 for _ in takewhile(lambda pair: pair[0].chain == pair[1].chain, zip(published, book, strict=False))
+        )
+        self._common, self._old, self._book = published[:same], [*published, *own], book
+        self._ids = {id_ for batch in book for id_ in ids_of(batch)}
+        rest = [batch for batch in self._old[same:] if self._ids.isdisjoint(ids_of(batch))]
+        counted = [batch for batch in decode(rest) if not _is_system(batch)]
+        begun_anew = bool(published) and epoch_of(book[0]) > epoch_of(published[0])
+        unpublished = {id_ for batch in own for id_ in ids_of(batch)}
+        self.missing = [one for one in counted if not begun_anew or one.records[0].id in unpublished]
+        self.left = [one for one in counted if begun_anew and one.records[0].id not in unpublished]
+        self.renamed: dict[str, str] = {}
+
+    def land(self, publisher: Callable[[str], Publisher]) -> list[RawBatch]:
+        """Return the missing batches as they land at the end of the new history.
+
+        Args:
+            publisher: Returns how batches of a writer are written; given an empty label for own ones.
+        """
+        was, state = _playbook(self._common), _playbook(self._book)
+        names = Names()
+        facts = _Facts(frozenset(was.used) if self._is_whole else frozenset(state.used), self._book)
+        self._name_by_text(names, state)
+        missing = {one.records[0].id for one in self.missing}
+        known_names = dict(_made(decode(self._book)))
+        landed: list[RawBatch] = []
+        after = self._book[-1].position
+        for index, batch in enumerate(decode(self._old[len(self._common) :]), len(self._common) + 1):
+            if batch.records[0].id in missing:
+                facts.before = dict(was.entries)
+                one = land(OwnBatch(tuple(batch.records), 0), known_playbook(state), names, facts)
+                if one.events:
+                    raw = publisher(batch.records[0].by.writer or "").frame(one, after)
+                    landed.append(raw)
+                    after = raw.position
+                    state = _advanced(state, raw, [*self._book, *landed])
+                    known_names |= dict(_made(decode([raw])))
+            for id_, name in _made([batch]):
+                if id_ in known_names:
+                    names.landed[name] = names.by_id[id_] = known_names[id_]
+            was = _advanced(was, self._old[index - 1], self._old[:index])
+        self.renamed = {name: new for name, new in names.landed.items() if name != new}
+        return landed
+
+    def _name_by_text(self, names: Names, state: Playbook) -> None:
+        """Note which entries a book that was begun anew has under other ids: those of the same text."""
+        if not self.left:
+            return
+        by_text = {entry.text: name for name, entry in state.entries.items()}
+        for name, entry in _playbook(self._old).entries.items():
+            if entry.text in by_text:
+                names.landed[name] = by_text[entry.text]
+
+
+def epoch_of(first: RawBatch) -> int:
+    """Return the epoch of a book by its first batch; 0 where it is none."""
+    (batch,) = decode([first])
+    event = batch.events[0]
+    return event.epoch if isinstance(event, BookOpened) else 0
+
+
+def _is_system(batch: Batch) -> bool:
+    """Return whether a batch is the book's own: its opening or a block of names."""
+    return type(batch.events[0]).__name__ in {"BookOpened", "BookBlock"}
+
+
+def _made(batches: Iterator[Batch] | Sequence[Batch]) -> Iterator[tuple[str, str]]:
+    """Yield the id of each event that may make an entry, and the entry's name."""
+    for batch in batches:
+        for record in batch.records:
+            if isinstance(record.event, _MADE):
+                yield record.id, record.event.name
+
+
+def _playbook(batches: Sequence[RawBatch]) -> Playbook:
+    return fold_history(PLAYBOOK, lambda: decode(batches))
+
+
+def _advanced(state: Playbook, raw: RawBatch, history: Sequence[RawBatch]) -> Playbook:
+    """Return a playbook after one more batch; folded anew if the batch undoes something."""
+    (batch,) = decode([raw])
+    if any(isinstance(event, EventsVoided) for event in batch.events):
+        return _playbook(history)
+    return fold(PLAYBOOK, [batch], state)
+
+
+@attrs.define
+class _Facts:
+    """Answers of this landing; see `landing.Book`."""
+
+    used: frozenset[str]
+    book: Sequence[RawBatch]
+    before: Mapping[str, Entry] = attrs.field(factory=dict)
+
+    def has_key(self, key: str) -> bool:
+        return any(batch_key(batch.lines[0]) == key for batch in self.book)
+
+    def had(self, name: str, taken: int) -> bool:  # noqa: ARG002 - as the protocol has it
+        return name in self.used
+
+    def own_name(self, name: str) -> None:
+        """Return nothing: every name is one of the old history."""
+
+    def shown(self, own: OwnBatch) -> Mapping[str, Entry]:  # noqa: ARG002 - as the protocol has it
+        return self.before
+
+    def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:  # noqa: ARG002 - as the protocol has it
+        return ()

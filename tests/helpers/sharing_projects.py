@@ -1,0 +1,135 @@
+"""Projects of several users that share one book, through git or an engine in memory, by the commands themselves."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from helpers.git_repositories import git, make_remote
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.line import START
+from tallybook.ledger.sharing.counting import count
+from tallybook.ledger.sharing.engines.git import GitEngine
+from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.projections.surfaces.sharing import engines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+    from helpers.command_line import Answer, Run
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.sharing.engines.engine import Engine
+
+
+@attrs.define
+class Team:
+    """Machines of one book; each has a project and a home folder of its own.
+
+    Attributes:
+        folder: Where they are.
+        run_command: Runs the command line.
+        patch: Changes the environment.
+        engine: Name of the engine.
+        address: Its address.
+        book: Name of the book.
+        memory: The engine in memory.
+    """
+
+    folder: Path
+    run_command: Run
+    patch: pytest.MonkeyPatch
+    engine: str
+    address: str
+    book: str = "main"
+    memory: MemoryEngine = attrs.field(factory=MemoryEngine)
+
+    def run(self, machine: str, *words: str, code: int = 0, stdin: bytes = b"") -> Answer:
+        """Run a command on a machine, and check its exit code."""
+        root = self.root(machine)
+        self.patch.setenv("HOME", str(self.home(machine)))
+        self.patch.setenv("CLAUDE_PROJECT_DIR", str(root))
+        done = self.run_command("--project", str(root), *words, stdin=stdin)
+        assert code == done.code, done
+        return done
+
+    def root(self, machine: str) -> Path:
+        """Return the project's folder of a machine."""
+        root = self.folder / machine
+        (root / ".claude").mkdir(parents=True, exist_ok=True)
+        return root
+
+    def home(self, machine: str) -> Path:
+        """Return the home folder of a machine's user."""
+        home = self.folder / f"home-{machine.partition('.')[0]}"
+        home.mkdir(parents=True, exist_ok=True)
+        return home
+
+    def ledger(self, machine: str) -> Path:
+        """Return the ledger's folder of a machine."""
+        return self.root(machine) / ".claude" / "ledger"
+
+    def share(self, machine: str, *words: str, code: int = 0) -> Answer:
+        """Join the book."""
+        return self.run(machine, "share", self.engine, self.address, "--book", self.book, "--yes", *words, code=code)
+
+    def sync(self, *machines: str) -> None:
+        """Sync machines, one after another."""
+        for machine in machines:
+            self.run(machine, "sync")
+
+    def entries(self, machine: str) -> dict[str, tuple[str, int, int]]:
+        """Return the entries that a machine shows: name → text, helpful and harmful."""
+        rows: list[dict[str, Any]] = json.loads(self.run(machine, "show", "--json").out)["key_points"]
+        return {row["name"]: (row["text"], row["helpful"], row["harmful"]) for row in rows}
+
+    @contextmanager
+    def open_engine(self) -> Iterator[Engine]:
+        """Open the engine as another machine would."""
+        if self.engine == "memory":
+            yield self.memory
+            return
+        engine = GitEngine(self.address, self.book, str(self.folder / "other-cache"))
+        yield engine
+        engine.close()
+
+    def batches(self) -> list[RawBatch]:
+        """Return what counts in the engine."""
+        with self.open_engine() as engine:
+            return count(engine.read(0).runs, START, lambda _: ()).batches
+
+    def ids(self) -> list[str]:
+        """Return the id of each event in the engine that counts."""
+        return [record.id for batch in decode(self.batches()) for record in batch.records]
+
+    def force(self, batches: list[RawBatch]) -> None:
+        """Put other content in the engine's place, as somebody with its rights could."""
+        from tallybook.projections.surfaces.sharing.syncing import cut_runs  # noqa: PLC0415 - short
+
+        if not batches:
+            self.empty()
+            return
+        with self.open_engine() as engine:
+            engine.replace(engine.read(0).end, cut_runs(batches, START, engine.run_bytes))
+
+    def empty(self) -> None:
+        """Empty the engine."""
+        if self.engine == "memory":
+            self.memory.runs = []
+        else:
+            git(Path(self.address), "update-ref", "-d", f"refs/heads/tallybook/{self.book}")
+
+
+def make_team(engine: str, folder: Path, run: Run, patch: pytest.MonkeyPatch) -> Team:
+    """Return a team on a new engine."""
+    patch.delenv("XDG_CACHE_HOME", raising=False)
+    if engine == "git":
+        return Team(folder, run, patch, "git", str(make_remote(folder / "remote.git")))
+    team = Team(folder, run, patch, "memory", "memory")
+    patch.setitem(engines.ENGINES, "memory", lambda *_: team.memory)
+    return team
