@@ -85,6 +85,10 @@ class Book(Protocol):
         """Return the name in the book of an entry that the own ledger made under a name; None where it made none."""
         ...
 
+    def made_name(self, id_: str) -> str | None:
+        """Return the name in the book of an entry that an event of the own ledger made; None where it made none."""
+        ...
+
     def shown(self, own: OwnBatch) -> Mapping[str, Entry] | None:
         """Return the entries as their machine showed them before a batch; None where the book has not moved on."""
         ...
@@ -149,7 +153,7 @@ def land(own: OwnBatch, known: KnownPlaybook, names: Names, book: Book) -> Lande
         book: Answers about the book.
     """
     repeated = own.key is not None and book.has_key(own.key)
-    step = _Step(own, known, names, book, repeated, _names_meant(own, names))
+    step = _Step(own, known, names, book, repeated, _names_meant(own, names, book))
     for record in own.records:
         step.name_created_entry(record)
     events = tuple(LandedEvent(record, event) for record in own.records for event in _land_event(step, record))
@@ -162,13 +166,15 @@ def _land_event(step: _Step, record: EventRecord) -> tuple[Event, ...]:
     return () if change is None else change(step, record)
 
 
-def _names_meant(own: OwnBatch, names: Names) -> dict[str, str]:
+def _names_meant(own: OwnBatch, names: Names, book: Book) -> dict[str, str]:
     """Return the names of this batch that it gives by id: name → name in the book."""
     meant: dict[str, str] = {}
     for record in own.records:
         if isinstance(record.event, NamesMeant):
-            pairs = zip(record.event.names, record.event.ids, strict=False)
-            meant |= {name: names.by_id[id_] for name, id_ in pairs if id_ in names.by_id}
+            for name, id_ in zip(record.event.names, record.event.ids, strict=False):
+                found = names.by_id.get(id_) or book.made_name(id_)
+                if found is not None:
+                    meant[name] = found
     return meant
 
 
@@ -340,7 +346,8 @@ def _merge(step: _Step, record: EventRecord) -> tuple[Event, ...]:
 def _void(step: _Step, record: EventRecord) -> tuple[Event, ...]:
     event: Any = record.event
     ids = (*event.ids, *(step.book.session_ids(step.own, event.session) if event.session is not None else ()))
-    return tuple(EventsVoided(ids[begin : begin + IDS_A_LINE], None, "") for begin in range(0, len(ids), IDS_A_LINE))
+    begins = range(0, max(len(ids), 1), IDS_A_LINE)
+    return tuple(EventsVoided(ids[begin : begin + IDS_A_LINE], None, "") for begin in begins)
 
 
 def _match(step: _Step, record: EventRecord) -> tuple[Event, ...]:

@@ -11,7 +11,7 @@ from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.line import Draft, Position, Stamp, frame
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import ids_of
-from tallybook.ledger.sharing.engines.engine import Appended, Outcome, Run
+from tallybook.ledger.sharing.engines.engine import Appended, EngineError, Outcome, Run
 from tallybook.ledger.sharing.engines.memory import MemoryEngine
 from tallybook.ledger.sharing.replica import Replica
 
@@ -33,6 +33,7 @@ class ShakyEngine(MemoryEngine):
     Attributes:
         before_append: What another machine does before the next append.
         unknown: Whether the next append is done although its answer is lost, or not done; None for neither.
+        refusal: What the next append raises; None for nothing.
     """
 
     def __init__(self, draw: random.Random) -> None:
@@ -41,10 +42,11 @@ class ShakyEngine(MemoryEngine):
         self.draw = draw
         self.before_append: Callable[[], None] | None = None
         self.unknown: bool | None = None
+        self.refusal: EngineError | None = None
 
     def calm(self) -> None:
         """End all troubles."""
-        self.before_append = self.unknown = None
+        self.before_append = self.unknown = self.refusal = None
 
     def read(self, after: int) -> Contents:
         """Read, at one of the steps at which a sync can be killed."""
@@ -58,6 +60,8 @@ class ShakyEngine(MemoryEngine):
             quicker, self.before_append = self.before_append, None
             with undisturbed():
                 quicker()
+        if self.refusal is not None:
+            raise self.refusal
         if self.unknown is not None:
             done, self.unknown = self.unknown, None
             if done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import json
 import random
 import shutil
@@ -17,6 +18,7 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.kinds.fields import Numbers
+from tallybook.ledger.sharing.engines.engine import ReadOnlyError, UnreachableError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Undo
@@ -147,12 +149,16 @@ class History:
             return
         document: dict[str, Any] = json.loads(site.project.playbook.read_bytes())
         points = document["key_points"]
+        before = json.loads(json.dumps(points))
         for _ in range(self.random.choice((1, 1, 2, 3))):
             self._change(points)
         if self.random.random() < 0.1:
             document["note"] = f"note {self.random.randrange(3)}"
+        expected = site.expected_after_edit(before, points)
         site.project.playbook.write_text(json.dumps(document, indent=2))
         site.do(commands.replay)
+        actual = {entry: (one.text, one.helpful, one.harmful) for entry, one in site.seen.items() if entry in expected}
+        assert expected == actual, f"{site.label}: an edit of what was rendered"
 
     def _change(self, points: list[Any]) -> None:
         how = self.random.randrange(6)
@@ -189,7 +195,7 @@ class History:
             try:
                 commands.recorded(project, Request(what, by))
             except NothingToDoError:
-                return
+                commands.replay(project)
 
         site.do(action)
 
@@ -225,10 +231,14 @@ class History:
             self.engine.before_append = lambda: self.sync_whole(other)
         elif how < 0.35:
             self.engine.unknown = self.random.choice((True, False))
+        elif how < 0.4:
+            self.engine.refusal = ReadOnlyError("memory", "you may not write")
+        elif how < 0.45:
+            self.engine.refusal = UnreachableError("memory", "no network")
         if how > 0.6:
             self.sync_killed(site)
         else:
-            self.sync_whole(site)
+            self.sync_whole(site, self.random.choice((0, 600, 600)))
         self.engine.calm()
 
     def sync_killed(self, site: Site) -> None:
@@ -247,9 +257,10 @@ class History:
             site.note_intents()
             site.check_unrendered()
 
-    def sync_whole(self, site: Site) -> None:
-        """Sync to the end."""
-        site.sync(self.engine)
+    def sync_whole(self, site: Site, limit_s: float = 600) -> None:
+        """Sync to the end, or as far as the engine and the time allow."""
+        with suppress(UnreachableError):
+            site.sync(self.engine, limit_s)
         site.after_sync()
 
     def copy(self, site: Site) -> None:

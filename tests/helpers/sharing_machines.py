@@ -52,6 +52,7 @@ class Site:
         meaning: Name → entry, as the machine shows it.
         seen: Entry → as the machine shows it.
         actual: The playbook as the machine shows it.
+        rendered: Name in ``playbook.json`` → entry.
     """
 
     label: str
@@ -65,6 +66,7 @@ class Site:
     meaning: dict[str, str] = attrs.field(factory=dict)
     seen: dict[str, Entry] = attrs.field(factory=dict)
     actual: Playbook = attrs.field(factory=Playbook)
+    rendered: dict[str, str] = attrs.field(factory=dict)
 
     @property
     def project(self) -> Project:
@@ -100,11 +102,11 @@ class Site:
         self.note_intents()
         self.check()
 
-    def sync(self, engine: Engine) -> SyncResult:
-        """Sync and render; the caller catches what it raises."""
+    def sync(self, engine: Engine, limit_s: float = 600) -> SyncResult:
+        """Sync; what it raises is the caller's."""
         ledger = str(self.project.ledger)
         with self.clock():
-            return sync(Machine(ledger, self.label, "", "laws", limit_s=600), engine)
+            return sync(Machine(ledger, self.label, "", "laws", limit_s=limit_s), engine)
 
     def after_sync(self) -> None:
         """Render, as `sync` does at its end, and compare."""
@@ -185,6 +187,8 @@ class Site:
         self.meaning |= {name: entry for entry, name in names.items()}
         self._learn_former(expected, actual)
         self.seen = dict(expected.entries)
+        if rendered:
+            self.rendered = {name: entry for entry, name in names.items()}
         if rendered and self.project.playbook.exists():
             assert playbook_bytes(actual) == self.project.playbook.read_bytes(), self.label
         if actual.seq:
@@ -226,6 +230,24 @@ class Site:
         """Return those of some names of which the model knows what they mean."""
         return [name for name in names if not self.meaning.get(name, UNKNOWN).startswith(UNKNOWN)]
 
+    def expected_after_edit(self, before: list[Any], after: list[Any]) -> dict[str, tuple[str, int, int]]:
+        """Return what entries are once a change of ``playbook.json`` is recorded: what they are now, and the change.
+
+        Args:
+            before: The file's entries as they were rendered, maybe some time ago.
+            after: The file's entries with the change.
+        """
+        changed = {point["name"]: point for point in after}
+        expected: dict[str, tuple[str, int, int]] = {}
+        for old in before:
+            entry, new = self.rendered[old["name"]], changed.get(old["name"])
+            now = self.seen.get(entry)
+            if now is not None and new is not None and new != old:
+                text = now.text if new["text"] == old["text"] else new["text"]
+                counts = (max(getattr(now, key) + new[key] - old[key], 0) for key in ("helpful", "harmful"))
+                expected[entry] = (text, *counts)
+        return expected
+
     # ---- Copies and backups ----
 
     def copy_to(self, label: str, root: Path) -> Site:
@@ -240,6 +262,7 @@ class Site:
             moments=dict(self.moments),
             meaning=dict(self.meaning),
             seen=dict(self.seen),
+            rendered=dict(self.rendered),
         )
 
 

@@ -181,8 +181,7 @@ class _Step:
         if self.repeated and isinstance(event, REPEATABLE):
             return [events.EventRepeated("")]
         if isinstance(event, events.EventsVoided):
-            ids = (*event.ids, *self.intent.voided)
-            return [events.EventsVoided(ids, None, "")] if ids else []
+            return [events.EventsVoided((*event.ids, *self.intent.voided), None, "")]
         return [self._redirect(event)]
 
     def _redirect(self, event: Any) -> Any:

@@ -218,6 +218,28 @@ class SharedLog(JsonlLog):
         numbers = (parse_number(name) or 0 for name in self._landed()[0].used)
         return max((number for number in numbers if block[0] <= number <= block[1]), default=0)
 
+    def names_since(self, until: int) -> dict[str, str]:
+        """Return the present names of entries that had another name at an own moment: name then → present name."""
+        then, now = self.at(until), self.at(self.history.end.seq)
+        before, after = then.names(), now.names()
+        own_names = then.names_of_pending()
+        present: dict[str, str] = {}
+        for id_, name in before.by_id.items():
+            own_name = own_names[id_]
+            landed = after.by_id.get(id_) or now.history.renamed.get(own_name, own_name)
+            if (shown := after.joined.get(landed, landed)) != name:
+                present[name] = shown
+        return present
+
+    def names(self) -> Names:
+        """Return the names of pending entries in the book as it is here."""
+        return self._landed()[2]
+
+    def names_of_pending(self) -> dict[str, str]:
+        """Return the names of entries as pending batches give them: id of the event that made the entry → name."""
+        records = (record for own in self.history.pending for record in own.records)
+        return {record.id: record.event.name for record in records if isinstance(record.event, MAKES_ENTRY)}
+
     def refreshed(self) -> SharedLog:
         """Return itself, without what it remembers of the own ledger."""
         self._forget()
@@ -232,13 +254,8 @@ class SharedLog(JsonlLog):
 
     def provisional_names(self) -> dict[str, str]:
         """Return names that pending entries are shown under for now: name → id of the event that made the entry."""
-        names = self._landed()[2]
-        made = {
-            record.id: record.event.name
-            for own in self.history.pending
-            for record in own.records
-            if isinstance(record.event, MAKES_ENTRY)
-        }
+        names = self.names()
+        made = self.names_of_pending()
         return {name: id_ for id_, name in names.by_id.items() if made.get(id_, name) != name}
 
 
@@ -345,13 +362,21 @@ class _Facts:
         return name in self._used[taken]
 
     def own_name(self, name: str) -> str | None:
-        upto = self._log.history.frontier.upto
+        return self._log.history.renamed.get(name, name) if name in self._made.values() else None
+
+    def made_name(self, id_: str) -> str | None:
+        return self.own_name(self._made[id_]) if id_ in self._made else None
+
+    @cached_property
+    def _made(self) -> Mapping[str, str]:
+        """Return the entries of the own ledger that are in the book: id of the event that made it → own name."""
+        made: dict[str, str] = {}
         for batch in decode(self._log.own.read()):
-            if batch.last > upto:
+            if batch.last > self._log.history.frontier.upto:
                 break
-            if any(isinstance(event, MAKES_ENTRY) and event.name == name for event in batch.events):
-                return self._log.history.renamed.get(name, name)
-        return None
+            if any(isinstance(event, MAKES_ENTRY) for event in batch.events):
+                made |= {one.id: one.event.name for one in batch.records if isinstance(one.event, MAKES_ENTRY)}
+        return made
 
     def shown(self, own: OwnBatch) -> Mapping[str, Entry] | None:
         if own.taken == self._taken:
