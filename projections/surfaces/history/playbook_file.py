@@ -11,23 +11,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from tallybook.ledger.backends.table import open_log
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
-from tallybook.ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
+from tallybook.ledger.events import ItemSkipped, PlaybookAdopted
 from tallybook.ledger.fast_stdlib import import_lazily, sha256
 from tallybook.ledger.names import rename_in_sections
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold, history
+from tallybook.projections.fold import fold
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.edit_base import Base, drift_of
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tallybook.ledger.decisions import legacy_import, update
@@ -153,7 +152,9 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
         problems = (*legacy.problems, *_problems(project, refusals))
         return ExaminedFile(legacy_import.seed_events(legacy), digest, adoption_key(data), problems, legacy)
     base = _base(project, legacy, state, rendering)
-    events, refusals = _edit_events(legacy, state, base, read, redacted)
+    log = reading.open_log(project)
+    names = log.names_since(base.seq) if reading.log_with_book(log) and base is not state else None
+    events, refusals = _edit_events(legacy, state, Base(base, read, names), redacted)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendering.seq if rendering is not None else ""
     problems = (*legacy.problems, *_problems(project, refusals))
@@ -172,14 +173,15 @@ def _base(project: Project, legacy: LegacyFile, state: Playbook, rendering: Rend
     seq = stamp[0] if stamp is not None else rendering.seq if rendering is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
-    base = reading.current(open_log(project.ledger), seq)
+    base = reading.current(reading.open_log(project), seq)
     return base if stamp is None or base.stamp == stamp else state
 
 
 def _edit_events(
-    legacy: LegacyFile, state: Playbook, base: Playbook, read: Read, redacted: Redactions
+    legacy: LegacyFile, state: Playbook, edited: Base, redacted: Redactions
 ) -> tuple[tuple[Event, ...], tuple[update.RefusedText, ...]]:
     """Return the manual edit in a file as events, none where nothing was changed; and the refused texts."""
+    base = edited.state
     entries = _named_entries(legacy, base)
     if base.rewrites < state.rewrites:
         entries = tuple(_without_redacted(entry, base) for entry in entries)
@@ -198,10 +200,10 @@ def _edit_events(
     if entries == base_entries and not top and not odd:
         return (), ()
     moment = base.stamp[0]
-    drift = _ratings_since(base, read) if base is not state else {}
+    drift = drift_of(edited, state) if base is not state else {}
     edit = update.Edit(base_entries, entries, top, moment, legacy.sha256)
     current = update.KnownPlaybook(state.entries, state.high_water, state.used, refusal=redacted.refusal)
-    decision = update.decide_edit(edit, current, drift)
+    decision = update.decide_edit(edit, current, drift, edited.names)
     refusals = tuple(one for one in decision.ignored if isinstance(one, update.RefusedText))
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
     return () if is_empty else (*odd, *decision.events), refusals
@@ -253,31 +255,6 @@ def _top(legacy: LegacyFile) -> dict[str, Any]:
     top = {"version": VERSION} | legacy.top_keys
     top.pop("last_updated", None)
     return top
-
-
-def _ratings_since(base: Playbook, read: Read) -> Mapping[str, tuple[int, int]]:
-    """Count the ratings since a state, by name: (helpful, harmful). ``base`` is folded further."""
-    counts: dict[str, tuple[int, int]] = {}
-    for batch in history(lambda: decode(read())):
-        if batch.last <= base.seq:
-            continue
-        for event in batch.events:
-            for name, helpful, harmful in _counted(event, base):
-                before = counts.get(name, (0, 0))
-                counts[name] = (before[0] + helpful, before[1] + harmful)
-        fold(PLAYBOOK, [batch], base)
-    return counts
-
-
-def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
-    """Yield what an event adds to the counts of entries in the playbook: (name, helpful, harmful)."""
-    if isinstance(event, PointRated):
-        name = event.name if event.name in base.entries else base.merged.get(event.name)
-        if name is not None and name in base.entries:
-            yield name, event.rating == "helpful", event.rating == "harmful"
-    elif isinstance(event, PointMerged) and event.name in base.entries:
-        merged_entries = (base.entries[name] for name in set(event.merged) & base.entries.keys() - {event.name})
-        yield from ((event.name, entry.helpful, entry.harmful) for entry in merged_entries)
 
 
 def edit_batch(state: State, file: ExaminedFile, at: str) -> Batch:
