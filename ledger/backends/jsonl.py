@@ -327,20 +327,19 @@ class Transaction:
             if key in self._known_keys:
                 self._needs_flush = True
                 return None
-        stamp = self._stamp(self.position, by, key)
-        batch = frame(drafts, stamp)
-        self._pending.append(batch)
+        batch = frame(drafts, self._stamp(self.position, by, key))
         if key is not None:
             self._known_keys.add(key)
-        self.position = Position(batch.last, batch.chain, batch.end, stamp.at)
+        self.append_framed(batch)
         return batch
 
-    def mark_shared(self) -> None:
-        """Note that the ledger takes in a shared book, so that a program that knows no books does not fold it.
+    def append_framed(self, batch: RawBatch) -> None:
+        """Add a batch that was framed for the present position, such as one whose events keep their ids."""
+        self._pending.append(batch)
+        self.position = batch.position
 
-        Raises:
-            OutcomeUnknownError: The disk did not confirm it.
-        """
+    def mark_shared(self) -> None:
+        """Note that the ledger takes in a shared book, so that a program that knows no books does not fold it."""
         if self._log.files is not None:
             self._log.files.mark_shared()
 

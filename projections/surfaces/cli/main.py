@@ -78,7 +78,7 @@ GROUPS: Final = {
         Row("verify", "cli.upkeep", "Verify every event of the ledger"),
         Row("replay", "cli.upkeep", "Rebuild playbook.json from the ledger"),
         Row("check", "cli.check", "Run verify, replay --check and gate at once, for CI"),
-        Row("import", "cli.upkeep", "Import an existing playbook.json"),
+        Row("import", "cli.upkeep", "Import an existing playbook.json, or another ledger"),
         Row("redact", "cli.redact", "Erase a text from the ledger and its files"),
         Row("completion", "cli.completion", "Print or install shell completion"),
     ),

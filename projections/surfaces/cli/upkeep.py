@@ -47,6 +47,11 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     salvaged = commands.salvage(project) if salvaging else None
     drift = commands.drift(project) if verdict.ok else None
     code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None else EXIT_NO
+    if not verdict.ok:
+        from tallybook.projections.surfaces.histories import recognition
+
+        division = recognition.recognize(project)
+        note(*(() if division is None else (str(division),)))
     if as_json:
         saved = {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
         answer(_verdict_json(verdict, drift) | saved)
@@ -177,13 +182,27 @@ def _print_result(project: Project, result: str, why: str = "", *, as_json: bool
 
 
 @click.command("import", cls=Verb, example="tallybook import .claude/playbook.json")
-@click.argument("file")
-def import_(project: Project, /, *, file: str, as_json: bool) -> None:
-    """Import an existing playbook.json.
+@click.argument("file", required=False)
+@click.option("--ledger", metavar="FILE|DIR|git:REV", help="Import every rating of another ledger instead.")
+@click.option("--dry-run", is_flag=True, help="With --ledger, show what it brings; record nothing.")
+@click.option("--accept-loss", is_flag=True, help="With --ledger, go on if acknowledged events are lost.")
+def import_(project: Project, /, *, file: str | None, ledger: str | None, as_json: bool, **how: bool) -> None:
+    """Import an existing playbook.json, or another ledger.
 
-    Its entries become events of the ledger. The same file a second time adds nothing.
+    The entries of the FILE become events of the ledger; the same file a second time adds nothing. With --ledger, the
+    events of another ledger become events of this one, each once, from a file with the conflict of a merge as well; a
+    damaged ledger of this project is put together again, and the damaged file is set aside.
     """
-    data, source = read_input(file, "a playbook, as JSON")
+    if (file is None) == (ledger is None):
+        raise BadInputError("import", "takes either FILE or --ledger", "give one of them")
+    if ledger is not None:
+        from tallybook.projections.surfaces.histories import answers, joining
+
+        answers.print_imported(joining.import_ledger(project, ledger, **how), ledger, as_json=as_json, **how)
+        return
+    if any(how.values()):
+        raise BadInputError("import", "--dry-run and --accept-loss need --ledger", "leave them out")
+    data, source = read_input(str(file), "a playbook, as JSON")
     done = commands.import_file(project, data, source)
     if as_json:
         answer({"imported": done.imported, "skipped": done.skipped, "problems": list(done.problems)})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.output import note
@@ -70,6 +70,15 @@ class Verb(click.Command):
             params.append(kind([f"--{field}"], help=text, default=default, show_default=True))
         params.append(click.Option(["--json", "as_json"], is_flag=True, help=_JSON_HELP))
         super().__init__(callback=click.pass_obj(callback), params=params, epilog=f"Example: {example}", **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; damage that a merge or a checkout explains is raised with the command that repairs it."""
+        try:
+            return super().invoke(ctx)
+        except DamagedLedgerError as error:
+            from tallybook.projections.surfaces.histories import recognition
+
+            raise recognition.explain(ctx.obj, error) from error
 
 
 at_when: Final = click.option(

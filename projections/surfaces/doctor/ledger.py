@@ -21,6 +21,7 @@ from tallybook.projections.event_rows import kind_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names, format_size, read_part
+from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import playbook_file
 from tallybook.projections.surfaces.writing import requests, secrets
 
@@ -48,6 +49,8 @@ def check_ledger(context: Context) -> Iterator[Finding]:
         yield Finding(NOTE, f"there is no ledger yet in {context.project.root}", fix)
         return
     verdict = verify(log, context.progress)
+    if verdict.problems and (division := recognition.recognize(context.project)) is not None:
+        yield Finding(BAD, f"{log.path.name}: {division.what}", division.fix, is_damage=True)
     for problem in verdict.problems:
         yield Finding(BAD, str(problem), "run `tallybook verify --salvage` to see the intact part", is_damage=True)
     for kind, number in verdict.unknown_kinds.items():

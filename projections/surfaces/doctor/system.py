@@ -281,4 +281,7 @@ def _tracked_files(project: Project, path: Path, *options: str) -> list[str]:
         OSError, SubprocessError: Git cannot be run, does not answer in time, or fails.
     """
     words = ["ls-files", "-z", *(options if "--others" in options else ("--cached", *options)), "--", str(path)]
-    return [name for name in git.ask(project.root, *words).decode(errors="replace").split("\0") if name]
+    # A file with a conflict is listed once for each side.
+    return list(
+        dict.fromkeys(name for name in git.ask(project.root, *words).decode(errors="replace").split("\0") if name)
+    )

@@ -1,0 +1,243 @@
+"""The histories in files of lines that were merged or exchanged: every batch whose chain leads back to a first line.
+
+A merge leaves the lines of several copies of a ledger in one file: with conflict markers, one after the other, or in
+another order. A batch names the one before it only by its chain value, so each copy's batches are found by computing
+that value for every batch that can precede it. No line counts that is not proven in this way.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import attrs
+
+from tallybook.ledger.line import (
+    CHAIN_END,
+    CHAIN_MARK,
+    CHAIN_TAIL_BYTES,
+    FRAME_BYTES,
+    GENESIS,
+    LINE_END,
+    MAX_LINE_BYTES,
+    START,
+    RawBatch,
+    complete_lines,
+    compute_chain,
+    first_seq,
+    head_field,
+    line_fault,
+    sum_fault,
+)
+from tallybook.ledger.reading.damage import ByteRange, DamageIndex
+from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.storage import redaction
+from tallybook.ledger.storage.disk import read_at
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+_MARKERS: Final = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
+_MIDDLE: Final = b"======="
+_PART: Final = b'"part":['
+_PART_CHARS: Final = 24
+# A merge repeats few lines; in a hostile file every line could continue every other one.
+_MAX_VERSIONS: Final = 8
+
+
+class Link(NamedTuple):
+    """A batch in its history.
+
+    Attributes:
+        before: The chain value before it.
+        batch: The batch; its offset is that in the file where it was read.
+        sealed: The bytes that it seals, for a ``log.recovered`` that was read right after them.
+    """
+
+    before: str
+    batch: RawBatch
+    sealed: bytes = b""
+
+    @property
+    def seals(self) -> bool:
+        """Return whether it is a ``log.recovered``, which states the offsets of the bytes before it."""
+        return redaction.SEALS in self.batch.data
+
+
+_Lines = tuple[tuple[int, bytes], ...]
+"""Lines of one batch, each with its offset."""
+
+
+@attrs.define
+class Histories:
+    """Batches of one or several files, each proven by the chain from a first line on.
+
+    Attributes:
+        links: Chain value after a batch → the batch.
+        marker: Number of the first line that is a conflict marker, 0 where no file has one.
+        unproven: How many lines are in no batch that is proven, and are no markers.
+        stray: The last of them, if all of them are intact: lines of a history that is not here. Else empty.
+    """
+
+    links: dict[str, Link] = attrs.field(factory=dict)
+    marker: int = 0
+    unproven: int = 0
+    stray: bytes = b""
+    _ends: dict[int, list[str]] = attrs.field(factory=lambda: {0: [GENESIS]})
+    _waiting: dict[int, list[_Lines]] = attrs.field(factory=dict)
+    _open: set[int] = attrs.field(factory=set)
+    _proven: int = 0
+
+    def add_file(self, fd: int, size: int, pending: Collection[str] = ()) -> int:
+        """Add the batches of a file; return how many batches in it are proven.
+
+        Args:
+            fd: The file, open for reading.
+            size: Its size.
+            pending: Events whose redaction is in progress: their texts are treated as erased.
+        """
+        self._waiting, self._open, self._proven = {}, set(), 0
+        scan = Scan(fd, START, size, pending=pending)
+        before, end = GENESIS, 0
+        for batch in scan:
+            self._add(before, batch, read_at(fd, batch.offset - end, end))
+            before, end = batch.chain, batch.end
+        if scan.stop is not None:
+            self._add_lines(fd, scan.position.offset, pending)
+        self.unproven += len(self._open)
+        lines = [read_at(fd, MAX_LINE_BYTES + 1, offset).partition(b"\n")[0] for offset in sorted(self._open)]
+        if lines and all(line_fault(line, first_seq(line)) is None for line in lines):
+            self.stray = lines[-1]
+        return self._proven
+
+    def _add_lines(self, fd: int, offset: int, pending: Collection[str]) -> None:
+        """Add the batches of the lines after an offset, whatever their order."""
+        # Event number, part and number of parts of a line → the lines of its batch that can be before it.
+        begun: dict[tuple[int, int, int], list[_Lines]] = {}
+        number = DamageIndex(fd, offset).line_number(offset) - 1
+        with os.fdopen(os.dup(fd), "rb") as file:
+            file.seek(offset)
+            while line := file.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                begin, offset = offset, offset + len(line)
+                if line.startswith(_MARKERS) or line.rstrip(b"\r\n") == _MIDDLE:
+                    self.marker = self.marker or number
+                    continue
+                self._open.add(begin)
+                seq, part, size = _place_of(line)
+                for lines in begun.get((seq, part, size), ()) if part > 1 else ((),) if part else ():
+                    longer = (*lines, (begin, line))
+                    if part == size:
+                        self._prove(fd, longer, pending)
+                    else:
+                        later = begun.setdefault((seq + 1, part + 1, size), [])
+                        later[:] = [*later[1 - _MAX_VERSIONS :], longer]
+
+    def _prove(self, fd: int, lines: _Lines, pending: Collection[str]) -> None:
+        """Add a batch and those that waited for it; where the batch before it is not known yet, it waits too."""
+        todo = [lines]
+        while todo:
+            lines = todo.pop()
+            data = b"".join(line for _, line in lines)
+            claim = data[-CHAIN_TAIL_BYTES : -len(CHAIN_END)].decode("latin-1")
+            data = data[:-FRAME_BYTES]
+            seq = first_seq(data)
+            before = next((end for end in self._ends.get(seq - 1, ()) if compute_chain(end, data) == claim), None)
+            if before is None:
+                self._waiting.setdefault(seq - 1, []).append(lines)
+                continue
+            data = redaction.mask(data, pending) if pending else data
+            if sum_fault(data) is None:
+                self._open.difference_update(offset for offset, _ in lines)
+                batch = RawBatch(seq, seq + len(lines) - 1, claim, lines[0][0], complete_lines(data))
+                self._add(before, batch, _sealed_bytes(fd, batch))
+                todo += self._waiting.pop(batch.last, ())
+
+    def _add(self, before: str, batch: RawBatch, sealed: bytes) -> None:
+        self._proven += 1
+        link = self.links.get(batch.chain)
+        if link is None:
+            self._ends.setdefault(batch.last, []).append(batch.chain)
+        # Of two versions the one counts whose text was redacted: a text does not come back.
+        elif len(redaction.find_erased(link.batch)) >= len(redaction.find_erased(batch)):
+            return
+        self.links[batch.chain] = Link(before, batch, sealed)
+
+    def last(self) -> tuple[str, ...]:
+        """Return the chain values that no batch follows, in the order of the files."""
+        before = {link.before for link in self.links.values()}
+        return tuple(chain for chain in self.links if chain not in before)
+
+    def path(self, chain: str, until: Collection[str] = ()) -> list[Link]:
+        """Return the batches that lead to a chain value, the first one first.
+
+        Args:
+            chain: The chain value.
+            until: Chain values at which the search ends: only batches after them are returned.
+        """
+        links = []
+        while chain != GENESIS and chain not in until:
+            links.append(self.links[chain])
+            chain = links[-1].before
+        return links[::-1]
+
+
+def fork(one: Sequence[Link], other: Sequence[Link]) -> int:
+    """Return the event number up to which two histories are the same."""
+    pairs = zip(one, other, strict=False)
+    return max((a.batch.last for a, b in pairs if a.batch.chain == b.batch.chain), default=0)
+
+
+def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
+    """Yield the bytes of a log file that has one history: each batch, after the bytes that it seals.
+
+    It ends before a ``log.recovered`` that would not be at the offset that it states: a redaction of it would erase
+    other bytes.
+    """
+    offset = 0
+    for link in links:
+        data = link.sealed + link.batch.raw
+        if link.seals and _sealed_range(link.batch) != (offset, offset + len(link.sealed)):
+            return
+        yield link, data
+        offset += len(data)
+
+
+def ledger_id(links: Sequence[Link]) -> str:
+    """Return the id of the ledger that a history begins; empty where its first batch has none."""
+    data = links[0].batch.data if links else b""
+    return data.partition(b'"ledger":"')[2].partition(b'"')[0].decode("ascii", "replace")
+
+
+def opened_at(link: Link) -> str:
+    """Return when a batch was recorded."""
+    return head_field(link.batch.lines[0], b"at")
+
+
+def _place_of(line: bytes) -> tuple[int, int, int]:
+    """Return a line's event number, its part, and the parts of its batch; part 0 where it is no line of a ledger."""
+    seq, at = first_seq(line), line.find(_PART)
+    part, _, size = line[at + len(_PART) : at + _PART_CHARS].partition(b"]")[0].partition(b",")
+    if seq < 1 or at < 0 or not (part.isdigit() and size.isdigit() and line.endswith(LINE_END)):
+        return 0, 0, 0
+    ends = line.endswith(CHAIN_END) and line.startswith(CHAIN_MARK, -FRAME_BYTES)
+    return (seq, int(part), int(size)) if ends == (part == size) else (0, 0, 0)
+
+
+def _sealed_range(batch: RawBatch) -> tuple[int, int]:
+    """Return the offsets that a ``log.recovered`` states; (-1, -1) where they cannot be read."""
+    text = batch.data.partition(redaction.SEALS + b'"body":{"begin":')[2]
+    begin, _, rest = text.partition(b',"end":')
+    end = rest.partition(b",")[0]
+    return (int(begin), int(end)) if begin.isdigit() and end.isdigit() else (-1, -1)
+
+
+def _sealed_bytes(fd: int, batch: RawBatch) -> bytes:
+    """Return the bytes that a ``log.recovered`` seals if they are right before it, else none."""
+    if redaction.SEALS not in batch.data:
+        return b""
+    begin, end = _sealed_range(batch)
+    start = batch.offset - (end - begin)
+    if start < 0 or b'"digest":"%b"' % ByteRange(fd, start).digest(batch.offset).encode() not in batch.data:
+        return b""
+    return read_at(fd, batch.offset - start, start)

@@ -1,0 +1,1 @@
+"""Copies of a ledger with different events: how they came about, and how they are brought together."""

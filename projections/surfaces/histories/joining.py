@@ -1,0 +1,277 @@
+"""Bringing two copies of a ledger together: repair of the project's log file, and the other copy's batches on it."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+import os
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.ledger.decisions.legacy_import import read_legacy
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.events import EventRedacted
+from tallybook.ledger.line import LOG_NAME, Stamp, frame
+from tallybook.ledger.reading import histories
+from tallybook.ledger.reading.histories import Histories
+from tallybook.ledger.storage import disk, redacted_digests, redaction, replacement
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.render import playbook_bytes, read_stamp
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.histories import recognition, sources
+from tallybook.projections.surfaces.histories.arrival import Arrival, Landing
+from tallybook.projections.surfaces.history import cache_files, playbook_file
+from tallybook.projections.surfaces.history.reading import log_with_book, open_for_append, open_log
+from tallybook.projections.surfaces.workspace import git
+from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
+from tallybook.projections.surfaces.writing import record as recording
+from tallybook.projections.surfaces.writing import redact as redacting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.line import RawBatch
+    from tallybook.projections.surfaces.workspace.project import Project
+
+BY: Final = {"rater": "import"}
+_REASON: Final = "redacted on another branch"
+
+
+@attrs.frozen
+class Repair:
+    """A whole log for a project whose own is damaged.
+
+    Attributes:
+        data: Its bytes.
+        batches: Its batches.
+        seen: The damaged file, as ``replacement.identify`` tells it.
+        lost: The acknowledged event that no copy has; 0 where one has it.
+    """
+
+    data: bytes
+    batches: tuple[RawBatch, ...]
+    seen: tuple[int, int, int] | None
+    lost: int
+
+
+@attrs.frozen
+class ImportedLedger:
+    """The result of bringing a ledger together with another.
+
+    Attributes:
+        arrival: What the other histories brought.
+        events: First and last number of the events that were appended; None where none were.
+        unproven: How many lines of both were left out, because no chain proves them.
+        kept: Up to which event the project's own log was put together again; None where it was whole.
+        aside: What was set aside: the damaged log, a ``playbook.json`` of another history.
+        lost: As in `Repair`.
+        redacted: How many texts were erased here, because they were redacted there.
+        tracked: The log file, where it was put together again and git tracks it; None elsewhere.
+    """
+
+    arrival: Arrival
+    events: tuple[int, int] | None
+    unproven: int
+    kept: int | None = None
+    aside: tuple[str, ...] = ()
+    lost: int = 0
+    redacted: int = 0
+    tracked: Path | None = None
+
+
+def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: bool) -> ImportedLedger:
+    """Land the batches of another ledger on the project's own, which is put together again where it is damaged.
+
+    Args:
+        project: The project.
+        source: A file of events, a folder with one, or ``git:REV``.
+        dry_run: Whether to record nothing and only say what would be recorded.
+        accept_loss: Whether to go on where acknowledged events are in no copy.
+
+    Raises:
+        BadInputError: The source is no ledger, or the project is in a shared book.
+        DamagedLedgerError: The project's own ledger is damaged, and no copy has what it lacks.
+        TallybookError: The ledger could not be written.
+    """
+    log = open_for_append(project)
+    if log_with_book(log):
+        raise BadInputError("--ledger", "this ledger is in a shared book", "run `tallybook sync`")
+    seen = replacement.identify(project.ledger)
+    every = Histories()
+    _add_own(project, every)
+    sources.add_source(project, source, every)
+    repair = None
+    try:
+        own = tuple(log.read())
+    except DamagedLedgerError as error:
+        repair = _plan_repair(project, every, seen, error, accept_loss=accept_loss)
+        own = repair.batches
+    aside: list[str] = []
+    if not dry_run:
+        if repair is not None:
+            aside += _repair(project, repair, every)
+        # The spool and a manual edit are events before those of the other ledger.
+        recording.write(project, [], begin=True)
+        own = ()
+    with closing(open_log(project)) as log:
+        landing, events = _land(project, log, own, every, dry_run=dry_run)
+    redacted = 0 if dry_run else _redact(project, landing.arrival.redacted)
+    if not dry_run:
+        recording.write(project, [])
+    return ImportedLedger(
+        landing.arrival,
+        events,
+        every.unproven,
+        None if repair is None else repair.batches[-1].last,
+        tuple(aside),
+        0 if repair is None else repair.lost,
+        redacted,
+        log.path if repair is not None and git.is_tracked(project, log.path) else None,
+    )
+
+
+def _add_own(project: Project, every: Histories) -> None:
+    with suppress(FileNotFoundError):
+        fd = disk.open_file(project.ledger / LOG_NAME, write=False)
+        try:
+            every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger))
+        finally:
+            os.close(fd)
+
+
+def _land(
+    project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories, *, dry_run: bool
+) -> tuple[Landing, tuple[int, int] | None]:
+    """Land every history on the ledger; append what they bring unless it is a dry run."""
+    redactions = redacted_digests.load(project.ledger)
+    if dry_run:
+        return _land_on(own, every, redactions), None
+    with log.transaction() as tx:
+        landing = _land_on(tuple(tx.read()), every, redactions)
+        for batch in landing.arrival.batches:
+            tx.append_framed(batch)
+    batches = landing.arrival.batches
+    return landing, (batches[0].first, batches[-1].last) if batches else None
+
+
+def _land_on(own: Sequence[RawBatch], every: Histories, redactions: redacted_digests.Redactions) -> Landing:
+    landing = Landing(own, redactions)
+    here = {batch.chain for batch in own}
+    for chain in every.last():
+        if chain not in here:
+            landing.land([link.batch for link in every.path(chain)])
+    return landing
+
+
+# ---- The project's own log ----
+
+
+def _plan_repair(
+    project: Project,
+    every: Histories,
+    seen: tuple[int, int, int] | None,
+    error: DamagedLedgerError,
+    *,
+    accept_loss: bool,
+) -> Repair:
+    """Return a whole log made of what is proven: up to the acknowledged end, if that is anywhere.
+
+    Raises:
+        DamagedLedgerError: Acknowledged events are in no copy, and that is not accepted.
+    """
+    head = open_log(project).read_head()
+    end = "" if head is None else head.position.chain
+    acknowledged = 0 if head is None else head.position.seq
+    if acknowledged and end not in every.links:
+        with suppress(*git.FAILURES):
+            if revision := recognition.find_version(project, end):
+                sources.add_source(project, f"git:{revision}", every)
+    lost = acknowledged if end not in every.links else 0
+    if not every.links:
+        raise error
+    if lost and not accept_loss:
+        what = f"event {lost} was acknowledged, and no copy that was found has it"
+        fix = "give a copy that has it, or add --accept-loss to go on without it"
+        raise recognition.DividedLedgerError(recognition.Division(what, fix))
+    if end not in every.links:
+        end = max(every.last(), key=lambda chain: every.links[chain].batch.last)
+    data, batches = _assemble(project, every, end)
+    return Repair(data, batches, seen, lost)
+
+
+def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tuple[RawBatch, ...]]:
+    """Return the log that has the history up to a chain value, and its batches.
+
+    Raises:
+        DamagedLedgerError: A text in it is missing without a redaction.
+    """
+    data = bytearray()
+    batches: list[RawBatch] = []
+    for link, piece in histories.write_history(every.path(end)):
+        batches.append(link.batch._replace(offset=len(data) + len(link.sealed)))
+        data += piece
+    redacted = {id_ for batch in batches for id_ in redaction.redacted_ids(batch)}
+    redacted |= {*redaction.pending_ids(project.ledger)}
+    elsewhere = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
+    erased = [one for batch in batches for one in redaction.find_erased(batch) if one[1] not in redacted]
+    if problems := redaction.find_unexplained(erased, elsewhere, LOG_NAME):
+        raise DamagedLedgerError(problems)
+    if missing := dict.fromkeys(id_ for _, id_ in erased):
+        # The redaction is an event of another history; without one here, the text would count as damaged.
+        now, last = clock.utc_now(), batches[-1].position
+        drafts = [encode(EventRedacted(id_, _REASON)) for id_ in missing]
+        at = clock.clamp_time(now.at, last.at)
+        batches.append(frame(drafts, Stamp(last, at, BY, lambda: clock.new_id(now.unix_us), clock.new_salt)))
+        data += batches[-1].raw
+    return bytes(data), tuple(batches)
+
+
+def _repair(project: Project, repair: Repair, every: Histories) -> list[str]:
+    """Put the whole log in place of the damaged one; return what was set aside."""
+    at = clock.utc_now().at
+    cache_files.clear(project.ledger)
+    aside = replacement.replace_log(project.ledger, repair.data, repair.batches[-1].position, at, repair.seen)
+    cache_files.clear(project.ledger)
+    kept = [] if aside is None else [str(aside)]
+    if (foreign := _set_foreign_playbook_aside(project, repair, every, at)) is not None:
+        kept.append(str(foreign))
+    return kept
+
+
+def _set_foreign_playbook_aside(project: Project, repair: Repair, every: Histories, at: str) -> Path | None:
+    """Take away a ``playbook.json`` that shows another history: it would pass for a manual edit of this one.
+
+    Returns:
+        Its new name; None where nothing had to be kept, because it is exactly what its history says.
+    """
+    data = playbook_file.read_bytes(project.playbook)
+    stamp = None if data is None else _stamp_of(data)
+    if data is None or stamp is None or any(stamp == (batch.last, batch.chain) for batch in repair.batches):
+        return None
+    if stamp[1] in every.links:
+        batches = [link.batch for link in every.path(stamp[1])]
+        if data == playbook_bytes(fold_history(PLAYBOOK, lambda: decode(batches))):
+            project.playbook.unlink()
+            return None
+    aside = playbook_file.set_aside(project, at)
+    project.playbook.unlink(missing_ok=True)
+    return aside
+
+
+def _stamp_of(data: bytes) -> tuple[int, str] | None:
+    """Return the moment that a ``playbook.json`` says it shows; None where it says none, or is no playbook."""
+    try:
+        return read_stamp(read_legacy(data, PLAYBOOK_NAME).stamp)
+    except BadInputError:
+        return None
+
+
+def _redact(project: Project, ids: Sequence[str]) -> int:
+    """Erase here the texts that were redacted in another history; return how many."""
+    for id_ in ids:
+        redacting.redact(project, redacting.RedactionTarget(event=id_), _REASON, BY)
+    return len(ids)
