@@ -160,6 +160,18 @@ def test_a_manual_edit_lands_as_its_difference(here: Project, tmp_path: Path) ->
     assert {"one": (4, 0)} == counts(here)
 
 
+def test_curation_of_a_joined_entry_means_the_standing_one(
+    here: Project, there: Project, run: Callable[..., Answer]
+) -> None:
+    """Also in a later import than the one that joined the two."""
+    bring(here, there)
+    assert 0 == run("--project", str(there.root), "reword", "kpt_002", "one, said better").code
+    assert 0 == run("--project", str(there.root), "pin", "kpt_002").code
+    bring(here, there)
+    assert {"one, said better": (1, 1), "two": (1, 0)} == counts(here)
+    assert ["kpt_001"] == sorted(reading.current(reading.open_log(here)).pinned)
+
+
 def test_an_undo_lands(here: Project, tmp_path: Path) -> None:
     """What was undone there is undone here, a rating of the common beginning too; undone ratings do not count."""
     copy = Project(tmp_path / "copy")

@@ -19,7 +19,7 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
@@ -138,12 +138,16 @@ class Landing:
         """Learn under which names the entries of a batch are here that its history gave other names."""
         for record in batch.records:
             if isinstance(record.event, _MAKES_ENTRY) and record.id in self._names_by_id:
-                names.landed[record.event.name] = names.by_id[record.id] = self._names_by_id[record.id]
+                name = names.landed[record.event.name] = names.by_id[record.id] = self._names_by_id[record.id]
+                if name in self._state.merged:
+                    names.joined[name] = self._state.merged[name]
 
     def _land_batch(self, batch: Batch, names: Names, facts: _Facts) -> None:
         records = tuple(record for record in batch.records if not self._is_redacted(record))
         if not records:
             return
+        # The first line has the key of all of them.
+        records = (attrs.evolve(records[0], key=batch.records[0].key), *records[1:])
         state = self._state
         known = KnownPlaybook(state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone)
         landed = land(OwnBatch(records, 0), known, names, facts)
@@ -279,9 +283,9 @@ class _Facts:
         del name
         return None
 
-    def seen(self, own: OwnBatch, name: str) -> Entry | None:
+    def shown(self, own: OwnBatch) -> Mapping[str, Entry]:
         del own
-        return self._state.entries.get(name)
+        return self._state.entries
 
     def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:
         del own
