@@ -38,6 +38,7 @@ LINES = {
     "page-browser": 3,
     "forecast": 13,
     "scores": 5,
+    "share-nats": 3,
     "load": 1,
     "at": 2,
     "size": 1,
@@ -51,6 +52,7 @@ RIVALS = {
     "eventsourcing": "eventsourcing",
     "sql": "duckdb",
     "page-browser": "playwright",
+    "share-nats": "nats",
 }
 """Row → the module without which it has no rival or no measure."""
 BESIDE = {"many": ("eventsourcing", 4), "sql": ("polars", 1)}

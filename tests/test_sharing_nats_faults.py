@@ -14,7 +14,6 @@ from tallybook.ledger.line import START, Position
 from tallybook.ledger.sharing.engines import nats_messages
 from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome, UnreachableError
 from tallybook.ledger.sharing.engines.nats import RUN_BYTES, NatsEngine
-from tallybook.ledger.sharing.engines.nats_connection import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -248,25 +247,19 @@ def test_two_streams_that_could_hold_the_book_are_named(cluster: Cluster, connec
         connect().read(0)
 
 
-def test_a_stream_that_another_program_made_is_left_alone(cluster: Cluster, connect: Connect, book: str) -> None:
-    """A stream of the book's name with other subjects is not read and not written."""
-    cluster.call(f"STREAM.CREATE.{book}", name=book, subjects=["orders.*"], storage="file")
-    with pytest.raises(UnreachableError, match=f"the stream {book} was not made by Tallybook"):
-        connect().read(0)
-    cluster.call(f"STREAM.DELETE.{book}")
-
-
-def test_a_stream_with_a_limit_is_noted(cluster: Cluster, connect: Connect, book: str) -> None:
-    """What an operator changed is said, because it loses events."""
+def test_a_successor_that_was_deleted_is_named(cluster: Cluster, connect: Connect, book: str) -> None:
+    """Nothing is appended to the stream that it replaced; once that is deleted as well, the book can be filled anew."""
     engine = connect()
     append(engine, *make_runs(1))
-    config = cluster.call(f"STREAM.INFO.{book}")["config"]
-    cluster.call(f"STREAM.UPDATE.{book}", **(config | {"max_age": 3600 * 10**9, "num_replicas": 1}))
-    assert make_runs(1) == held(engine)
-    assert (
-        f"the stream {book} has 1 of 3 copies",
-        f"the stream {book} loses messages by its max_age of 3600000000000",
-    ) == engine.notes
+    engine.replace(engine.read(0).end, make_runs(2, "one"))
+    successor = f"{book}@{generation_of(engine)}"
+    cluster.call(f"STREAM.DELETE.{successor}")
+    for reader in (engine, connect()):
+        with pytest.raises(UnreachableError, match=f"the stream {successor}, which took the place of {book}, is miss"):
+            reader.read(0)
+    cluster.call(f"STREAM.DELETE.{book}")
+    append(engine, *make_runs(2, "one"))
+    assert make_runs(2, "one") == held(connect())
 
 
 def test_reading_finds_its_place_in_a_long_stream(connect: Connect) -> None:
@@ -290,49 +283,3 @@ def test_a_run_that_states_other_numbers_hides_none(connect: Connect) -> None:
     assert Outcome.DONE is engine.append(end, runs[150:]).outcome
     for after in (3, 120, 149, 150, 151, 199):
         assert [run for run in [*runs[:150], *odd, *runs[150:]] if run.last > after] == held(connect(), after)
-
-
-def test_one_server_holds_a_book_and_says_so(request: pytest.FixtureRequest) -> None:
-    """Where there are fewer servers than copies, the stream has one copy, which is noted."""
-    single = Cluster(servers=1)
-    request.addfinalizer(single.close)
-    single.start()
-    engine = single.engine("main")
-    append(engine, *make_runs(2))
-    assert (make_runs(2), ("the stream main has 1 of 3 copies",)) == (held(engine), engine.notes)
-    engine.close()
-
-
-def test_a_server_without_jetstream_is_told(request: pytest.FixtureRequest) -> None:
-    """An account without JetStream gets a reason."""
-    single = Cluster(servers=1)
-    request.addfinalizer(single.close)
-    rights = single.folder / "nats-permissions.conf"
-    rights.write_text(rights.read_text(encoding="utf-8").replace("jetstream: enabled", ""), encoding="utf-8")
-    single.start()
-    engine = single.engine("main")
-    engine.servers.limit_s = 1.0
-    with pytest.raises(UnreachableError, match=r"(?i)jetstream.* not enabled"):
-        engine.read(0)
-    engine.close()
-
-
-def test_no_password_goes_to_a_server_without_tls(request: pytest.FixtureRequest) -> None:
-    """A server that offers no TLS is refused where the address or a CA asks for it, before anything is sent."""
-    single = Cluster(servers=1)
-    request.addfinalizer(single.close)
-    single.remove("tls")
-    with (single.folder / "nats-server.conf").open("a", encoding="utf-8") as file:
-        file.write("\ntrace: true\ndebug: true\n")
-    single.start()
-    right = single.access("writer")
-    for address, access in [(single.address, right._replace(ca="")), (single.address.replace("tls:", "nats:"), right)]:
-        engine = NatsEngine(address, "main", access)
-        with pytest.raises(UnreachableError, match="it offers no TLS"):
-            engine.read(0)
-        engine.close()
-    log = (single.folder / "server1.log").read_text(encoding="utf-8")
-    assert (True, False) == ("Client connection created" in log, "CONNECT {" in log)
-    plain_engine = NatsEngine(single.address.replace("tls:", "nats:"), "main", Access(right.user, right.password))
-    assert [] == held(plain_engine)
-    plain_engine.close()

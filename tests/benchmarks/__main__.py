@@ -27,6 +27,7 @@ from benchmarks import (
     replay,
     rivals,
     scores,
+    sharing_nats,
 )
 from benchmarks.table import NoRivalError, Row, Setting, render, together
 from tallybook.ledger.storage import caches
@@ -64,6 +65,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "page": pages.rows,
     "page-browser": browsing.rows,
     "scores": scores.rows,
+    "share-nats": sharing_nats.rows,
     "forecast": forecast.rows,
     "share-postgres": _share_postgres,
 }

