@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -145,8 +146,10 @@ class Machines(RuleBasedStateMachine):
 @pytest.mark.parametrize("name", sorted(ENGINES))
 def test_every_engine_does_what_the_model_does(name: str, request: pytest.FixtureRequest) -> None:
     """Whatever machines do in whatever order, an engine answers and holds what the engine in memory does."""
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        lambda: Machines(name, request),
+    # Called without arguments, as a class is.
+    machines = cast("type[RuleBasedStateMachine]", partial(Machines, name, request))
+    run_state_machine_as_test(
+        machines,
         settings=settings(
             max_examples=slice_of(200, 5),
             stateful_step_count=STEPS,
