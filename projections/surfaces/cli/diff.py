@@ -59,7 +59,9 @@ def _diff_json(difference: Diff) -> dict[str, Any]:
     }
 
 
-def _lines(difference: Diff, before: AsOf[EntryStatuses], after: AsOf[EntryStatuses]) -> Iterator[tuple[str, str]]:
+def difference_lines(
+    difference: Diff, before: AsOf[EntryStatuses], after: AsOf[EntryStatuses]
+) -> Iterator[tuple[str, str]]:
     """Yield a difference for people: lines with their sign, ``+``, ``-``, ``~``, or empty below such a line."""
     for addition in difference.added:
         was = f", back: it was {addition.left.how} at event {addition.left.seq}" if addition.left else ""
@@ -137,5 +139,5 @@ def print_difference(before: AsOf[EntryStatuses], after: AsOf[EntryStatuses], di
     from tallybook.projections.surfaces.console import terminal
 
     console = terminal.console_for(sys.stdout)
-    lines = _lines(difference, before, after)
+    lines = difference_lines(difference, before, after)
     terminal.print_changes(console, f"From {before.moment}", f"to {after.moment}", lines, _total(difference))

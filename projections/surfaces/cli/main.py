@@ -5,21 +5,29 @@ The help screen and shell completion read the table alone, so that neither impor
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 import os
+from pathlib import Path
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from tallybook.ledger.errors import EXIT_BAD_INPUT
+from tallybook.ledger.errors import EXIT_BAD_INPUT, TallybookError
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import complain, run_guarded
+from tallybook.projections.surfaces.hooks import sync_results
+from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 from tallybook.projections.surfaces.workspace.project import find_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from click.shell_completion import CompletionItem
+
+    from tallybook.projections.surfaces.workspace.project import Project
 
 
 class Row(NamedTuple):
@@ -169,6 +177,17 @@ def _enter_project(context: click.Context, _option: click.Parameter, folder: str
     params = context.find_root().params
     params["folder"] = folder or params["folder"]
     context.obj = find_project(params["folder"], must_exist=True)
+    if sys.stderr.isatty() and not context.resilient_parsing:
+        context.call_on_close(partial(_tell_syncs, context.obj))
+
+
+def _tell_syncs(project: Project) -> None:
+    """Print what detached syncs did since the last command of a person."""
+    with suppress(TallybookError):
+        if Path(membership_file(project)).exists() and any(not one["shown"] for one in sync_results.read(project)):
+            from tallybook.projections.surfaces.sharing import results
+
+            results.tell_new(project)
 
 
 _PROJECT: Final = click.Option(

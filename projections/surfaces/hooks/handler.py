@@ -268,13 +268,17 @@ def unsettle(project: ProjectPaths) -> None:
 
 
 def start_worker(project: ProjectPaths) -> None:
-    """Start ``tallybook reflect`` on a project, in a session of its own, with nothing of the agent's open.
+    """Start ``tallybook reflect`` on a project; raises as ``_start``."""
+    _start(project, "reflect", "--unattended", "--start", project.start)
+
+
+def _start(project: ProjectPaths, *command: str) -> None:
+    """Start a command on a project, in a session of its own, with nothing of the agent's open.
 
     Raises:
         OSError: No process could be started.
     """
-    options = ["--project", project.root, "reflect", "--unattended", "--start", project.start]
-    words = [sys.executable, *_WORKER_COMMAND, *options]
+    words = [sys.executable, *_WORKER_COMMAND, "--project", project.root, *command]
     if hasattr(os, "posix_spawn"):
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
         files = [nothing, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
@@ -291,8 +295,26 @@ def start_worker(project: ProjectPaths) -> None:
     subprocess.Popen(words, stdin=null, stdout=null, stderr=null, creationflags=flags)  # noqa: S603 - our own command
 
 
+# The shared book
+
+
+def start_sync(project: ProjectPaths, payload: Payload) -> str:
+    """Start a sync if the user's settings share this project's playbook; there is no answer.
+
+    Raises:
+        BadInputError: The syncs of more than a day failed.
+    """
+    if payload.subagent or not os.path.exists(ledger_access.membership_file(project)):
+        return ""
+    _start(project, "sync", "--unattended")
+    from tallybook.projections.surfaces.hooks import sync_results
+
+    sync_results.refuse_old_failure(project)
+    return ""
+
+
 ACTIONS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
-    "SessionStart": (injection.inject_playbook, start_pending_work),
+    "SessionStart": (injection.inject_playbook, start_pending_work, start_sync),
     "UserPromptSubmit": (injection.inject_playbook,),
     "PreToolUse": (injection.inject_playbook,),
     "SubagentStart": (injection.inject_playbook,),
@@ -300,6 +322,6 @@ ACTIONS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
     "Stop": (record_citations, request_reflection_at_stop),
     "SubagentStop": (record_citations,),
     "PreCompact": (injection.expect_compaction, request_reflection),
-    "SessionEnd": (request_reflection,),
+    "SessionEnd": (request_reflection, start_sync),
 }
 """Name of an event in Claude Code → the actions that it runs."""

@@ -16,12 +16,12 @@ from tallybook.ledger.errors import (
     NewerLedgerError,
     TallybookError,
 )
-from tallybook.ledger.fast_stdlib import import_lazily, loads
+from tallybook.ledger.fast_stdlib import import_lazily, loads, sha256
 from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import read_at
-from tallybook.projections.surfaces.workspace.project import MARKS, Project, playbook_file
+from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, Project, playbook_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ else:
 
 ERROR_FILE = "hook-error"
 """File in the ledger's folder that holds the last error of a hook."""
+MEMBERSHIPS = os.path.join(CLAUDE, "config", "tallybook-books")
+"""Folder in the user's home that says which project shares which book, in a file for each."""
 MAX_PLAYBOOK_BYTES = 4 * 1024 * 1024
 """A hook does not read a larger ``playbook.json``, some 35,000 entries: that alone would use up its time."""
 # Usually the last few lines are enough; each window is twice as large as the one before.
@@ -218,6 +220,12 @@ def kind_of(line: bytes) -> str:
     """Return the kind of an event by its line in the log, empty if it has none."""
     _, mark, rest = line.partition(b',\t"kind":"')
     return rest.partition(b'"')[0].decode("ascii", "replace") if mark else ""
+
+
+def membership_file(project: AnyProject) -> str:
+    """Return the file of the user's own settings that says which book a project shares; without it, it shares none."""
+    real = os.path.realpath(project.ledger).encode("utf-8", "surrogateescape")
+    return os.path.join(os.path.expanduser("~"), MEMBERSHIPS, f"{sha256(real).hexdigest()[:32]}.json")
 
 
 def save_error(project: AnyProject, error: Exception) -> None:

@@ -68,7 +68,10 @@ def init(  # noqa: PLR0913 - each is an option
             steps = _install(target, others, verbs, dry_run=False)
             _print(steps, _result(target, others, steps))
     if target.project is not None and not dry_run:
+        from tallybook.projections.surfaces.sharing import cli as sharing
+
         _offer_untracking(target.project)
+        sharing.offer(target.project)
 
 
 @click.command(epilog="Example: tallybook uninstall --dry-run")

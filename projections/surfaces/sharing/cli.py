@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 import getpass
 from pathlib import Path
 import platform
@@ -15,7 +15,10 @@ import click
 from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
-from tallybook.projections.surfaces.sharing import engines, joining, membership, status
+from tallybook.projections.surfaces.hooks import sync_results
+from tallybook.projections.surfaces.install import plan
+from tallybook.projections.surfaces.install.steps import take
+from tallybook.projections.surfaces.sharing import engines, joining, membership, results, status
 from tallybook.projections.surfaces.sharing.membership import Membership
 
 if TYPE_CHECKING:
@@ -79,8 +82,33 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         return 0
     if not options["yes"] and sys.stdin.isatty() and not click.confirm("Share it?", default=True):
         raise NotConfirmedError("share: not confirmed; nothing was changed")
+    before = status.own_end(project)
     result = joining.join(project, part)
+    results.store(project, before, result)
+    for step in plan.exclusions(project):
+        take(step)
     return _print_result(project, result, as_json=as_json)
+
+
+def offer(project: Project) -> None:
+    """Say how to share through git where the project's repository has a remote; on a terminal, ask and do it.
+
+    Raises:
+        TallybookError: The person wants it, and it cannot be done.
+    """
+    from tallybook.ledger.sharing.engines import git_address
+
+    if membership.load(project) is not None:
+        return
+    try:
+        git_address.read_remote(str(project.root), DEFAULT_REMOTE)
+    except TallybookError:
+        return
+    say(f"`tallybook share git` shares the playbook with other machines through the remote {DEFAULT_REMOTE}.")
+    if sys.stdin.isatty() and sys.stdout.isatty() and click.confirm("Share it now?", default=False):
+        options: dict[str, Any] = dict.fromkeys(("name", "label", *engines.OPTIONS["nats"]))
+        with suppress(NotConfirmedError):
+            _join(project, "git", None, {**options, "yes": False, "dry_run": False}, as_json=False)
 
 
 def _membership(project: Project, engine: str, address: str | None, options: Mapping[str, Any]) -> Membership:
@@ -121,21 +149,23 @@ def _preview_lines(shown: Preview) -> list[str]:
 @click.option("--dry-run", is_flag=True, help="Show what would be published, and change nothing.")
 @click.option("--limit", "limit_s", default=60.0, show_default=True, help="Stop after so many seconds.")
 @click.option("--rejoin", is_flag=True, help="Take another history of the book.")
-def sync(project: Project, /, *, dry_run: bool, limit_s: float, rejoin: bool, as_json: bool) -> int:
+@click.option("--unattended", is_flag=True, hidden=True)
+def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool) -> int:
     """Exchange events with the shared book.
 
     It takes in others' events and publishes own ones. What is not published within the limit waits for the next sync.
     --rejoin takes a history of the book that differs from this machine's, sets the old copy aside, and publishes what
     the new history lacks.
     """
+    if options["unattended"]:
+        return results.sync_unattended(project, limit_s)
     part = membership.require(project)
-    if dry_run:
+    if options["dry_run"]:
         return _print_pending(project, as_json=as_json)
-    if rejoin:
+    if options["rejoin"]:
         return _rejoin(project, part, as_json=as_json)
     before = status.own_end(project)
-    with closing(engines.open_engine(part.engine, part.address, part.name, part.options)) as engine:
-        result = joining.run(project, part, engine, limit_s)
+    result = results.sync(project, part, limit_s)
     return _print_result(project, result, as_json=as_json, before=before)
 
 
@@ -181,10 +211,12 @@ def _status(project: Project, as_json: bool) -> int:  # noqa: FBT001 - as the ta
         return engines.open_engine(part.engine, part.address, part.name, part.options)
 
     found = status.examine(project, part, open_engine)
+    with sync_results.new_results(project):
+        stored = sync_results.read(project)
     if as_json:
-        answer(attrs.asdict(found))
+        answer(attrs.asdict(found) | {"results": stored})
     else:
-        say(*status.status_lines(found))
+        say(*status.status_lines(found), *(line for one in stored for line in results.lines(one)))
     return 0
 
 

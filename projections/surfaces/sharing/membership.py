@@ -17,16 +17,15 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, CannotWriteError, TallybookError
 from tallybook.ledger.line import LOG_NAME
-from tallybook.ledger.storage import caches, disk
+from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import ledger_id
-from tallybook.projections.surfaces.workspace.project import CLAUDE
+from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallybook.projections.surfaces.workspace.project import Project
 
-FOLDER = "tallybook-books"
 _LABEL_CHARS = 40
 _RANDOM_BYTES = 4
 
@@ -70,12 +69,8 @@ def new_writer(label: str) -> str:
     return f"{letters or 'machine'}-{clock.new_secret(_RANDOM_BYTES).hex()}"
 
 
-def _folder() -> Path:
-    return Path.home() / CLAUDE / "config" / FOLDER
-
-
 def _file(project: Project) -> Path:
-    return _folder() / f"{caches.path_digest(os.path.realpath(project.ledger))}.json"
+    return Path(membership_file(project))
 
 
 def load(project: Project) -> Membership | None:
@@ -121,7 +116,7 @@ def forget(project: Project) -> bool:
 def copies_of(project: Project) -> list[Membership]:
     """Return parts in a book that the same ledger has in another place: the project was moved or copied from there."""
     own = ledger_id(project.ledger / LOG_NAME)
-    found = [_read(path) for path in sorted(_folder().glob("*.json"))] if own else []
+    found = [_read(path) for path in sorted(_file(project).parent.glob("*.json"))] if own else []
     here = os.path.realpath(project.ledger)
     return [one for one in found if one is not None and one.ledger == own and one.path != here]
 

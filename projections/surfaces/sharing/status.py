@@ -150,6 +150,20 @@ def rejoined_lines(done: Rejoined) -> list[str]:
     return [*lines, f"Book at event {done.end[0]}: {again} that it lacked published again"]
 
 
+def change_lines(project: Project, before: int) -> list[str]:
+    """Return what changed in the playbook since an own event in the words of `diff`, a line for each change."""
+    from tallybook.projections.surfaces.cli.diff import compare, difference_lines
+
+    first, second, difference = compare(project, str(before), None)
+    changes: list[str] = []
+    for sign, text in difference_lines(difference, first, second):
+        if sign:
+            changes.append(f"{sign} {text}")
+        else:
+            changes[-1] += f": {text}"
+    return changes
+
+
 def print_changes(project: Project, before: int) -> None:
     """Print what changed in the playbook since an own event, as `diff` does."""
     from tallybook.projections.surfaces.cli.diff import compare, print_difference

@@ -1,0 +1,137 @@
+"""What syncs with a shared book did and met: stored by each sync, told by the next command. Standard library only.
+
+    <ledger>/book/results.json   a list of results, the newest last
+
+A result is ``{at, since, events, changes, problems, shown}``: microseconds of the sync and of the first one that met
+the same problems, event numbers before and after it, lines of what it changed, lines of what was wrong, and whether a
+person has seen them.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+import os
+
+from tallybook.ledger import clock
+from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.ledger.fast_stdlib import dumps, loads
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.workspace.project import read_small
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.projections.surfaces.workspace.project import AnyProject
+
+FOLDER = "book"
+NAME = "results.json"
+MAX_RESULTS = 50
+"""Older results that a person has seen are dropped."""
+MAX_LINES = 200
+"""A result has no more lines of changes; `diff` of its event numbers has them all."""
+_LOCK = "results.lock"
+_WAIT_MS = 5_000
+_MAX_BYTES = 16 * 1024 * 1024
+_FAILING_US = 24 * 3600 * clock.MICROSECONDS
+_FIELDS = {"at": int, "since": int, "events": list, "changes": list, "problems": list, "shown": bool}
+
+
+def read(project: AnyProject) -> list[dict[str, Any]]:
+    """Return the results of syncs, the newest last; none where the file is not one that syncs wrote."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError, TallybookError):
+        found = loads(read_small(_path(project.ledger, NAME), _MAX_BYTES).decode("utf-8"))
+        if type(found) is list and all(_is_result(one) for one in found):
+            return found
+    return []
+
+
+def _is_result(one: Any) -> bool:
+    is_whole = (
+        type(one) is dict and {*one} == {*_FIELDS} and all(type(one[name]) is kind for name, kind in _FIELDS.items())
+    )
+    return is_whole and all(type(line) is str for line in (*one["changes"], *one["problems"]))
+
+
+def store(
+    project: AnyProject, events: Sequence[int], changes: Sequence[str], problems: Sequence[str], *, shown: bool
+) -> None:
+    """Store the result of a sync.
+
+    The same problems as before are the same result, so that they are told once, however often a sync meets them.
+
+    Raises:
+        TallybookError: The lock or the disk refuses.
+    """
+    now = clock.utc_now().unix_us
+    with _locked(project.ledger):
+        results = read(project)
+        last = results[-1] if results else None
+        if last is not None and not changes and not last["changes"] and last["problems"] == [*problems]:
+            last.update(at=now, events=[*events], shown=last["shown"] or shown)
+        else:
+            since = last["since"] if last is not None and problems and last["problems"] == [*problems] else now
+            told = shown or not (changes or problems)
+            rest = len(changes) - MAX_LINES
+            lines = [*changes[:MAX_LINES], *([f"{rest} more changes"] if rest > 0 else [])]
+            fresh = {"at": now, "since": since, "events": [*events], "changes": lines, "problems": [*problems]}
+            results.append({**fresh, "shown": told})
+        _write(project.ledger, results)
+
+
+@contextmanager
+def new_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
+    """Give the results that nobody has seen; they count as seen at the end. One process at a time.
+
+    A problem that the sync before met as well is left out.
+
+    Raises:
+        TallybookError: The lock or the disk refuses.
+    """
+    with _locked(project.ledger):
+        results = read(project)
+        before: list[list[str]] = [[], *(one["problems"] for one in results)]
+        pairs = [(old, one) for old, one in zip(before, results, strict=False) if not one["shown"]]
+        yield [{**one, "problems": [text for text in one["problems"] if text not in old]} for old, one in pairs]
+        if pairs:
+            for _, one in pairs:
+                one["shown"] = True
+            _write(project.ledger, results)
+
+
+def refuse_old_failure(project: AnyProject) -> None:
+    """Say that syncs fail, if they did so for more than a day.
+
+    Raises:
+        BadInputError: They do.
+    """
+    results = read(project)
+    if results and results[-1]["problems"] and clock.utc_now().unix_us - results[-1]["since"] > _FAILING_US:
+        last = results[-1]
+        what = f"has failed since {clock.moment(last['since']).at[:16]}: {last['problems'][0]}"
+        raise BadInputError("sync", what, "`tallybook share status` says more")
+
+
+@contextmanager
+def _locked(ledger: StrPath) -> Iterator[None]:
+    path = _path(ledger, _LOCK)
+    disk.make_folder(os.path.dirname(path))
+    fd = disk.open_file(path, write=True, create=True)
+    try:
+        disk.lock(fd, path, _WAIT_MS)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _write(ledger: StrPath, results: Sequence[dict[str, Any]]) -> None:
+    """Write the results; those that nobody has seen all stay."""
+    old = [one for one in results[:-MAX_RESULTS] if not one["shown"]]
+    kept = [*old, *results[-MAX_RESULTS:]]
+    disk.replace_file(_path(ledger, NAME), dumps(kept).encode("utf-8", "replace"), private=True)
+
+
+def _path(ledger: StrPath, name: str) -> str:
+    return os.path.join(ledger, FOLDER, name)
