@@ -16,6 +16,7 @@ from benchmarks import data
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
 from helpers.postgres_server import NoServerError, start_database
 from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.line import GENESIS, START
 from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome, Run
@@ -100,8 +101,19 @@ class _Contest:
                 connection.execute(INSERT, (self._last, *run[:5]))
             return perf_counter() - start
 
+    def read(self) -> float:
+        """Return how long a new machine takes to read the book and to verify its chain."""
+        with closing(PostgresEngine(self._address, self._book)) as engine:
+            engine.read(self._runs[-1].last)
+            start = perf_counter()
+            after = START
+            for run in engine.read(0).runs:
+                after = verify_run(run.data, after, (), choose_digest(len(run.data))).batches[-1].position
+            assert (after.seq, after.chain) == (self._runs[-1].last, self._runs[-1].after)
+            return perf_counter() - start
+
     def catch_up(self) -> float:
-        """Return how long a new machine takes to read and verify the book, and to write and flush its replica."""
+        """Return how long a new machine takes to read and verify the book, its ids too, and to flush its replica."""
         place = self._folder / f"replica-{next(self._copies)}"
         place.mkdir()
         with closing(PostgresEngine(self._address, self._book)) as engine:
@@ -169,7 +181,13 @@ def rows(setting: Setting) -> Iterator[Row]:
                 PAIRS,
             ),
             (
-                f"catching up on {size}: read, verified, written, flushed",
+                f"reading {size}, and verifying their chain",
+                "the same rows selected by the bare client",
+                (contest.read, contest.catch_up_bare),
+                PAIRS,
+            ),
+            (
+                f"catching up on {size}: chain and ids verified, replica flushed",
                 "the same rows selected by the bare client",
                 (contest.catch_up, contest.catch_up_bare),
                 PAIRS,
