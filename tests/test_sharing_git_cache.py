@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import resource
 import shutil
@@ -16,13 +15,12 @@ import pytest
 
 from helpers.books import make_run, make_runs, plain
 from helpers.git_repositories import git, make_remote
-from helpers.git_servers import make_ssh
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines import git_process, git_repository
-from tallybook.ledger.sharing.engines.engine import NOTHING, End, EngineError, Outcome, Run, UnreachableError
+from tallybook.ledger.sharing.engines import git_repository
+from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome, Run
 from tallybook.ledger.sharing.engines.git import GitEngine
 
 if TYPE_CHECKING:
@@ -264,67 +262,6 @@ def test_a_killed_append_leaves_a_usable_cache(remote: Path, connect: Callable[.
     append(connect(), run)
 
 
-# ---- git itself ----
-
-
-def test_a_remote_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the time limit git and what it started are ended, and the message says how long it took."""
-    ssh = tmp_path / "ssh"
-    ssh.write_text(f"#!/bin/sh\nwhile :; do echo >> {tmp_path}/calls; sleep 0.05; done\n")
-    ssh.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    engine = GitEngine("me@server:book", "main", str(tmp_path / "cache"), limit_s=1)
-    with pytest.raises(UnreachableError, match=r"me@server:book: cannot be reached: git did not end within 1 s; "):
-        engine.read(0)
-    lines = (tmp_path / "calls").stat().st_size
-    time.sleep(0.3)
-    assert (True, lines) == (lines > 0, (tmp_path / "calls").stat().st_size)
-
-
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("", "git: is not installed; install git 2.30 or later"),
-        ("echo git version 2.7.4", "git: is too old: 'git version 2.7.4'; install git 2.30 or later"),
-        ("echo broken >&2; exit 1", "git: is too old: 'broken'; install git 2.30 or later"),
-    ],
-)
-def test_git_that_is_missing_or_too_old_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
-) -> None:
-    """One line says which git is needed."""
-    if script:
-        (tmp_path / "git").write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError) as caught:
-        GitEngine("me@server:book", "main", str(tmp_path / "cache")).read(0)
-    assert message == str(caught.value)
-
-
-def test_the_version_of_git_is_asked_once(
-    connect: Callable[..., GitEngine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many calls a process makes, one of them asks for the version."""
-    real = git_process.find_git(os.environ["PATH"])
-    (tmp_path / "git").write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/calls\nexec {real} "$@"\n')
-    (tmp_path / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    append(connect(), *make_runs(1))
-    append(connect("ben"), make_run(Position(1, make_runs(1)[0].after, 0), "ben", "kpt_002")[0])
-    assert 1 == (tmp_path / "calls").read_text().split().count("--version")
-
-
-def test_git_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program of that name that the system does not start is reported in one line, and so is one that is gone."""
-    (tmp_path / "git").write_bytes(b"\x7fELF nonsense")
-    (tmp_path / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    engine = GitEngine("me@server:book", "main", str(tmp_path / "cache"))
-    with pytest.raises(EngineError, match=r"^git: cannot be run: git cannot be run: Exec format error; install git"):
-        engine.read(0)
-
-
 def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
     """Where our repository cannot be made, the message names it and the system's reason."""
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -345,35 +282,3 @@ def test_the_rest_of_a_deletion_that_was_killed_goes(connect: Callable[..., GitE
     shutil.copytree(repository(tmp_path), tmp_path / "anna" / "repository.git.deleted")
     connect().delete_cache()
     assert ["lock"] == [path.name for path in (tmp_path / "anna").iterdir()]
-
-
-def test_another_ssh_of_the_users_gets_no_option_of_openssh(
-    remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A program that the user configured in place of ssh may take other options; it has no terminal to ask on."""
-    folder = make_ssh(tmp_path / "bin")
-    (folder / "ssh").rename(folder / "plink-like")
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / ".gitconfig").write_text(f"[core]\n\tsshCommand = {folder}/plink-like\n", encoding="utf-8")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    append(GitEngine(f"me@server:{remote}", "main", str(tmp_path / "cache")), *make_runs(1))
-    assert "BatchMode" not in (folder / "ssh-calls").read_text()
-
-
-@pytest.mark.parametrize(
-    ("errors", "reason"),
-    [
-        (b"", "git ended with 128"),
-        (b"warning: x\nhint: y\nfatal: repository 'z' not found\n", "repository 'z' not found"),
-        (
-            b"git@host: Permission denied (publickey).\nfatal: Could not read\n",
-            "git@host: Permission denied (publickey).",
-        ),
-        (b"remote: \x1b[1;31mno\x1b[0m, \x07never  \nremote:\nremote: ask Anna\nTo /x\n", "no ,  never ask Anna"),
-        (b"fatal: unable to access 'https://me:secret@host/x/': 403\n", "unable to access 'https://host/x/': 403"),
-        (b"x" * 400, "x" * 300 + "…"),
-    ],
-)
-def test_a_reason_is_one_clean_line(errors: bytes, reason: str) -> None:
-    """The server's words come first, then git's own; without passwords, controls, and warnings, and not too long."""
-    assert reason == git_process.Done(128, b"", errors).reason

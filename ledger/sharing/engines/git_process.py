@@ -9,6 +9,8 @@ import re
 import shutil
 import signal
 import subprocess
+from tempfile import TemporaryFile
+from threading import Event, Timer
 from typing import TYPE_CHECKING, NamedTuple
 
 from tallybook.ledger.sharing.engines.engine import EngineError
@@ -147,27 +149,53 @@ def _environment() -> dict[str, str]:
 
 def _run(command: Sequence[str], folder: str, given: bytes, limit_s: float, environment: Mapping[str, str]) -> Done:
     """Run a command to its end, or end it and all that it started at the limit."""
+    # Files, not pipes: an ssh that stays connected in the background would hold a pipe open long after git's end.
+    with TemporaryFile() as source, TemporaryFile() as output, TemporaryFile() as errors:
+        try:
+            source.write(given)
+            source.seek(0)
+            code = _wait(
+                subprocess.Popen(  # noqa: S603 - git itself, and no shell reads its words
+                    command,
+                    stdin=source,
+                    stdout=output,
+                    stderr=errors,
+                    cwd=folder,
+                    env=environment,
+                    # Without a terminal nothing can ask, and what git started ends with it.
+                    start_new_session=True,
+                ),
+                limit_s,
+            )
+        except OSError as error:
+            raise GitFailedError(f"git cannot be run: {error.strerror}") from error
+        output.seek(0)
+        errors.seek(0)
+        return Done(code, output.read(), errors.read())
+
+
+def _wait(process: subprocess.Popen[bytes], limit_s: float) -> int:
+    """Wait for the end of a process, which a timer ends at the limit; `wait` with a limit would poll, and sleep."""
+    is_over = Event()
+
+    def end() -> None:
+        is_over.set()
+        _end(process)
+
+    timer = Timer(limit_s, end)
+    timer.daemon = True
+    timer.start()
     try:
-        with subprocess.Popen(  # noqa: S603 - git itself, and no shell reads its words
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=environment,
-            # Without a terminal nothing can ask, and what git started ends with it.
-            start_new_session=True,
-        ) as process:
-            try:
-                output, errors = process.communicate(given, limit_s)
-            except BaseException:
-                _end(process)
-                raise
-    except subprocess.TimeoutExpired as error:
-        raise GitTimeoutError(f"git did not end within {limit_s:g} s") from error
-    except OSError as error:
-        raise GitFailedError(f"git cannot be run: {error.strerror}") from error
-    return Done(process.returncode, output, errors)
+        code = process.wait()
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        timer.cancel()
+    if is_over.is_set():
+        timer.join()
+        raise GitTimeoutError(f"git did not end within {limit_s:g} s")
+    return code
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

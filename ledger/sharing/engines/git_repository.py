@@ -81,6 +81,7 @@ class GitRepository:
         self._branch = branch
         self._limit_s = limit_s
         self._ssh: Mapping[str, str] | None = None
+        self._grew = False
 
     # ---- The folder ----
 
@@ -140,7 +141,10 @@ class GitRepository:
         shutil.rmtree(rest, ignore_errors=True)
 
     def is_too_large(self) -> bool:
-        """Return whether it grew by more than `MAX_BYTES` since the branch was fetched into it."""
+        """Return whether it grew by more than `MAX_BYTES` since the branch was fetched into it, if it did just now."""
+        if not self._grew:
+            return False
+        self._grew = False
         with suppress(OSError, ValueError), open(os.path.join(self.path, _FRESH), encoding="ascii") as file:
             return self._size() > int(file.read()) + MAX_BYTES
         return self._size() > MAX_BYTES
@@ -174,6 +178,7 @@ class GitRepository:
             GitFailedError: It cannot be reached, or it has no such branch, or this repository is damaged.
         """
         is_fresh = not self.tip()
+        self._grew = True
         done = self._run(*(_KEEP_PACK if is_fresh else ()), *_FETCH, "--", self._address.url, f"+{self._branch}:{_TIP}")
         if done.code:
             raise GitFailedError(done.reason)
@@ -237,6 +242,7 @@ class GitRepository:
         Raises:
             DamagedRepositoryError: The parent is missing or damaged.
         """
+        self._grew = True
         now = clock.utc_now().unix_us
         who = f"{AUTHOR} {now // clock.MICROSECONDS} +0000"
         # The id keeps apart two pushes of the same bytes in the same second, of which only one may succeed.
