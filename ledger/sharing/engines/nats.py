@@ -90,7 +90,7 @@ class NatsEngine:
         scheme, hosts = check_address(address)
         access = access or Access()
         servers = hosts.split(",")
-        self.address = f"{scheme}://{','.join(servers)} book {book}"
+        self.address = f"{scheme}://{hosts}"
         self.run_bytes = RUN_BYTES
         self.notes: tuple[str, ...] = ()
         self.servers = Servers(self.address, servers, access, secure=scheme == "tls" or bool(access.ca or access.cert))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.sharing.engines.engine import MissingLibraryError, UnreachableError
@@ -53,10 +54,15 @@ class Servers:
         if self._link and not self._link.client.is_closed:
             return self._link
         reasons = []
+        access = self._access
+        for path in (access.creds, access.ca, access.cert, access.key):
+            if path and not os.access(path, os.R_OK):
+                hint = "give `tallybook share nats` a file that is there"
+                raise UnreachableError(self.address, f"the file {path} cannot be read", hint)
         for host in [*self._hosts]:
             link = Link(self.patience_s)
             try:
-                await link.open(host, self._access, secure=self._secure)
+                await link.open(host, access, secure=self._secure)
             except ImportError as error:
                 raise MissingLibraryError(self.address, "nats") from error
             except LinkError as error:
