@@ -238,9 +238,10 @@ def _ranges(seqs: Sequence[int]) -> str:
 
 def _summarise_proposal(event: events.PointProposed) -> str:
     """Summarise a proposal by what it would do."""
-    what = f"proposed: {event.verb} {event.name}"
-    if event.merged:
-        what += f" with {', '.join(event.merged)}"
+    names = ", ".join(event.merged)
+    what = f"proposed: {event.verb} {event.name or names}"
+    if event.name and names:
+        what += f" with {names}"
     return f"{what}{f' to {_quote(event.text)}' if event.text != '' else ''}{_why(event.reason)}"
 
 

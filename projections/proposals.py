@@ -10,13 +10,7 @@ from tallybook.ledger import events
 from tallybook.projections.fold import State, View, batch_view
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
-
-PROTECTING_RATINGS: Final = 3
-"""An entry with so many helpful ratings, and fewer harmful ones, is protected."""
 
 
 @attrs.define
@@ -39,8 +33,3 @@ def _apply(state: Proposals, batch: Batch) -> None:
 
 
 PROPOSALS: Final[View[Proposals]] = batch_view(Proposals, (events.PointProposed, events.ProposalDecided), _apply)
-
-
-def is_protected(entry: Entry, pinned: Mapping[str, object] | set[str]) -> bool:
-    """Return whether only a person may change an entry: it is pinned, or mostly helpful with three ratings or more."""
-    return entry.name in pinned or (entry.helpful >= PROTECTING_RATINGS and entry.helpful > entry.harmful)

@@ -26,9 +26,8 @@ from tallybook.projections.surfaces.writing.requests import (
     Request,
     Update,
     check,
-    request_from_json,
-    request_to_json,
 )
+from tallybook.projections.surfaces.writing.spooled import request_from_json, request_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

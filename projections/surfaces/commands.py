@@ -40,19 +40,21 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.history import as_of, playbook_file
     from tallybook.projections.surfaces.history.as_of import AsOf
     from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.workspace import settings
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing import record as recording
     from tallybook.projections.surfaces.writing import requests
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
-    curation, update, redacted_digests, spool, recording, requests, as_of, playbook_file = import_lazily(
+    curation, update, redacted_digests, spool, recording, requests, settings, as_of, playbook_file = import_lazily(
         "tallybook.ledger.decisions.curation",
         "tallybook.ledger.decisions.update",
         "tallybook.ledger.storage.redacted_digests",
         "tallybook.ledger.storage.spool",
         "tallybook.projections.surfaces.writing.record",
         "tallybook.projections.surfaces.writing.requests",
+        "tallybook.projections.surfaces.workspace.settings",
         "tallybook.projections.surfaces.history.as_of",
         "tallybook.projections.surfaces.history.playbook_file",
     )
@@ -153,8 +155,9 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
 
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
-    """Record an extraction result as one batch."""
-    return recorded(project, requests.Request(requests.Update(payload), by, key))
+    """Record an extraction result as one batch, with a curator's operations in it."""
+    may = "person" if by.get("rater") == "human" else settings.read(project).may
+    return recorded(project, requests.Request(requests.Update(payload, may=may), by, key))
 
 
 def recorded(project: Project, request: Request) -> Outcome:

@@ -65,7 +65,7 @@ def _lines(record: EventRecord, state: Playbook) -> Iterator[str]:
     by = record.by.agent or record.by.rater
     session = f" in session {record.by.session}" if record.by.session else ""
     yield f"{record.seq}  {summary(event)}  ({event.cause}; by {by}{session})"
-    for name in (event.name, *event.merged):
+    for name in filter(None, (event.name, *event.merged)):
         entry = state.entries.get(name)
         yield (
             f"    {name} is not in the playbook"

@@ -23,7 +23,7 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names, format_size, read_part
 from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import playbook_file
-from tallybook.projections.surfaces.writing import requests, secrets
+from tallybook.projections.surfaces.writing import secrets, spooled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +128,7 @@ def check_spool(context: Context) -> Iterator[Finding]:
     moments = []
     for payload in payloads:
         try:
-            requests.requests_from_json(payload.requests, f"spool:{payload.id}", payload.at)
+            spooled.requests_from_json(payload.requests, f"spool:{payload.id}", payload.at)
             moments.append(clock.to_unix_us(payload.at))
         except BadInputError as error:
             fix = "repair or move the file; until then its payload cannot be recorded"

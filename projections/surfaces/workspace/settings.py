@@ -32,6 +32,7 @@ MAX_BUDGET_CHARS = 10_000
 """Claude Code puts a longer text into a file, and shows the model only its beginning."""
 MAX_TOKENS_PER_DAY = 1_000_000_000
 MAX_MODEL_CHARS = 200
+CURATION = ("propose", "apply")
 RATERS = ("none", "claude", "codex", "gemini", "anthropic", "openai")
 MAX_NAME_CHARS = 200
 MAX_ADDRESS_CHARS = 2_000
@@ -51,6 +52,7 @@ class Settings(NamedTuple):
         on_stop: Whether a session awaits reflection after every stop as well.
         tokens_per_day: Tokens that reflections may use in a day, 0 to 1,000,000,000.
         write: Whether a model may rate and add by `tallybook mcp`.
+        may: What becomes of a curator's operations: propose, or apply to entries that are not protected.
     """
 
     budget_chars: int = 8_000
@@ -62,6 +64,7 @@ class Settings(NamedTuple):
     on_stop: bool = False
     tokens_per_day: int = 500_000
     write: bool = True
+    may: str = CURATION[0]
 
 
 class Rule(NamedTuple):
@@ -149,6 +152,7 @@ SETTINGS: dict[tuple[str, str], Rule] = {
         narrows=lambda new, old: new <= old
     ),
     ("mcp", "write"): _flag("write")._replace(narrows=lambda new, old: new <= old),
+    ("curation", "may"): _one_of("may", CURATION)._replace(narrows=lambda new, old: new in {CURATION[0], old}),
 }
 """Section and key → the rule."""
 

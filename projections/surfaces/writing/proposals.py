@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.ledger.decisions.curation import Curation, decide_curation
+from tallybook.ledger.decisions.curation import CURATIONS, Curation, decide_curation
+from tallybook.ledger.decisions.operations import is_protected
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, TallybookError
 from tallybook.ledger.events import PointProposed
 from tallybook.projections.fold import fold_history
-from tallybook.projections.proposals import PROPOSALS, is_protected
+from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.history import reading
@@ -108,9 +109,11 @@ def select(project: Project, numbers: Sequence[str], session: str | None, *, eve
     return chosen
 
 
-def wish_of(event: PointProposed) -> Curation:
-    """Return the change that a proposal would make."""
-    return Curation(event.verb, event.name, event.reason or "", event.text or "", event.merged)
+def wish_of(event: PointProposed) -> Curation | PointProposed:
+    """Return the change that a proposal would make: one of a person's verbs, or a curator's operation."""
+    if event.verb in CURATIONS and event.name:
+        return Curation(event.verb, event.name, event.reason or "", event.text or "", event.merged)
+    return event
 
 
 def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str, str]) -> Decided:

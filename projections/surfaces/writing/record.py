@@ -32,10 +32,9 @@ from tallybook.projections.surfaces.writing.requests import (
     Update,
     check,
     decide,
-    request_to_json,
-    requests_from_json,
     update_of,
 )
+from tallybook.projections.surfaces.writing.spooled import request_to_json, requests_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger import clock
+from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.decisions.update import (
     Decision,
@@ -14,24 +14,19 @@ from tallybook.ledger.decisions.update import (
     KnownPlaybook,
     decide_edit,
     decide_extraction,
-    read_entries,
     read_extraction,
     rename_in_top,
 )
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
-from tallybook.ledger.events import EventsVoided, PointNoted, ProposalDecided
+from tallybook.ledger.events import EventsVoided, PointNoted, PointProposed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.names import find_name
-from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
-from tallybook.projections.playbook.render import entry_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tallybook.ledger.decisions import legacy_import
     from tallybook.ledger.decisions.legacy_import import LegacyItem
@@ -55,11 +50,15 @@ class Update:
         payload: The value from outside; nothing in it is trusted.
         names: Text → the name that the sending program has given it already.
         plain_events: Events that precede it in the same batch and change no entry.
+        may: What becomes of a curator's operations in it, as in `operations.Terms`; empty where they do not count.
+        shown: The names that the model's prompt showed; None where that is not known.
     """
 
     payload: Any
     names: Mapping[str, str] = attrs.field(factory=dict)
     plain_events: tuple[Event, ...] = ()
+    may: str = ""
+    shown: tuple[str, ...] | None = None
 
 
 @attrs.frozen
@@ -126,12 +125,12 @@ class ProposalAnswer:
 
     Attributes:
         id: Id of the event that proposed it.
-        wish: The change that is accepted; None where it is rejected.
+        wish: The change that is accepted, a person's or a curator's; None where it is rejected.
         reason: Why; empty for none.
     """
 
     id: str
-    wish: Curation | None
+    wish: Curation | PointProposed | None
     reason: str = ""
 
 
@@ -174,7 +173,7 @@ def check(request: Request) -> None:
         BadInputError: It is not an extraction result, has top-level keys that no file could hold, or names no rater.
     """
     if isinstance(request.action, Update):
-        read_extraction(request.action.payload)
+        read_extraction(_translated(request.action, KnownPlaybook(), lambda _: False).payload)
     elif isinstance(request.action, Change) and request.action.top:
         _check_top(request.action.top)
     by = request.by
@@ -230,14 +229,16 @@ def decide(
         return decide_curation(action, known)
     if isinstance(action, ProposalAnswer):
         verdict = "rejected" if action.wish is None else "accepted"
-        changes = () if action.wish is None else decide(action.wish, state, renamed, redactions).events
+        changes = _accepted(action.wish, state, redactions)
         return Decision((ProposalDecided(action.id, verdict, action.reason), *changes))
     if isinstance(action, Import):
         legacy, refused = redactions.filter_legacy(_fresh(action, state))
         return Decision(legacy_import.seed_events(legacy), refused)
     if isinstance(action, Update):
-        decision = decide_extraction(read_extraction(action.payload), known, action.names, renamed)
-        return attrs.evolve(decision, events=(*redactions.filter_notes(action.plain_events), *decision.events))
+        sent = _translated(action, known, state.policy.prunes)
+        decision = decide_extraction(read_extraction(sent.payload), sent.known, action.names, renamed)
+        events = (*redactions.filter_notes((*action.plain_events, *sent.events)), *decision.events)
+        return attrs.evolve(decision, events=events, ignored=(*sent.ignored, *decision.ignored))
     base = {renamed.get(entry.name, entry.name): entry for entry in action.base}
     drift = {
         name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
@@ -246,6 +247,27 @@ def decide(
     }
     top = action.top if redactions.refusal_in_json(action.top) is None else ""
     return decide_edit(Edit(action.base, action.found, top), known, drift, renamed)
+
+
+def _translated(action: Update, known: KnownPlaybook, prunes: Callable[[Entry], bool]) -> operations.Translated:
+    """Return an update whose operations and tags, where they count, are new entries, ratings and changes."""
+    if not action.may:
+        return operations.Translated(action.payload, (), known, ())
+    return operations.translate(action.payload, known, operations.Terms(action.may, action.shown, prunes))
+
+
+def _accepted(wish: Curation | PointProposed | None, state: Playbook, redactions: Redactions) -> tuple[Event, ...]:
+    """Return the events of an accepted change, none of a rejected one.
+
+    Raises:
+        RedactedTextError: Its text was redacted meanwhile.
+        NothingToDoError: It cannot be made any more.
+    """
+    if isinstance(wish, PointProposed):
+        if (why := redactions.refusal(wish.text or "")) is not None:
+            raise RedactedTextError("TEXT", why)
+        return operations.make(wish, known_of(state, redactions))[0]
+    return () if wish is None else decide(wish, state, redactions=redactions).events
 
 
 def _undo(action: Undo) -> tuple[Event, ...]:
@@ -296,86 +318,3 @@ def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, 
     naming.used = set(state.used)
     entries = [attrs.evolve(item.entry, name=naming.assign(item.entry.name)) for item in items]
     return tuple(attrs.evolve(item, entry=entry) for item, entry in zip(items, entries, strict=True))
-
-
-def request_to_json(request: Request) -> dict[str, Any]:
-    """Return a request as JSON for the spool; an import does not wait."""
-    action = request.action
-    fields: dict[str, Any] = {"by": dict(request.by), "key": request.key}
-    if isinstance(action, Update):
-        drafts = map(encode, action.plain_events)
-        rows = [[one.kind, one.v, one.body, one.free] for one in drafts]
-        return fields | {"update": action.payload, "names": dict(action.names), "beside": rows}
-    if isinstance(action, Change):
-        base, found = ([entry_json(entry) for entry in entries] for entries in (action.base, action.found))
-        return fields | {"base": base, "found": found, "top": action.top}
-    raise BadInputError("request", "is not in the spool")
-
-
-def requests_from_json(values: Any, key: str, when: Any) -> list[Request]:
-    """Return the requests of one spool file.
-
-    Args:
-        values: A list of what `request_to_json` returned, read again and not trusted.
-        key: Names the file, so that each request is recorded once.
-        when: When they were sent, not trusted either.
-
-    Raises:
-        BadInputError: One of them is not a request, or they are not a list; none of them may be recorded.
-    """
-    if not isinstance(values, list):
-        raise BadInputError("requests", f"expected a list, got {type(values).__name__}")
-    return [request_from_json(value, f"{key}:{index}", when) for index, value in enumerate(values)]
-
-
-def request_from_json(value: Any, key: str, when: Any) -> Request:
-    """Return a request from the spool.
-
-    Args:
-        value: What `request_to_json` returned, read again and not trusted.
-        key: The key for a request without one, so that it is recorded once.
-        when: When it was sent, not trusted either; a request that says itself when it happened happened then.
-
-    Raises:
-        BadInputError: It is not a request.
-    """
-    fields = value if isinstance(value, dict) else {}
-    when = fields.get("when", when)
-    _check_moment(when)
-    given, names, top = fields.get("key"), fields.get("names"), fields.get("top")
-    if "update" in fields:
-        pairs = names.items() if isinstance(names, dict) else ()
-        texts = {text: name for text, name in pairs if isinstance(name, str)}
-        action: Action = Update(fields["update"], texts, _parse_plain_events(fields.get("beside", ())))
-    elif "facts" in fields:
-        action = PlainEvents(_parse_plain_events(fields["facts"]))
-        if not action.events:
-            raise BadInputError("facts", "are none")
-    elif "found" in fields and isinstance(top, str):
-        action = Change(read_entries(fields.get("base"), "base"), read_entries(fields["found"], "found"), top)
-    else:
-        raise BadInputError("request", "is not an update, a change or facts")
-    request = Request(action, fields.get("by", {}), given if isinstance(given, str) and given else key, when)
-    check(request)
-    return request
-
-
-def _check_moment(when: Any) -> None:
-    """Refuse a time that the ledger would not write: on a line it would be damage for ever."""
-    try:
-        fits = isinstance(when, str) and clock.moment(clock.to_unix_us(when)).at == when
-    except (ValueError, OverflowError, OSError):
-        fits = False
-    if not fits:
-        raise BadInputError("at", "is not a time as the ledger writes it")
-
-
-def _parse_plain_events(value: Any) -> tuple[Event, ...]:
-    """Return plain events from the spool: a list of kind, version, body and free text."""
-    try:
-        rows = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
-        if not all(kind in PLAYBOOK_NEUTRAL for kind, _, _ in rows):
-            raise BadInputError("facts", "are not events without an effect on the playbook")
-        return tuple(structure(*row) for row in rows)
-    except REFUSALS as error:
-        raise BadInputError("facts", f"do not fit their kind: {error}") from error

@@ -20,8 +20,15 @@ import attrs
 
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError, Problem
-from tallybook.ledger.events import PointNoted
-from tallybook.projections.surfaces.writing.requests import UNSCREENED, PlainEvents, Request, Undo, Update
+from tallybook.ledger.events import PointNoted, PointProposed
+from tallybook.projections.surfaces.writing.requests import (
+    UNSCREENED,
+    PlainEvents,
+    ProposalAnswer,
+    Request,
+    Undo,
+    Update,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,7 +169,7 @@ def mask_requests(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tup
             action = _mask_update(action, problems)
         elif isinstance(action, PlainEvents):
             action = PlainEvents(tuple(_mask_event(event, problems) for event in action.events))
-        elif isinstance(action, Curation | Undo):
+        elif isinstance(action, Curation | Undo | ProposalAnswer):
             words = {field: getattr(action, field) for field in ("text", "reason") if hasattr(action, field)}
             words = {field: _mask_item(field, text, problems) for field, text in words.items()}
             action = attrs.evolve(action, **words)
@@ -178,11 +185,14 @@ def _mask_update(action: Update, problems: list[Problem]) -> Update:
     for text, name in action.names.items():
         # Two texts that differ only in their secrets become one, under the first one's name.
         names.setdefault(mask(text).text, name)
-    return Update(payload, names, events)
+    return attrs.evolve(action, payload=payload, names=names, plain_events=events)
 
 
 def _mask_event(event: Event, problems: list[Problem]) -> Event:
-    """Return an event with a note on an entry masked; other events hold only paths and reasons of Tallybook."""
+    """Return an event with a note or a proposal masked; other events hold only paths and reasons of Tallybook."""
+    if isinstance(event, PointProposed):
+        words = {field: _mask_item(field, getattr(event, field) or "", problems) for field in ("text", "reason")}
+        return attrs.evolve(event, **words)
     if not isinstance(event, PointNoted) or event.note is None:
         return event
     return attrs.evolve(event, note=_mask_item(f"note on {event.name}", event.note, problems))

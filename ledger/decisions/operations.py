@@ -1,0 +1,288 @@
+"""Decisions about a curator's operations, which an extraction result of the later format may carry. Pure functions.
+
+``{"operations": [{"type": "ADD" | "UPDATE" | "MERGE" | "DELETE", …}], "bullet_tags": [{"name", "tag", "rationale"}]}``
+
+A tag is a rating and ADD is a new entry: both count at once. The other operations are proposals, unless the user allows
+a curator to apply them; and what changes a protected entry is always one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger.decisions.curation import MAX_REASON_CHARS
+from tallybook.ledger.decisions.update import IgnoredItem, KnownPlaybook, text_fault
+from tallybook.ledger.errors import NothingToDoError
+from tallybook.ledger.events import Entry, PointAdded, PointMerged, PointNoted, PointProposed, PointRetired
+from tallybook.ledger.names import MAX_NAME_CHARS, format_name, next_free_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from tallybook.ledger.events import Event
+
+OPERATIONS: Final = "operations"
+TAGS: Final = "bullet_tags"
+MOST: Final = 10
+"""So many operations of one result count."""
+PROPOSE, APPLY, PERSON = "propose", "apply", "person"
+"""What becomes of UPDATE, MERGE and DELETE: proposals, changes unless an entry is protected, or changes in any case."""
+PROTECTING_RATINGS: Final = 3
+_FEWEST_SOURCES: Final = 2
+
+
+def is_protected(entry: Entry, pinned: Collection[str]) -> bool:
+    """Return whether only a person may change an entry: it is pinned, or mostly helpful with three ratings or more."""
+    return entry.name in pinned or (entry.helpful >= PROTECTING_RATINGS and entry.helpful > entry.harmful)
+
+
+@attrs.frozen
+class Terms:
+    """The terms on which a result's operations count.
+
+    Attributes:
+        may: PROPOSE, APPLY or PERSON.
+        shown: The names that the model's prompt showed; None where it is not known, and any name counts.
+        prunes: Returns whether the next update would prune an entry.
+    """
+
+    may: str = PROPOSE
+    shown: Collection[str] | None = None
+    prunes: Callable[[Entry], bool] = attrs.field(default=lambda _: False)
+
+
+@attrs.frozen
+class Translated:
+    """A result of the later format, in the form of the earlier one.
+
+    Attributes:
+        payload: The extraction result: new entries and ratings.
+        events: What the operations do or propose, before the update; notes of tags.
+        known: The playbook after these events.
+        ignored: The operations and tags that count nothing.
+    """
+
+    payload: Any
+    events: tuple[Event, ...]
+    known: KnownPlaybook
+    ignored: tuple[IgnoredItem, ...]
+
+
+@attrs.define
+class _Step:
+    """The translation of one result.
+
+    Attributes:
+        known: The playbook after the operations so far.
+        terms: As for ``translate``.
+        events: As in `Translated`.
+        ignored: As in `Translated`.
+        texts: Texts of ADD.
+    """
+
+    known: KnownPlaybook
+    terms: Terms
+    events: list[Event] = attrs.field(factory=list)
+    ignored: list[IgnoredItem] = attrs.field(factory=list)
+    texts: list[str] = attrs.field(factory=list)
+
+    def target_fault(self, name: object) -> str:
+        """Return why an entry cannot be named by an operation; empty where it can."""
+        if not isinstance(name, str) or name not in self.known.entries:
+            return "no such entry in the playbook"
+        if self.terms.shown is not None and name not in self.terms.shown:
+            return "the prompt did not show this entry"
+        return ""
+
+    def cause(self, names: Collection[str], result: Entry | None = None) -> str:
+        """Return why a change can only be proposed; empty where it is made."""
+        if self.terms.may == PERSON:
+            return ""
+        if any(is_protected(self.known.entries[name], self.known.pinned_names) for name in names):
+            return "protected"
+        if result is not None and self.terms.prunes(result):
+            return "the next update would prune the result"
+        return "" if self.terms.may == APPLY else "the settings say propose"
+
+    def decide(self, change: PointProposed, result: Entry | None = None) -> None:
+        """Propose a change, or make it."""
+        cause = self.cause((*((change.name,) if change.name else ()), *change.merged), result)
+        if cause:
+            self.events.append(attrs.evolve(change, cause=cause))
+        else:
+            made, self.known = make(change, self.known)
+            self.events += made
+
+
+def translate(payload: Any, known: KnownPlaybook, terms: Terms) -> Translated:
+    """Return a result of the later format as new entries and ratings, and what its operations do.
+
+    A result without operations and tags comes back as it is. Where operations are given, its new entries do not count.
+    """
+    if not isinstance(payload, dict) or not ({OPERATIONS, TAGS} & payload.keys()):
+        return Translated(payload, (), known, ())
+    step = _Step(known, terms)
+    flat = {key: value for key, value in payload.items() if key not in {OPERATIONS, TAGS}}
+    if OPERATIONS in payload:
+        _translate_operations(step, payload[OPERATIONS])
+        if flat.get("new_key_points"):
+            step.ignored.append(IgnoredItem("new_key_points", "the result has operations, which count in their place"))
+        flat["new_key_points"] = step.texts
+    flat["evaluations"] = [*_ratings(flat.get("evaluations")), *_translate_tags(step, payload.get(TAGS, []))]
+    return Translated(flat, tuple(step.events), step.known, tuple(step.ignored))
+
+
+def _ratings(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _translate_operations(step: _Step, operations: Any) -> None:
+    if not isinstance(operations, list):
+        step.ignored.append(IgnoredItem(OPERATIONS, f"expected a list, got {type(operations).__name__}"))
+        return
+    for index, operation in enumerate(operations):
+        fields = operation if isinstance(operation, dict) else {}
+        kind = fields.get("type")
+        apply = _KINDS.get(kind) if isinstance(kind, str) else None
+        if index >= MOST:
+            fault = f"at most {MOST} operations count"
+        elif apply is None:
+            fault = f"expected a type of {', '.join(_KINDS)}"
+        else:
+            fault = apply(step, fields)
+        if fault:
+            target = fields.get("target_id")
+            step.ignored.append(
+                IgnoredItem(f"{OPERATIONS}[{index}]", fault, target if isinstance(target, str) else None)
+            )
+
+
+def _name_or_none(value: object) -> str | None:
+    return value[:MAX_NAME_CHARS] if isinstance(value, str) else None
+
+
+def _reason(fields: Mapping[str, Any]) -> str:
+    reason = fields.get("reason", "")
+    return reason[:MAX_REASON_CHARS] if isinstance(reason, str) and text_fault(reason) is None else ""
+
+
+def _add(step: _Step, fields: Mapping[str, Any]) -> str:
+    fault = text_fault(fields.get("text"))
+    if fault is None:
+        step.texts.append(fields["text"])
+    return fault or ""
+
+
+def _update(step: _Step, fields: Mapping[str, Any]) -> str:
+    name, text = fields.get("target_id"), fields.get("text")
+    fault = step.target_fault(name) or text_fault(text) or _standing_fault(step, text)
+    if not fault:
+        step.decide(PointProposed("update", str(name), (), "", str(text), _reason(fields)))
+    return fault
+
+
+def _delete(step: _Step, fields: Mapping[str, Any]) -> str:
+    name = fields.get("target_id")
+    fault = step.target_fault(name)
+    if not fault:
+        step.decide(PointProposed("delete", str(name), (), "", "", _reason(fields)))
+    return fault
+
+
+def _merge(step: _Step, fields: Mapping[str, Any]) -> str:
+    sources, text = fields.get("source_ids"), fields.get("merged_text")
+    given = sources if isinstance(sources, list) else []
+    names = tuple(dict.fromkeys(name for name in given if not step.target_fault(name)))
+    fault = text_fault(text)
+    if len(names) < _FEWEST_SOURCES:
+        fault = "fewer than two of its entries are in the playbook, or were shown"
+    fault = fault or _standing_fault(step, text, names)
+    if not fault:
+        step.decide(
+            PointProposed("merge", "", names, "", str(text), _reason(fields)), _sum(step.known, names, str(text))
+        )
+    return fault or ""
+
+
+def _standing_fault(step: _Step, text: Any, merged: Collection[str] = ()) -> str:
+    same = [name for name, entry in step.known.entries.items() if entry.text == text and name not in merged]
+    return f"already in the playbook as {same[0]}" if same else step.known.refusal(text) or ""
+
+
+def _sum(known: KnownPlaybook, names: Collection[str], text: str) -> Entry:
+    entries = [known.entries[name] for name in names]
+    return Entry("", text, sum(one.helpful for one in entries), sum(one.harmful for one in entries))
+
+
+_KINDS: Final[dict[str, Callable[[_Step, Mapping[str, Any]], str]]] = {
+    "ADD": _add,
+    "UPDATE": _update,
+    "MERGE": _merge,
+    "DELETE": _delete,
+}
+"""Type of an operation → the function that takes it; it returns why the operation counts nothing."""
+
+
+def _translate_tags(step: _Step, tags: Any) -> list[Any]:
+    """Return tags as ratings; a rationale is noted with its entry."""
+    if not isinstance(tags, list):
+        step.ignored.append(IgnoredItem(TAGS, f"expected a list, got {type(tags).__name__}"))
+        return []
+    ratings = []
+    for index, tag in enumerate(tags):
+        fields = tag if isinstance(tag, dict) else {}
+        name = fields.get("name")
+        fault = step.target_fault(name)
+        if fault:
+            step.ignored.append(IgnoredItem(f"{TAGS}[{index}]", fault, _name_or_none(name)))
+            continue
+        ratings.append({"name": name, "rating": fields.get("tag")})
+        rationale = _reason({"reason": fields.get("rationale", "")})
+        if rationale:
+            step.events.append(PointNoted(str(name), f"{fields.get('tag')}: {rationale}"))
+    return ratings
+
+
+# ---- Making a change ----
+
+
+def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...], KnownPlaybook]:
+    """Return the events of a curator's update, merge or delete, and the playbook after them.
+
+    An update retires the entry and adds a new one without ratings. A merge adds a new entry, which gets the counts of
+    its sources; their names lead to it.
+
+    Raises:
+        NothingToDoError: An entry that it names is not in the playbook any more.
+    """
+    reason, text = change.reason or "", change.text or ""
+    for name in change.merged or (change.name,):
+        if name not in known.entries:
+            raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
+    if change.verb == "delete":
+        return (PointRetired(change.name, reason),), _after(known, removed=(change.name,))
+    number = next_free_number(known.high_water, known.used_names)
+    new = format_name(number)
+    added = PointAdded(new, text)
+    if change.verb == "merge":
+        entry = attrs.evolve(_sum(known, change.merged, text), name=new)
+        after = _after(known, removed=change.merged, added=entry, high_water=number)
+        return (added, PointMerged(new, change.merged, reason)), after
+    retired = PointRetired(change.name, reason or f"replaced by {new}")
+    return (retired, added), _after(known, removed=(change.name,), added=Entry(new, text), high_water=number)
+
+
+def _after(
+    known: KnownPlaybook, removed: Collection[str], added: Entry | None = None, high_water: int | None = None
+) -> KnownPlaybook:
+    entries = {name: entry for name, entry in known.entries.items() if name not in removed}
+    if added is not None:
+        entries[added.name] = added
+    return attrs.evolve(
+        known,
+        entries=entries,
+        high_water=known.high_water if high_water is None else high_water,
+        used_names={*known.used_names, *entries},
+    )
