@@ -16,6 +16,7 @@ from helpers.real_command import run as real_run
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.histories import recognition
+from tallybook.projections.surfaces.histories.joining import import_ledger
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
@@ -277,6 +278,44 @@ def test_a_sealed_tail_survives(here: Project) -> None:
     assert log.read_bytes().startswith(before)
     assert {**BOTH, "after the crash": (0, 0)} == counts(here)
     assert_whole(here)
+
+
+def test_a_crash_after_any_step_of_the_repair_loses_nothing(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same command goes on, from the file as it was or as it is."""
+    try_git(here, "merge", "side")
+    damaged = (here.ledger / "events.jsonl").read_bytes()
+    for step in ("tallybook.ledger.storage.disk.replace_file", "tallybook.ledger.storage.replacement._write_head"):
+        with monkeypatch.context() as patch:
+            patch.setattr(step, _crash)
+            with pytest.raises(KeyboardInterrupt):
+                import_ledger(here, str(here.ledger / "events.jsonl"), dry_run=False, accept_loss=False)
+        assert damaged in {path.read_bytes() for path in (here.ledger / "quarantine").iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr("tallybook.projections.surfaces.histories.joining._land", _crash)
+        with pytest.raises(KeyboardInterrupt):
+            import_ledger(here, "git:side", dry_run=False, accept_loss=False)
+    join(here, "git:side")
+    assert_joined(here)
+
+
+def _crash(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_ledger_in_a_shared_book_is_made_whole(here: Project, tmp_path: Path) -> None:
+    """Its own events are back; what the other copy has more is named and stays in the file that was set aside."""
+    hub = tmp_path / "hub.git"
+    git(here.root, "init", "--quiet", "--bare", str(hub))
+    assert 0 == real_run(here, "share", "git", str(hub), "--book", "b", "--yes").code
+    save(here, "shared")
+    answer = real_run(here, "import", "--ledger", "git:side")
+    assert 2 == answer.code
+    assert "this ledger is in a shared book, which brings all ratings together" in answer.err
+    try_git(here, "merge", "side")
+    answer = join(here)
+    assert "note: 2 batches of the other copy not taken in: this ledger is in a shared book" in answer.err
+    assert {"one": (0, 1), "of main": (0, 0)} == counts(here)
+    assert 0 == real_run(here, "sync").code
 
 
 def test_the_conflict_ends_as_the_answer_says(here: Project, tmp_path: Path) -> None:

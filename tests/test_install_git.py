@@ -61,6 +61,13 @@ def test_init_keeps_the_playbook_out_of_git(clone: Path, run: Callable[..., Answ
     assert [("ok", "nothing of the ledger is tracked")] == findings_of(Project(clone), "git")
 
 
+def test_sharing_through_git_keeps_the_playbook_out_of_git(clone: Path, run: Callable[..., Answer]) -> None:
+    """`share git` does for that file what `init` does."""
+    git(clone, "init", "--quiet", "--bare", "../hub.git")
+    assert 0 == run("share", "git", str(clone.parent / "hub.git"), "--book", "b", "--yes").code
+    assert LINE in (clone / ".git" / "info" / "exclude").read_text()
+
+
 def test_a_dry_run_changes_no_exclude_file(clone: Path, run: Callable[..., Answer]) -> None:
     """It lists the file among the changes."""
     exclude = clone / ".git" / "info" / "exclude"

@@ -11,7 +11,7 @@ from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.storage.head import Head
+from tallybook.ledger.storage.head import NO_HEAD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import Position
 
 FOLDER: Final = "quarantine"
+_TAKEN: Final = b',\t"kind":"book.taken","v":1,'
 
 
 def identify(folder: Path) -> tuple[int, int, int] | None:
@@ -56,7 +57,7 @@ def replace_log(folder: Path, data: bytes, end: Position, at: str, seen: tuple[i
             raise CannotWriteError(folder / LOG_NAME, "was changed by another program", hint)
         aside = None if seen is None else _set_aside(folder, at)
         disk.replace_file(folder / LOG_NAME, data)
-        _write_head(folder, end)
+        _write_head(folder, end, shared=_TAKEN in data)
         return aside
     finally:
         os.close(lock)
@@ -84,13 +85,13 @@ def _set_aside(folder: Path, at: str) -> Path:
     return aside
 
 
-def _write_head(folder: Path, end: Position) -> None:
+def _write_head(folder: Path, end: Position, *, shared: bool) -> None:
     path = folder / "head"
     fd = disk.open_file(path, write=True, create=True)
     try:
-        before = heads.read(fd)
-        failures = 0 if before is None else before.failures
-        heads.write(fd, heads.encode(Head(end, disk.boot_id(), -1, failures)))
+        before = heads.read(fd) or NO_HEAD
+        head = before._replace(position=end, boot=disk.boot_id(), suspect=-1, shared=before.shared or shared)
+        heads.write(fd, heads.encode(head))
         disk.flush(fd, path)
     except OSError as error:
         raise CannotWriteError(path, disk.reason(error), "the log is whole; try again") from error

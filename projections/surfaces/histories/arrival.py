@@ -283,6 +283,11 @@ class _Facts:
         del name
         return None
 
+    def made_name(self, id_: str) -> str | None:
+        """Return None, as ``had`` returns no."""
+        del id_
+        return None
+
     def shown(self, own: OwnBatch) -> Mapping[str, Entry]:
         del own
         return self._state.entries

@@ -71,6 +71,7 @@ class ImportedLedger:
         lost: As in `Repair`.
         redacted: How many texts were erased here, because they were redacted there.
         tracked: The log file, where it was put together again and git tracks it; None elsewhere.
+        unlanded: How many batches of other copies a ledger in a shared book did not take in.
     """
 
     arrival: Arrival
@@ -81,6 +82,7 @@ class ImportedLedger:
     lost: int = 0
     redacted: int = 0
     tracked: Path | None = None
+    unlanded: int = 0
 
 
 def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: bool) -> ImportedLedger:
@@ -98,15 +100,16 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         TallybookError: The ledger could not be written.
     """
     log = open_for_append(project)
-    if log_with_book(log):
-        raise BadInputError("--ledger", "this ledger is in a shared book", "run `tallybook sync`")
     seen = replacement.identify(project.ledger)
     every = Histories()
     _add_own(project, every)
     sources.add_source(project, source, every)
     repair = None
     try:
-        own = tuple(log.read())
+        own = tuple((log.own if log_with_book(log) else log).read())
+        if log_with_book(log):
+            hint = "share the other project's ledger as well, and run `tallybook sync` in both; nothing was recorded"
+            raise BadInputError("--ledger", "this ledger is in a shared book, which brings all ratings together", hint)
     except DamagedLedgerError as error:
         repair = _plan_repair(project, every, seen, error, accept_loss=accept_loss)
         own = repair.batches
@@ -117,13 +120,21 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         # The spool and a manual edit are events before those of the other ledger.
         recording.write(project, [], begin=True)
         own = ()
-    with closing(open_log(project)) as log:
-        landing, events = _land(project, log, own, every, dry_run=dry_run)
-    redacted = 0 if dry_run else _redact(project, landing.arrival.redacted)
+    unlanded = 0
+    if repair is not None and log_with_book(log):
+        # Names of a shared ledger are those of its book, which the other copies do not know.
+        redactions = redacted_digests.load(project.ledger)
+        unlanded = len(_land_on(repair.batches, every, redactions).arrival.batches)
+        arrival, events = Arrival(), None
+    else:
+        with closing(open_log(project)) as log:
+            landing, events = _land(project, log, own, every, dry_run=dry_run)
+        arrival = landing.arrival
+    redacted = 0 if dry_run else _redact(project, arrival.redacted)
     if not dry_run:
         recording.write(project, [])
     return ImportedLedger(
-        landing.arrival,
+        arrival,
         events,
         every.unproven,
         None if repair is None else repair.batches[-1].last,
@@ -131,6 +142,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         0 if repair is None else repair.lost,
         redacted,
         log.path if repair is not None and git.is_tracked(project, log.path) else None,
+        unlanded,
     )
 
 
