@@ -41,6 +41,7 @@ class ShareStatus:
         taken: The last event number of the book that the playbook contains.
         engine_end: The last event number that the engine states; None where it does not answer.
         pending: How many own batches are not in the book.
+        warnings: What in the engine's settings endangers the book, as far as the engine says.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ShareStatus:
     taken: int
     engine_end: int | None
     pending: int
+    warnings: tuple[str, ...] = ()
 
 
 def own_end(project: Project) -> int:
@@ -66,10 +68,13 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
     log = SharedLog(project.ledger)
     history = log.history
     reason, engine_end, address = "", None, part.address
+    warnings: tuple[str, ...] = ()
     try:
         with closing(open_engine()) as engine:
             address = engine.address
             engine_end = engine.read(history.frontier.seq).end.seq
+            # Only an engine that sees its server's settings has any.
+            warnings = getattr(engine, "warnings", ())
     except TallybookError as error:
         reason = str(error)
     return ShareStatus(
@@ -84,6 +89,7 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
         history.frontier.seq,
         engine_end,
         len(history.pending),
+        warnings,
     )
 
 
@@ -97,6 +103,7 @@ def status_lines(status: ShareStatus) -> list[str]:
         f"This machine is {status.writer}; its own ledger ends at event {status.own_end}",
         f"The playbook contains the book up to event {status.taken}{book_end}",
         f"{pending} wait to be published" if status.pending else "Everything of this machine is in the book",
+        *(f"Warning: {warning}" for warning in status.warnings),
     ]
 
 
