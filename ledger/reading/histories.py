@@ -25,7 +25,6 @@ from tallybook.ledger.line import (
     complete_lines,
     compute_chain,
     first_seq,
-    head_field,
     line_fault,
     sum_fault,
 )
@@ -201,17 +200,6 @@ def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
             return
         yield link, data
         offset += len(data)
-
-
-def ledger_id(links: Sequence[Link]) -> str:
-    """Return the id of the ledger that a history begins; empty where its first batch has none."""
-    data = links[0].batch.data if links else b""
-    return data.partition(b'"ledger":"')[2].partition(b'"')[0].decode("ascii", "replace")
-
-
-def opened_at(link: Link) -> str:
-    """Return when a batch was recorded."""
-    return head_field(link.batch.lines[0], b"at")
 
 
 def _place_of(line: bytes) -> tuple[int, int, int]:

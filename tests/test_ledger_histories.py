@@ -1,0 +1,175 @@
+"""Histories in files of lines: found by their chains in any order, and written as a log again."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.authors import HUMAN
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import CannotWriteError, LockHeldError
+from tallybook.ledger.line import LOG_NAME, START
+from tallybook.ledger.reading.histories import Histories, fork, write_history
+from tallybook.ledger.storage import replacement
+from tallybook.ledger.verification import verify
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+AT = "2026-11-23T12:00:00.000000Z"
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with three entries and a sealed tail between the last two (events 1 to 8)."""
+    here = Project(project)
+    commands.add(here, "one", HUMAN)
+    commands.add(here, "two", HUMAN)
+    log = here.ledger / LOG_NAME
+    log.write_bytes(log.read_bytes() + b'{"crc":"torn')
+    commands.add(here, "three", HUMAN)
+    return here
+
+
+def read(path: Path, *lines: bytes) -> Histories:
+    """Return the histories in a file of these lines."""
+    path.write_bytes(b"".join(lines))
+    histories = Histories()
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        histories.add_file(fd, path.stat().st_size)
+    finally:
+        os.close(fd)
+    return histories
+
+
+def lines_of(here: Project) -> list[bytes]:
+    """Return the lines of the log as they are in the file."""
+    return (here.ledger / LOG_NAME).read_bytes().splitlines(keepends=True)
+
+
+def written(histories: Histories, chain: str) -> bytes:
+    """Return the log that has the history up to a chain value."""
+    return b"".join(data for _, data in write_history(histories.path(chain)))
+
+
+def test_a_log_is_written_as_it_was(here: Project, tmp_path: Path) -> None:
+    """With the bytes that a line seals, so that each offset in it stays right."""
+    histories = read(tmp_path / "log", *lines_of(here))
+    (chain,) = histories.last()
+    assert (here.ledger / LOG_NAME).read_bytes() == written(histories, chain)
+    assert (0, 0) == (histories.unproven, histories.marker)
+
+
+def test_batches_are_found_in_any_order(here: Project, tmp_path: Path) -> None:
+    """A batch that comes before the one that it follows waits for it; the sealed bytes stay where they were."""
+    first, *rest = lines_of(here)
+    one, two = rest[:2], rest[2:4]
+    histories = read(tmp_path / "log", *two, *one, first)
+    assert [5] == [histories.links[chain].batch.last for chain in histories.last()]
+    assert b"".join([first, *one, *two]) == written(histories, histories.last()[0])
+
+
+def test_lines_of_another_history_are_counted(here: Project, tmp_path: Path) -> None:
+    """Without the batch before them nothing proves them; all of them are intact, so the last one is named."""
+    lines = lines_of(here)
+    histories = read(tmp_path / "log", *lines[:3], *lines[-2:])
+    assert (2, lines[-1].rstrip(b"\n")) == (histories.unproven, histories.stray)
+    assert b"" == read(tmp_path / "log", *lines[:3], b"garbage\n", *lines[-2:]).stray
+
+
+def test_a_log_ends_before_a_seal_that_would_be_elsewhere(here: Project, tmp_path: Path) -> None:
+    """Otherwise a redaction of the sealing line would erase other bytes."""
+    lines = lines_of(here)
+    torn = next(index for index, line in enumerate(lines) if b"log.recovered" in line) - 1
+    without = read(tmp_path / "log", *lines[:torn], *lines[torn + 1 :])
+    (chain,) = without.last()
+    assert 8 == without.links[chain].batch.last
+    assert b"".join(lines[:torn]) == written(without, chain)
+
+
+def test_a_redacted_version_wins(here: Project, tmp_path: Path) -> None:
+    """Whichever version of a line comes first, its text does not come back."""
+    lines = lines_of(here)
+    index = next(number for number, line in enumerate(lines) if b'"text":"two"' in line)
+    begin = lines[index].index(b'"free":') + len(b'"free":')
+    redacted = lines[index][:begin] + b"null".ljust(len(lines[index]) - begin - 2) + lines[index][-2:]
+    both: Sequence[Sequence[bytes]] = ([lines[index], redacted], [redacted, lines[index]])
+    for versions in both:
+        histories = read(tmp_path / "log", *lines[:index], *versions, *lines[index + 1 : index + 2])
+        assert b'"text":"two"' not in written(histories, histories.last()[0])
+
+
+def test_a_text_that_does_not_fit_its_digest_is_not_proven(here: Project, tmp_path: Path) -> None:
+    """The chain does not cover texts, their digests do."""
+    first, one, two, *_ = lines_of(here)
+    histories = read(tmp_path / "log", first, one.replace(b'"text":"one"', b'"text":"eno"'), two)
+    assert [1] == [histories.links[chain].batch.last for chain in histories.last()]
+    assert (2, b"") == (histories.unproven, histories.stray)
+
+
+def test_the_fork_of_two_histories(here: Project, tmp_path: Path) -> None:
+    """It is the last event that both have."""
+    histories = read(tmp_path / "log", *lines_of(here))
+    path = histories.path(histories.last()[0])
+    assert (8, 3, 0) == (fork(path, path), fork(path, path[:2]), fork(path, []))
+    assert path[2:] == histories.path(histories.last()[0], until={path[1].batch.chain})
+
+
+# A log in place of another
+
+
+def test_the_replaced_log_is_kept_each_time(here: Project) -> None:
+    """Two in the same second get two names; the new log is acknowledged to its end."""
+    data = (here.ledger / LOG_NAME).read_bytes()
+    end = reading.open_log(here).head()
+    for _ in range(2):
+        replacement.replace_log(here.ledger, data, end, AT, replacement.identify(here.ledger))
+    names = {path.name for path in (here.ledger / "quarantine").glob("*.jsonl")}
+    assert {"events-20261123T120000.jsonl", "events-20261123T120000-2.jsonl"} == names
+    assert end[:3] == reading.open_log(here).head()[:3]
+    assert verify(reading.open_log(here)).ok
+
+
+def test_a_file_system_without_links_gets_a_copy(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes are kept all the same."""
+    data, end = (here.ledger / LOG_NAME).read_bytes(), reading.open_log(here).head()
+    monkeypatch.setattr(os, "link", _refuse)
+    aside = replacement.replace_log(here.ledger, data, end, AT, replacement.identify(here.ledger))
+    assert aside is not None
+    assert data == aside.read_bytes()
+    monkeypatch.setattr("shutil.copyfile", _refuse)
+    with pytest.raises(CannotWriteError, match="nothing was changed"):
+        replacement.replace_log(here.ledger, b"", START, AT, replacement.identify(here.ledger))
+    assert data == (here.ledger / LOG_NAME).read_bytes()
+
+
+def _refuse(*_: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_a_log_that_changed_meanwhile_stays(here: Project) -> None:
+    """So does one whose lock another process holds."""
+    seen = replacement.identify(here.ledger)
+    commands.add(here, "four", HUMAN)
+    data = (here.ledger / LOG_NAME).read_bytes()
+    with pytest.raises(CannotWriteError, match="was changed by another program"):
+        replacement.replace_log(here.ledger, b"", START, AT, seen)
+    with JsonlLog(here.ledger).transaction(), pytest.raises(LockHeldError):
+        replacement.replace_log(here.ledger, b"", START, AT, replacement.identify(here.ledger))
+    assert data == (here.ledger / LOG_NAME).read_bytes()
+
+
+def test_a_log_comes_into_an_empty_place(here: Project) -> None:
+    """Where the log is gone there is nothing to keep, and the head is written."""
+    data, end = (here.ledger / LOG_NAME).read_bytes(), reading.open_log(here).head()
+    (here.ledger / LOG_NAME).unlink()
+    (here.ledger / "head").unlink()
+    assert replacement.replace_log(here.ledger, data, end, AT, replacement.identify(here.ledger)) is None
+    assert verify(reading.open_log(here)).ok
