@@ -4,6 +4,8 @@ from __future__ import annotations
 
 STAMP = "ledger"
 """Top-level key of ``playbook.json`` that says which moment of the ledger the file shows, as ``SEQ:CHAIN``."""
+BOOK_STAMP = "book"
+"""Top-level key beside it that says which moment of a shared book the file contains, as ``SEQ:CHAIN``."""
 PLAYBOOK_NEUTRAL = frozenset(
     {
         "playbook.injected",

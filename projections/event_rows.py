@@ -30,6 +30,8 @@ class EventFilter:
         kinds: Kinds, ``point.rated``, or families of kinds, ``point.*``, of which it has one; empty for any.
         since: Its number is above this one.
         until: Its number is at most this one; None for no bound.
+        writers: Its machine is one of these, by their labels in a shared book; empty for any.
+        is_earlier: Says whether it was in the history of an earlier moment; None for none.
     """
 
     name: str | None = None
@@ -38,6 +40,8 @@ class EventFilter:
     kinds: tuple[str, ...] = ()
     since: int = 0
     until: int | None = None
+    writers: frozenset[str] = frozenset()
+    is_earlier: Callable[[EventRecord], bool] | None = None
 
     def takes(self, record: EventRecord) -> bool:
         """Say whether an event passes."""
@@ -47,6 +51,8 @@ class EventFilter:
             and (self.name is None or about(record.event, self.name))
             and self.session in {None, record.by.session}
             and self.rater in {None, record.by.rater}
+            and (not self.writers or record.by.writer in self.writers)
+            and (self.is_earlier is None or not self.is_earlier(record))
             and (not self.kinds or any(is_of_kind(kind_of(record.event)[0], kind) for kind in self.kinds))
         )
 
@@ -72,7 +78,12 @@ def brief(record: EventRecord, undone_by: int | None = None, seqs: Mapping[str, 
         seqs: As for ``summary``.
     """
     result = {"seq": record.seq, "at": record.at, "by": by_json(record.by), "summary": summary(record.event, seqs)}
-    return result | {"undone_by": undone_by}
+    return result | happened(record) | {"undone_by": undone_by}
+
+
+def happened(record: EventRecord) -> dict[str, Any]:
+    """Return when an event of a shared book happened, as ``{when}``: its ``at`` is when it was published there."""
+    return {"when": record.when} if record.by.writer is not None and record.when is not None else {}
 
 
 def about(event: events.Event, name: str) -> bool:
@@ -109,7 +120,7 @@ def row(record: EventRecord) -> dict[str, Any]:
 
 def reference(record: EventRecord) -> dict[str, Any]:
     """Return what identifies an event, as ``{seq, id, at, by}``."""
-    return {"seq": record.seq, "id": record.id, "at": record.at, "by": by_json(record.by)}
+    return {"seq": record.seq, "id": record.id, "at": record.at} | happened(record) | {"by": by_json(record.by)}
 
 
 def kind_of(event: events.Event) -> tuple[str, int]:

@@ -42,6 +42,13 @@ COLUMNS: Final = {
 }
 """Table → its columns → their types. Times are UTC."""
 
+SHARED_COLUMNS: Final = {
+    "events": _parse_columns("writer VARCHAR, book BIGINT"),
+    "points": _parse_columns("changed_book BIGINT, writer VARCHAR"),
+    "graveyard": _parse_columns("book BIGINT, writer VARCHAR"),
+}
+"""Table → its further columns in a shared history: the machine, and the number of an event in the book."""
+
 # Which ratings count is decided by the vocabulary of the ledger alone.
 _VALID: Final = "body->>'rating' IN ({})".format(", ".join(map(repr, RATINGS)))
 
@@ -67,6 +74,13 @@ def events(batches: Iterable[Batch]) -> Iterator[Row]:
     for batch in batches:
         for record in batch.records:
             yield _event(record)
+
+
+def shared_events(batches: Iterable[Batch]) -> Iterator[Row]:
+    """Yield each event of a shared history as ``events``, with its machine and its number in the book."""
+    for batch in batches:
+        for record in batch.records:
+            yield {"writer": record.by.writer} | _event(record)
 
 
 def _event(record: EventRecord) -> Row:
@@ -95,7 +109,8 @@ def entries(state: EntryStatuses) -> Iterator[Row]:
     for entry in blame(state):
         event = entry.pop("event")
         low, high = interval(entry["helpful"], entry["harmful"])
-        place = {"changed": event["seq"], "at": event["at"], "rater": event["by"]["rater"]}
+        by = event["by"]
+        place = {"changed": event["seq"], "at": event["at"], "rater": by["rater"], "writer": by.get("writer")}
         yield entry | {"low": low, "high": high} | place
 
 
@@ -105,4 +120,4 @@ def graves(state: EntryStatuses) -> Iterator[Row]:
         event = entry.pop("event")
         by = event["by"]
         place = {"seq": event["seq"], "at": event["at"], "rater": by["rater"], "session": by.get("session")}
-        yield entry | place | {"went_into": entry.pop("into")}
+        yield entry | place | {"went_into": entry.pop("into"), "writer": by.get("writer")}

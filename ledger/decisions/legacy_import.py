@@ -30,7 +30,7 @@ from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import SECTION_NAMES, format_name, is_usable_name, next_free_number, parse_number
-from tallybook.ledger.playbook_constants import STAMP
+from tallybook.ledger.playbook_constants import BOOK_STAMP, STAMP
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 100
 ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
 SECTION_LISTS: Final = ("entries", "items", "key_points")
+_STAMP_FORM: Final = re.compile(r"[0-9]{1,18}:[0-9a-f]{32}")
 HEADING: Final = "is the heading of a section"
 # The other top-level keys need the rest of the event's line.
 MAX_SECTION_BYTES: Final = 32 * 1024
@@ -79,6 +80,7 @@ class LegacyFile:
         stamp: The position that Tallybook wrote into it, ``SEQ:CHAIN``; None where it has no such text.
         sha256: SHA-256 of its bytes, in hex.
         problems: What a person should know about it, in the file's order.
+        shared_stamp: The moment of a shared book that Tallybook wrote into it, ``SEQ:CHAIN``; None without one.
     """
 
     items: tuple[LegacyItem, ...]
@@ -87,6 +89,7 @@ class LegacyFile:
     stamp: str | None
     sha256: str
     problems: tuple[Problem, ...]
+    shared_stamp: str | None = None
 
     @property
     def top_keys(self) -> dict[str, Any]:
@@ -211,7 +214,8 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
     top = dumps(others | ({SECTION_NAMES: sections} if sections else {}))
     stamp = keys.get(STAMP)
     known = mend_text(stamp) if isinstance(stamp, str) else None
-    return LegacyFile(tuple(items), tuple(skipped), top, known, sha256(data).hexdigest(), tuple(problems))
+    digest = sha256(data).hexdigest()
+    return LegacyFile(tuple(items), tuple(skipped), top, known, digest, tuple(problems), _book_stamp(keys))
 
 
 def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
@@ -253,7 +257,15 @@ def _parse_playbook(data: bytes, source: str) -> JsonObject:
 
 def _own_keys(top: dict[str, Json]) -> tuple[str, ...]:
     """Return the top-level keys that are not passed on; sections are read where there is no list of key_points."""
-    return ("key_points", STAMP) if isinstance(top.get("key_points"), list) else ("key_points", STAMP, "sections")
+    stamps = (STAMP, BOOK_STAMP) if _book_stamp(top) is not None else (STAMP,)
+    return ("key_points", *stamps, *(() if isinstance(top.get("key_points"), list) else ("sections",)))
+
+
+def _book_stamp(top: dict[str, Json]) -> str | None:
+    """Return the stamp of a shared book; None where that key is the user's own."""
+    value = top.get(BOOK_STAMP)
+    is_stamp = isinstance(top.get(STAMP), str) and isinstance(value, str) and _STAMP_FORM.fullmatch(value)
+    return value if isinstance(value, str) and is_stamp else None
 
 
 def _slots(content: JsonObject) -> Iterator[_Slot]:

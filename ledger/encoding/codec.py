@@ -34,6 +34,7 @@ from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownE
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, split_line, split_lines
 from tallybook.ledger.records import Author, Batch, EventRecord
+from tallybook.ledger.sharing.numbers import shared_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -296,7 +297,7 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
             seq, id_, key, at, when, part, by = fields
             author = _decode_author(by)
             if not rest.startswith(continued):
-                records.append(EventRecord(seq, at, next(remaining), id_, author, key, when, part))
+                records.append(EventRecord(shared_number(seq), at, next(remaining), id_, author, key, when, part))
         except (*REFUSALS, StopIteration) as error:
             raise _damage(batch, index, error) from error
     return records

@@ -9,7 +9,7 @@ Views order events by one number. In a shared history it also says which log the
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 BOOK: Final = 10**12
 PENDING: Final = 2 * 10**12
@@ -27,7 +27,61 @@ def book_number(seq: int) -> int | None:
     return seq - BOOK if BOOK < seq <= PENDING else None
 
 
-def event_name(seq: int) -> str:
-    """Return how people name an event: ``812``, or ``book:57`` in a shared book."""
-    number = book_number(seq)
-    return str(own_number(seq)) if number is None else f"book:{number}"
+_DIGITS: Final = 11
+PREFIX: Final = "book:"
+"""What begins the name of an event of the book."""
+
+
+class SharedNumber(int):
+    """An event number of a shared history; as a text it is the name that people use, ``book:57`` or ``812``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return how people name the event."""
+        number = book_number(self)
+        return int.__repr__(own_number(self) or 0) if number is None else f"{PREFIX}{number}"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        """Return that name in a format for texts."""
+        return format(repr(self), spec.rstrip(",d"))
+
+
+def shared_number(seq: int) -> int:
+    """Return an event number that reads as people name the event."""
+    return seq if seq <= BOOK else SharedNumber(seq)
+
+
+def parse_book_number(text: str) -> int | None:
+    """Return the number of an event in the book that a text such as ``book:57`` names; None for any other text."""
+    digits = text.removeprefix(PREFIX)
+    is_name = text.startswith(PREFIX) and digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS
+    return int(digits) if is_name else None
+
+
+def plain(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer for JSON: an event of the book has its number in ``book``, and None in ``seq``.
+
+    Other keys that hold an event number get a companion likewise, such as ``moment_book``.
+    """
+    result: dict[str, Any] = {}
+    for key, child in answer.items():
+        if type(child) is not SharedNumber:
+            result[key] = plain_value(child)
+            continue
+        result[key] = own_number(child)
+        if (number := book_number(child)) is not None:
+            result["book" if key == "seq" else f"{key}_book"] = number
+    return result
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value for JSON as ``plain``; a number in a list reads as people name the event."""
+    kind = type(value)
+    if kind is dict:
+        return plain(value)
+    if kind is list or kind is tuple:
+        return [plain_value(child) for child in value]
+    return own_number(value) or str(value) if kind is SharedNumber else value

@@ -26,11 +26,13 @@ class Exclusion:
     Attributes:
         sessions: Every event of these sessions.
         raters: Every event of these raters.
+        writers: Every event of these machines of a shared book, by the label with its random characters.
         seqs: The whole batch of each of these sequence numbers.
     """
 
     sessions: frozenset[str] = frozenset()
     raters: frozenset[str] = frozenset()
+    writers: frozenset[str] = frozenset()
     seqs: frozenset[int] = frozenset()
 
     def apply(
@@ -45,13 +47,14 @@ class Exclusion:
         """
         # Most batches are not decoded to find out who recorded them.
         whole = [str(seq) for seq in sorted(self.seqs) if before < seq <= batch.last]
-        if not whole and not any(map(batch.may_contain_text, self.sessions | self.raters)):
+        if not whole and not any(map(batch.may_contain_text, self.sessions | self.raters | self.writers)):
             return batch
         remaining = []
         for record in batch.records:
             reasons = list(whole)
             reasons += [f"session:{record.by.session}"] if record.by.session in self.sessions else []
             reasons += [f"rater:{record.by.rater}"] if record.by.rater in self.raters else []
+            reasons += [f"writer:{record.by.writer}"] if record.by.writer in self.writers else []
             event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
             if reasons and type(event) in UNDOABLE:
                 note(record, reasons)

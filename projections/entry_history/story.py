@@ -8,7 +8,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.projections.entry_history.status import ADDING_KINDS, LEAVING_KINDS, Uses, brief, lineage
-from tallybook.projections.event_rows import by_json, reference
+from tallybook.projections.event_rows import by_json, happened, reference
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
@@ -335,10 +335,14 @@ def _head(record: EventRecord) -> dict[str, Any]:
     """Return number, time, kind and author of a row of the trail; of a merge also the entries."""
     event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
     merge = {"name": event.name, "merged": list(event.merged)} if isinstance(event, events.PointMerged) else {}
-    return merge | {
-        "seq": record.seq,
-        "at": record.at,
-        "kind": events.KIND_OF[type(event)],
-        "by": by_json(record.by),
-        "rating": getattr(event, "rating", None),
-    }
+    return (
+        merge
+        | happened(record)
+        | {
+            "seq": record.seq,
+            "at": record.at,
+            "kind": events.KIND_OF[type(event)],
+            "by": by_json(record.by),
+            "rating": getattr(event, "rating", None),
+        }
+    )

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.names import filter_sections
-from tallybook.ledger.playbook_constants import STAMP
+from tallybook.ledger.playbook_constants import BOOK_STAMP, STAMP
 from tallybook.projections.playbook.confidence import interval
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def read_stamp(text: str | None) -> tuple[int, str] | None:
 def playbook_bytes(playbook: Playbook) -> bytes:
     """Return the bytes of ``playbook.json``, stamped with the last playbook event in it."""
     document = playbook_dict(playbook) | {STAMP: stamp_text(playbook.stamp)}
+    if playbook.shared_stamp[0]:
+        document[BOOK_STAMP] = stamp_text(playbook.shared_stamp)
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 

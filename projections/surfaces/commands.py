@@ -20,6 +20,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.events import RATINGS
 from tallybook.ledger.fast_stdlib import import_lazily
+from tallybook.ledger.sharing.numbers import plain
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
@@ -235,6 +236,8 @@ def check(project: Project) -> None:
     file = playbook_file.examine(project, state, log.read)
     if file.unreadable:
         raise DriftError(project.playbook, "is not a playbook", _EDITS)
+    if file.is_foreign:
+        raise DriftError(project.playbook, "is another machine's and not what the book says", _EDITS)
     if file.events:
         raise DriftError(project.playbook, "has a manual edit that is not recorded yet", _EDITS)
     if data != playbook_bytes(state):
@@ -253,9 +256,11 @@ def drift(project: Project) -> str | None:
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stable answer to `why`, and the extra parts of the story, as ``entry_story.story_of`` finds it."""
     from tallybook.projections.entry_history.story import explain
-    from tallybook.projections.surfaces.history.entry_story import story_of
+    from tallybook.projections.surfaces.history.entry_story import add_arrivals, story_of
 
-    return explain(*story_of(project, words, when))
+    story, more = explain(*story_of(project, words, when))
+    add_arrivals(project, story, more)
+    return story, more
 
 
 def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
@@ -265,7 +270,7 @@ def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Ite
     from tallybook.projections.surfaces.history import moments
 
     moment = moments.find(project, when) if isinstance(when, str) else when
-    return moment.history, moment.seq
+    return moment.history, moment.until
 
 
 def statuses(project: Project, when: str | None = None) -> AsOf[EntryStatuses]:
@@ -284,7 +289,8 @@ def list_events(project: Project, name: str | None = None) -> Iterator[dict[str,
     from tallybook.projections import event_rows
     from tallybook.projections.surfaces.history import events
 
-    return map(event_rows.row, events.events(reading.open_log(project), event_rows.EventFilter(name)))
+    rows = map(event_rows.row, events.events(reading.open_log(project), event_rows.EventFilter(name)))
+    return map(plain, rows)
 
 
 def spool_notes(project: Project) -> tuple[str, ...]:
@@ -310,7 +316,13 @@ def verify(
     noted = None if expect is None else read_stamp(expect)
     if expect is not None and noted is None:
         raise BadInputError(f"--expect {expect}", "is not a SEQ:CHAIN", "use the head that `tallybook verify` printed")
-    return verify_log(reading.open_log(project), progress, noted)
+    log = reading.open_log(project)
+    verdict = verify_log(log, progress, noted)
+    if not reading.log_with_book(log):
+        return verdict
+    copy = verify_log(log.copy.log, progress)
+    problems = (one._replace(source=f"copy of the book: {one.source}", seq=None) for one in copy.problems)
+    return attrs.evolve(verdict, problems=(*verdict.problems, *problems))
 
 
 def salvage(project: Project) -> dict[str, Any]:

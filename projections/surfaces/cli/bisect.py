@@ -11,19 +11,22 @@ import click
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.names import find_name
+from tallybook.ledger.sharing.numbers import BOOK, PENDING
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.surfaces.console.notices import find_seq
 from tallybook.projections.surfaces.console.options import Verb
-from tallybook.projections.surfaces.console.output import answer, format_time, say
+from tallybook.projections.surfaces.console.output import answer, format_author, format_time, happened_at, say
+from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.index import index_of
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tallybook.projections.comparison.bisection import Search
     from tallybook.projections.comparison.conditions import Condition
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -44,14 +47,47 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
         UnknownEntryError: It never became true, and it names an entry that never existed.
     """
     condition = parse(text)
-    begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), bounds, strict=True))
-    if begin is not None and end is not None and end < begin:
-        raise BadInputError(f"--to {bounds[1]}", f"is before --from {bounds[0]}", "exchange them")
-    result = _search(project, condition, (begin or 0, end), last=last)
+    log = open_log(project)
+    if log_with_book(log):
+        result = _search_shared(project, log, condition, bounds, last=last)
+    else:
+        begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), bounds, strict=True))
+        if begin is not None and end is not None and end < begin:
+            raise _reversed(bounds)
+        result = _search(project, condition, (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if result.turn is None and name not in result.book.used:
             raise UnknownEntryError(name, find_name(name, result.book.used))
     return result
+
+
+def _reversed(bounds: tuple[str | None, str | None]) -> BadInputError:
+    return BadInputError(f"--to {bounds[1]}", f"is before --from {bounds[0]}", "exchange them")
+
+
+def _search_shared(
+    project: Project, log: SharedLog, condition: Condition, bounds: tuple[str | None, str | None], *, last: bool
+) -> Search:
+    """Return the search in a shared history: of this machine, or of the book alone where a bound is one of its events.
+
+    An own moment is that of the book which the playbook contained then; own events that were pending then follow it.
+    """
+    first, second = (
+        None if when is None else moments.find(project, when, option, log)
+        for option, when in zip(("--from", "--to"), bounds, strict=True)
+    )
+    history = log.read if second is None else second.read
+    end = None if second is None else second.seq
+    begin = 0
+    if first is not None and first.in_book is not None:
+        begin = BOOK + first.in_book
+    elif first is not None:
+        then, now = log.at(first.seq).history.frontier.seq, log.history.frontier.seq
+        begin = PENDING + first.seq if then == now else BOOK + then
+    same_kind = first is None or second is None or (first.in_book is None) == (second.in_book is None)
+    if first is not None and end is not None and same_kind and end < first.seq:
+        raise _reversed(bounds)
+    return search(condition, lambda: decode(history()), (begin, None), last=last)
 
 
 def _search(project: Project, condition: Condition, bounds: tuple[int, int | None], *, last: bool) -> Search:
@@ -74,8 +110,8 @@ def _lines(result: Mapping[str, Any], *, last: bool) -> Iterator[str]:
         yield from (f"  {term} is {_format_value(value)}" for term, value in result["after"].items())
         return
     by = event["by"]
-    author = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
-    place = f"event {event['seq']}, {format_time(event['at'])}, by {author}: {event['summary']}"
+    author = format_author(by) + (f" in session {by['session']}" if "session" in by else "")
+    place = f"event {event['seq']}, {format_time(happened_at(event))}, by {author}: {event['summary']}"
     yield f"became true last at {place}" if last else f"first became true at {place}"
     for term, value in result["after"].items():
         before = result["before"][term]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,13 +12,14 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, read_text, with_reason
-from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.console.output import answer, format_count, note, say
 from tallybook.projections.surfaces.writing import curation, proposals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.curation import UndoResult
 
 _MAX_EVENTS: Final = 20
 """Undone events that are listed for people; an import can have thousands."""
@@ -87,6 +89,9 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: st
 @click.command(cls=Verb, rater="human", example="tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
 @click.argument("event", metavar="[ID]", required=False)
 @click.option("--of", "session_of", metavar="SESSION", help="Undo every event of a session so far.")
+@click.option("--writer", metavar="W", help="Undo what this machine did, in a shared book.")
+@click.option("--since", metavar="WHEN", help="Undo only what --writer did after this moment.")
+@click.option("--yes", is_flag=True, help="Undo what --writer did without asking.")
 @with_reason
 def undo(project: Project, /, **options: Any) -> None:
     """Undo the last change, an event or a session.
@@ -97,18 +102,53 @@ def undo(project: Project, /, **options: Any) -> None:
     scores is undone, but never an import, a redaction or an undo: the answer then lists the commands to choose from.
     Without ID, --session alone names the session to undo, like --of.
     """
+    if options["writer"] is not None:
+        _undo_writer(project, options)
+        return
+    if options["since"] is not None:
+        raise BadInputError("--since", "goes with --writer", "give the machine; nothing was recorded")
     if options["event"] is None and options["session_of"] is None:
         # Taken as provenance, it would undo the last change, whichever session that comes from.
         options["session_of"], options["session"] = options["session"], None
     if options["event"] is not None and options["session_of"] is not None:
         raise BadInputError("undo", "takes either an ID or --of SESSION", "give one of them; nothing was recorded")
     done = curation.undo(project, options["event"], options["session_of"], options["reason"], provenance_of(options))
-    if options["as_json"]:
+    _print_undone(done, as_json=options["as_json"])
+
+
+def _undo_writer(project: Project, options: Mapping[str, Any]) -> None:
+    """List what a machine did, ask on a terminal, and undo it.
+
+    Raises:
+        BadInputError: Another target was given, or there is no terminal to ask on.
+    """
+    if options["event"] is not None or options["session_of"] is not None:
+        raise BadInputError("undo", "takes one of ID, --of and --writer", "give one of them; nothing was recorded")
+    records = curation.find_by_writer(project, options["writer"], options["since"])
+    number = format_count(len(records), "event")
+    if not options["yes"]:
+        _list_events([(one.seq, summary(one.event)) for one in records], "to undo")
+        if options["as_json"] or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise BadInputError("--writer", f"did {number}", "give --yes to undo them; nothing was recorded")
+        if not click.confirm(f"Undo {number}?"):
+            note("nothing was recorded")
+            return
+    done = curation.undo_events(project, records, options["reason"], provenance_of(options))
+    _print_undone(done, as_json=options["as_json"])
+
+
+def _list_events(rows: Sequence[tuple[int, str]], what: str) -> None:
+    say(*(f"{what}: event {seq}, {words}" for seq, words in rows[:_MAX_EVENTS]))
+    if len(rows) > _MAX_EVENTS:
+        say(f"and {len(rows) - _MAX_EVENTS:,} more")
+
+
+def _print_undone(done: UndoResult, *, as_json: bool) -> None:
+    """Print what was undone, and how to bring it back."""
+    if as_json:
         events = [{"seq": seq, "summary": what} for seq, what in done.events]
         answer({"seq": done.outcome.seq_from, "events": events, "redo": done.redo})
         return
-    say(*(f"undone: event {seq}, {what}" for seq, what in done.events[:_MAX_EVENTS]))
-    if len(done.events) > _MAX_EVENTS:
-        say(f"and {len(done.events) - _MAX_EVENTS:,} more")
+    _list_events(done.events, "undone")
     say(f"to bring this back, run: {done.redo}")
     note(*done.outcome.notes)

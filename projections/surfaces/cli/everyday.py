@@ -158,6 +158,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         _print_matches(error.matches, as_json=as_json)
         raise
     explained, extras = explain(story, standing, tell)
+    entry_story.add_arrivals(project, explained, extras)
     notices.note_pending(project, moment, standing.book, story.name)
     if as_json:
         answer(explained | extras)

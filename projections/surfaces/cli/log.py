@@ -23,7 +23,8 @@ from tallybook.projections.surfaces.console.options import Verb, WholeNumber
 from tallybook.projections.surfaces.console.output import METER, answer, note
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.events import comes_from, event_parts, find_undone_events, raters
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.reading import log_with_book, open_log
+from tallybook.projections.surfaces.sharing.targets import contained_in, find_writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,33 +34,73 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import Position
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import EventRecord
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
 
 FOLLOW_S: Final = 0.5
 """Seconds between two looks at a ledger that is followed."""
 
 
-def _parse_filter(project: Project, options: Mapping[str, Any]) -> EventFilter:
+def _parse_filter(project: Project, log: Log, options: Mapping[str, Any]) -> EventFilter:
     """Return the events that the options of the command select; print notes about options that select none.
 
     Raises:
         BadInputError: An option names no moment or session of this ledger.
     """
-    log, session, rater = open_log(project), options["session"], options["rater"]
+    session, rater = options["session"], options["rater"]
     # A session that is followed need not have begun.
     if session is not None and not options["follow"]:
         session = moments.session_of(log, session, f"--session {session}").session
+    if log_with_book(log):
+        return _shared_filter(project, log, {**options, "session": session})
+    if options["writer"] is not None:
+        find_writers(log, options["writer"], "--writer")
     since = find_seq(project, options["since"], "--since")
     until = find_seq(project, options["until"], "--until")
     if since is not None and until is not None and since >= until:
         note(f"--until {options['until']} is not after --since {options['since']}: no event is between them")
+    _note_unknown(log, options)
+    return EventFilter(options["name"], session, rater, options["kinds"], since or 0, until)
+
+
+def _shared_filter(project: Project, log: SharedLog, options: Mapping[str, Any]) -> EventFilter:
+    """Return the events of a shared history that the options select; the log ends at ``--until`` already."""
+    since = moments.find(project, options["since"], "--since", log) if options["since"] is not None else None
+    wanted = options["writer"]
+    _note_unknown(log, options)
+    return EventFilter(
+        options["name"],
+        options["session"],
+        options["rater"],
+        options["kinds"],
+        writers=frozenset() if wanted is None else find_writers(log, wanted, "--writer"),
+        is_earlier=None if since is None else contained_in(log, since),
+    )
+
+
+def _open(project: Project, when: str | None) -> Log:
+    """Return the ledger; a shared one as of the moment of ``--until``.
+
+    Raises:
+        BadInputError: It is a moment of the book or of a commit.
+    """
+    log = open_log(project)
+    if log_with_book(log) and when is not None:
+        moment = moments.find_here(project, when, "--until")
+        note(*moment.notes)
+        return log.at(moment.seq)
+    return log
+
+
+def _note_unknown(log: Log, options: Mapping[str, Any]) -> None:
+    """Print notes about kinds and raters that select nothing."""
+    rater = options["rater"]
     for kind in options["kinds"]:
         if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)):
             note(f"--kind {kind}: not a kind of this Tallybook; a kind is point.rated, a family is point.*")
     if rater is not None and not comes_from(log, rater):
         names = ", ".join(raters(log)) or "none yet"
         note(f"--rater {rater}: no event comes from this rater; the raters in this ledger: {names}")
-    return EventFilter(options["name"], session, rater, options["kinds"], since or 0, until)
 
 
 def wait_for_more() -> bool:
@@ -85,6 +126,7 @@ def wait_for_more() -> bool:
 @click.option("--until", metavar="WHEN", help="List only events up to this moment.")
 @click.option("--session", metavar="ID", help="List only events of this session; a prefix will do.")
 @click.option("--rater", metavar="R", help="List only events of this rater: human, reflector, …")
+@click.option("--writer", metavar="W", help="List only events of this machine, in a shared book.")
 @click.option(
     "--kind", "kinds", metavar="K", multiple=True, help="List only this kind, or a family (point.*); repeatable."
 )
@@ -97,16 +139,21 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
     WHEN is as for `show --at`; --since A --until B lists the events between the playbooks of `diff A B`.
     --follow --since '~0' lists new events only. --follow takes the whole id of a --session.
     """
-    ledger, selection = open_log(project), _parse_filter(project, options | {"follow": follow})
+    ledger = _open(project, options["until"])
+    selection = _parse_filter(project, ledger, options | {"follow": follow})
     limit = options["limit"]
-    if limit is not None and selection == EventFilter(since=selection.since):
+    if limit is not None and selection == EventFilter(since=selection.since) and not log_with_book(ledger):
         # Every event counts, so the last of them are those before the head.
         selection = attrs.evolve(selection, since=max(selection.since, ledger.head().seq - limit))
     paged = sys.stdout.isatty() and not (follow or as_json)
     # Ctrl-C is the regular end of following.
     with suppress(*[KeyboardInterrupt] if follow else []):
         for position, records in event_parts(ledger, selection, wait_for_more if follow else None):
-            last = records if limit is None else iter(deque(records, limit))
+            last = records
+            if log_with_book(ledger):
+                # The book lists events as they came in.
+                last = iter(sorted(last, key=lambda record: record.when or record.at))
+            last = last if limit is None else iter(deque(last, limit))
             limit = None
             _print_events(ledger, position, _without_progress(last), as_json=as_json, paged=paged)
 

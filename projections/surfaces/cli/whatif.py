@@ -11,6 +11,7 @@ import attrs
 import click
 
 from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.sharing.numbers import parse_book_number
 from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
@@ -21,6 +22,7 @@ from tallybook.projections.surfaces.console import notices
 from tallybook.projections.surfaces.console.options import Verb, WholeNumber, at_when
 from tallybook.projections.surfaces.console.output import answer, format_count, format_counts, note, say
 from tallybook.projections.surfaces.history import moments, reading
+from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,22 +53,36 @@ def _describe_rule(policy: Policy, half_life: str | None) -> str:
     return f"{policy.rule}{aged}{back}"
 
 
-def _parse_without(project: Project, value: str, *, own_history: bool) -> str:
-    """Return a value of ``--without`` in full: ``session:ID``, ``rater:NAME`` or an event number.
+def _parse_without(project: Project, value: str, *, own_history: bool) -> list[str]:
+    """Return a value of ``--without`` in full: ``session:ID``, ``rater:NAME``, an event number, or writers.
 
     Raises:
         BadInputError: It is none of these, or its prefix of a session's id does not name one session.
     """
     kind, _, name = value.partition(":")
+    log = reading.open_log(project)
+    if parse_book_number(value) is not None or (value.isdecimal() and reading.log_with_book(log)):
+        return [str(find_number(log, value))]
+    if kind == "writer" and name:
+        return [f"writer:{writer}" for writer in sorted(find_writers(log, name, "--without"))]
     if value.isascii() and value.isdigit() and len(value) <= _SEQ_DIGITS:
-        return str(int(value))
+        return [str(int(value))]
     if kind not in {"session", "rater"} or not name:
-        hint = "use session:ID, rater:NAME or an event number"
+        writers = ", writer:NAME" if reading.log_with_book(log) else ""
+        hint = f"use session:ID, rater:NAME{writers} or an event number"
         raise BadInputError(f"--without {value!r}", "is not something to leave out", hint)
     # The history of a commit may have sessions of its own, so only the project's are completed.
     if kind == "session" and own_history:
-        return f"session:{moments.session_of(reading.open_log(project), name, f'--without {value}').session}"
-    return value
+        return [f"session:{moments.session_of(log, name, f'--without {value}').session}"]
+    return [value]
+
+
+def _number(project: Project, name: str) -> int | None:
+    """Return the event number that a value of ``--without`` names, None where it names none."""
+    log = reading.open_log(project)
+    if parse_book_number(name) is not None or (name.isdecimal() and reading.log_with_book(log)):
+        return find_number(log, name)
+    return int(name) if name.isdecimal() else None
 
 
 def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequence[str]) -> Alternative:
@@ -78,12 +94,13 @@ def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequ
     """
     history, until = commands.up_to(project, moment)
     own_history = moment is None or not moment.commit
-    names = [_parse_without(project, value, own_history=own_history) for value in values]
-    sessions, raters = (
+    names = [name for value in values for name in _parse_without(project, value, own_history=own_history)]
+    sessions, raters, writers = (
         frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
-        for prefix in ("session:", "rater:")
+        for prefix in ("session:", "rater:", "writer:")
     )
-    exclusion = Exclusion(sessions, raters, frozenset(int(name) for name in names if ":" not in name))
+    numbers = (seq for name in names if (seq := _number(project, name)) is not None)
+    exclusion = Exclusion(sessions, raters, writers, frozenset(numbers))
     alternative = fold_alternative(history, view, exclusion, until)
     for name in names:
         if name not in alternative.left_out:

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, TallybookError
+from tallybook.ledger.sharing.numbers import plain_value
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import reason
 
@@ -133,7 +134,7 @@ def write(text: str) -> None:
 def answer(value: Any) -> None:
     """Print one JSON answer on one line, in what the stream can carry."""
     utf = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
-    write(f"{json.dumps(value, ensure_ascii=not utf)}\n")
+    write(f"{json.dumps(plain_value(value), ensure_ascii=not utf)}\n")
 
 
 def note(*lines: str) -> None:
@@ -174,6 +175,16 @@ def format_time(at: object) -> str:
     if time is None:
         return escape("never" if at is None else at)
     return time.isoformat(" ", "minutes").replace("+00:00", " UTC")
+
+
+def happened_at(row: Mapping[str, Any]) -> str:
+    """Return when an event happened; of one in a shared book ``at`` is when it was published there."""
+    return str(row.get("when") or row["at"])
+
+
+def format_author(by: Mapping[str, Any]) -> str:
+    """Return who recorded an event, with the machine in a shared book: ``human at anna-1f2e3d4c``."""
+    return f"{by['rater']} at {by['writer']}" if by.get("writer") else str(by["rater"])
 
 
 def format_count(number: int, noun: str, plural: str = "") -> str:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from rich import box
 from rich.table import Table
 
-from tallybook.projections.surfaces.console.output import format_count, format_counts, format_time
+from tallybook.projections.surfaces.console.output import (
+    format_author,
+    format_count,
+    format_counts,
+    format_time,
+    happened_at,
+)
 from tallybook.projections.surfaces.console.terminal import (
     NARROW,
     make_text,
@@ -131,7 +137,7 @@ def _origin(first: Row, story: Story, extras: Mapping[str, Any]) -> Iterator[str
 def _ratings(rows: Sequence[Row]) -> Iterator[str]:
     if rows:
         ratings = Counter(row["rating"] for row in rows)
-        raters = Counter(row["by"]["rater"] for row in rows)
+        raters = Counter(format_author(row["by"]) for row in rows)
         counts = ", ".join(f"{count} {rating}" for rating, count in ratings.items())
         authors = ", ".join(f"{rater} ({count})" for rater, count in raters.most_common())
         yield f"Rated {_times(len(rows))}: {counts}; by {authors}."
@@ -185,6 +191,15 @@ def _events_without_effect(story: Story) -> Iterator[str]:
         yield f"{count} {what} for {reason.removeprefix(_COUNTS_FOR)}."
     others = [row for row in story["ignored"] if row["reason"] not in counted_for]
     late = [row for row in others if end is not None and row["seq"] > end]
+    lost = [row for row in late if row["by"].get("writer") and row["rating"] is not None and row["reason"] != "undone"]
+    if lost:
+        late = [row for row in late if row not in lost]
+        what = (
+            "rating of the book came after that and counts"
+            if len(lost) == 1
+            else "ratings of the book came after that and count"
+        )
+        yield f"{len(lost)} {what} nothing; to bring the entry back, run: tallybook restore {story['name']}"
     if late:
         yield f"{format_count(len(late), 'event')} came after that and changed nothing."
     reasons = Counter(row["reason"] for row in others if row not in late)
@@ -224,9 +239,11 @@ def _capitalise(text: str) -> str:
 def _when(row: Row) -> str:
     """Return when, by whom and by which event."""
     by = row["by"]
-    author = by["rater"] + (f" in session {by['session']}" if by.get("session") else "")
+    author = format_author(by) + (f" in session {by['session']}" if by.get("session") else "")
     place = f" ({by['place']})" if by.get("place") else ""
-    return f"{format_time(row['at'])} by {author}{place}, event {row['seq']}"
+    taken = row.get("taken")
+    arrival = f", which came in here {format_time(taken['at'])}, event {taken['seq']}" if taken else ""
+    return f"{format_time(happened_at(row))} by {author}{place}, event {row['seq']}{arrival}"
 
 
 def _times(count: int) -> str:
@@ -263,6 +280,9 @@ def _print_other_names(console: Console, lineage: Sequence[Mapping[str, Any]]) -
 def _print_trail(console: Console, story: Story) -> None:
     """Print the last events about the entry, those without an effect included."""
     rows = sorted([*story["trail"], *story["ignored"]], key=lambda row: int(row["seq"]))
+    if any(row["by"].get("writer") for row in rows):
+        # Machines publish later than they record.
+        rows.sort(key=happened_at)
     if not rows:
         return
     console.print()
@@ -277,7 +297,9 @@ def _print_trail(console: Console, story: Story) -> None:
         table.add_column(name, justify=justify, no_wrap=not is_text, overflow="fold", max_width=width)
     for row in rows[-MAX_TRAIL_ROWS:]:
         reason = f" ({row['reason']})" if "reason" in row else ""
-        what, rater, at = f"{_describe(row, story)}{reason}", row["by"]["rater"], format_time(row["at"])
+        arrival = f", here {format_time(row['taken']['at'])}" if row.get("taken") else ""
+        what, rater = f"{_describe(row, story)}{reason}{arrival}", format_author(row["by"])
+        at = format_time(happened_at(row))
         if console.width < NARROW:
             counts = f": {format_counts(row)}" if "helpful" in row else ""
             print_text(console, f"{row['seq']}  {at}  {what}, {rater}{counts}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich import box
 from rich.table import Table
 
-from tallybook.projections.surfaces.console.output import format_time
+from tallybook.projections.surfaces.console.output import format_author, format_time, happened_at
 from tallybook.projections.surfaces.console.terminal import make_text, print_indented, print_line, print_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def print_blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | N
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         event, counts = row["event"], _counts(row)
-        when = f"{_number(event):>6}  {format_time(event['at'])}  {event['by']['rater']}"
+        when = f"{_number(event):>6}  {format_time(happened_at(event))}  {format_author(event['by'])}"
         print_line(console, f"{row['name']:<{width}}  {counts:<8}  {when}  {event['summary']}")
     _as_of(console, at)
 
@@ -74,7 +74,7 @@ def print_graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str
         heading = make_text(console, row["name"], "bold")
         heading.append_text(make_text(console, f"  {row['status']}", "red"))
         why = f", {_cause(row)}" if _cause(row) else ""
-        by = f"{format_time(event['at'])} by {event['by']['rater']}{why}"
+        by = f"{format_time(happened_at(event))} by {format_author(event['by'])}{why}"
         where = "in playbook.json" if event["seq"] is None else f"event {event['seq']}"
         heading.append_text(make_text(console, f"  {_counts(row)}  {where}, {by}"))
         console.print(heading)

@@ -15,7 +15,14 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from tallybook.projections.surfaces.console.output import METER, escape, format_count, format_time
+from tallybook.projections.surfaces.console.output import (
+    METER,
+    escape,
+    format_author,
+    format_count,
+    format_time,
+    happened_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -145,7 +152,7 @@ def print_log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> Non
 
 def format_log_row(console: Console, brief: Mapping[str, Any]) -> Text:
     """Return an event as one line, dim where it was undone."""
-    line = f"{brief['seq']:>6}  {format_time(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
+    line = f"{brief['seq']:>6}  {format_time(happened_at(brief))}  {format_author(brief['by'])}  {brief['summary']}"
     undone = brief.get("undone_by")
     mark = "" if undone is None else f" (undone by event {undone})"
     return make_text(console, line + mark, "dim" if mark else "")

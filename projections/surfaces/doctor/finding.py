@@ -12,7 +12,7 @@ from tallybook.ledger.clock import MICROSECONDS, to_unix_us
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.reading import open_own_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +67,8 @@ class Context:
 
     @property
     def log(self) -> JsonlLog:
-        """Return the project's ledger."""
-        return open_log(self.project)
+        """Return the project's own ledger."""
+        return open_own_log(self.project)
 
     def age(self, at: str | int) -> str:
         """Return how long ago a moment was, in the largest unit that it fills: ``3 h``; a later moment is ``0 s``.

@@ -9,12 +9,14 @@ import attrs
 
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.sharing.numbers import PENDING
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import format_time
-from tallybook.projections.surfaces.history.reading import fold_view, open_log
+from tallybook.projections.surfaces.history.reading import fold_view, log_with_book, open_log
 
 if TYPE_CHECKING:
+    from tallybook.ledger.log import Log
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.history.reading import Form
@@ -91,10 +93,17 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
 
     log = open_log(project)
     moment = moments.find(project, when, option, log)
-    # A commit's history may be another than the project's own.
-    from_start = bool(moment.commit)
-    state = fold_history(form.view, moment.history, moment.seq) if from_start else fold_view(form, log, moment.seq)
-    return AsOf(state, describe(state, moment.seq, moment.named), state.seq, moment.notes, moment.commit)
+    state = state_at(form, log, moment)
+    end = state.seq if moment.until is not None else PENDING + state.seq
+    return AsOf(state, describe(state, moment.seq, moment.named), end, moment.notes, moment.commit)
+
+
+def state_at(form: Form[S], log: Log, moment: Moment) -> S:
+    """Return the state of a view as of a moment of a ledger, from the nearest checkpoint on where there may be one."""
+    # The history of a commit, or of the book alone, is another than the project's own.
+    return (
+        fold_history(form.view, moment.history, moment.until) if moment.is_apart else fold_view(form, log, moment.seq)
+    )
 
 
 def _now(project: Project, form: Form[S]) -> AsOf[S]:
@@ -102,11 +111,11 @@ def _now(project: Project, form: Form[S]) -> AsOf[S]:
 
     log = open_log(project)
     state = fold_view(form, log)
-    end = state.seq
+    end = log.last_number if log_with_book(log) else state.seq
     file = playbook_file.examine(project, form.book(state), log.read)
     if not file.events:
-        return AsOf(state, describe(state, end), end)
-    return AsOf(fold(form.view, [playbook_file.edit_batch(state, file, log.now().at)], state), WITH_EDIT, end)
+        return AsOf(state, describe(state, state.seq), end)
+    return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT, end)
 
 
 def unverified(project: Project, when: str | None) -> AsOf[Playbook]:
@@ -127,7 +136,9 @@ def unverified(project: Project, when: str | None) -> AsOf[Playbook]:
         moment = moments.find_here(project, when, "--at")
     read = partial(log.read, verify=False)
     try:
-        state = fold_history(PLAYBOOK, lambda: decode(read()), None if moment is None else moment.seq)
+        if moment is not None and moment.shared:
+            read = partial(log.at(moment.seq).read, verify=False) if log_with_book(log) else read
+        state = fold_history(PLAYBOOK, lambda: decode(read()), None if moment is None else moment.until)
         end = state.seq if moment is None else moment.seq
         description = describe(state, end, "" if moment is None else moment.named)
         # It is in the head of a batch, and heads are decoded when they are asked for.

@@ -20,8 +20,9 @@ from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuse
 from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.fold import UndoneEvent, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
+from tallybook.projections.surfaces.history.as_of import state_at
 from tallybook.projections.surfaces.history.index import index_of
-from tallybook.projections.surfaces.history.reading import Form, fold_view, open_log
+from tallybook.projections.surfaces.history.reading import Form, fold_view, log_with_book, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,12 +48,12 @@ class AmbiguousEntryError(TallybookError):
 
 def story_of(
     project: Project, words: str, when: str | Moment | None = None
-) -> tuple[Story, EntryStatuses, Callable[[int], Story]]:
+) -> tuple[Story, EntryStatuses, Callable[[int | None], Story]]:
     """Return the story of the entry of a name, or of the only one that had a text with these words.
 
     Returns:
         The story, that of an unknown entry where nothing fits; the status of every name at its moment; and a function
-        that returns the story as of an earlier event number.
+        that returns the story as of an earlier event number, None for that moment.
 
     Raises:
         AmbiguousEntryError: The words fit several.
@@ -64,13 +65,17 @@ def story_of(
         when = moments.find(project, when, log=log)
     moment: Moment | None = when
     index = None
-    if moment is not None and moment.commit:
-        state, history = fold_history(STATUS_VIEW, moment.history, moment.seq), moment.history
+    state = fold_view(STATUS_FORM, log) if moment is None else state_at(STATUS_FORM, log, moment)
+    end: int | None = state.seq
+    if moment is not None and moment.until is None:
+        end, history = None, moment.history
+    elif moment is not None and moment.commit:
+        history = moment.history
     else:
-        state = fold_view(STATUS_FORM, log, None if moment is None else moment.seq)
         index, history = index_of(log), lambda: decode(log.read())
+        end = None if log_with_book(log) else end
     story_as_of = _teller(history, words, index)
-    story = story_as_of(state.seq)
+    story = story_as_of(end)
     if not (story.trail or story.ignored):
         matching_name = find_name(words, state.book.used)
         names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
@@ -78,15 +83,25 @@ def story_of(
             raise AmbiguousEntryError(words, entry_rows(state, names))
         if names:
             story_as_of = _teller(history, names[0], index)
-            story = story_as_of(state.seq)
+            story = story_as_of(end)
     return story, state, story_as_of
 
 
-def _teller(history: Callable[[], Iterator[Batch]], name: str, index: Index | None) -> Callable[[int], Story]:
+def add_arrivals(project: Project, *answers: dict[str, Any]) -> None:
+    """Add to each row about an event of a shared book when it came in here; without a book do nothing."""
+    log = open_log(project)
+    if log_with_book(log):
+        from tallybook.projections.surfaces.sharing import arrivals
+
+        for value in answers:
+            arrivals.add_arrivals(log, value)
+
+
+def _teller(history: Callable[[], Iterator[Batch]], name: str, index: Index | None) -> Callable[[int | None], Story]:
     """Return a function that returns the story of an entry as of an event number, read by the index if possible."""
     view = audit_view(name)
 
-    def story_as_of(until: int) -> Story:
+    def story_as_of(until: int | None) -> Story:
         if index is not None:
             # Reading the whole ledger explains damage better.
             with suppress(DamagedLedgerError):

@@ -15,9 +15,10 @@ from tallybook.ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, START, head_field
 from tallybook.ledger.names import find_name
+from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.event_rows import EventFilter, brief, row, select_events
 from tallybook.projections.fold import UndoneIds, find_undone, undos_in
-from tallybook.projections.surfaces.history.reading import current
+from tallybook.projections.surfaces.history.reading import current, log_with_book
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -116,6 +117,7 @@ def find_undos(log: Log, after: Position = START) -> list[EventRecord]:
     if not log.may_contain(needle):
         # As in most ledgers; so a listing begins at once, and the log is read once.
         return []
+    after = START if log_with_book(log) else after
     return [undo for batch in decode(one for one in log.read(after) if needle in one.data) for undo in undos_in(batch)]
 
 
@@ -143,7 +145,7 @@ def find_event_numbers(log: Log, ids: Collection[str]) -> dict[str, int]:
         for seq, line in enumerate(batch.data.split(b"\n"), batch.first):
             id_ = head_field(line.partition(SECTION)[0], b"id")
             if id_ in ids:
-                seqs[id_] = seq
+                seqs[id_] = shared_number(seq)
         if len(seqs) == len(ids):
             break
     return seqs
@@ -158,24 +160,33 @@ class _Cursor:
     Attributes:
         position: The position after the last batch.
         has_matched: Whether any wanted event was listed.
+        listed: Ids of the events of a shared history that were listed.
     """
 
     def __init__(self) -> None:
         """Begin at the beginning."""
         self.position = START
         self.has_matched = False
+        self.listed: set[str] = set()
 
     def records(self, log: Log, event_filter: EventFilter) -> Iterator[EventRecord]:
         """Yield the wanted events after the position, up to the present end of the log."""
         for batch in decode(self._batches(log, event_filter)):
             for record in select_events(batch, event_filter):
                 self.has_matched = True
-                yield record
+                if not (log_with_book(log) and self._was_listed(record)):
+                    yield record
+
+    def _was_listed(self, record: EventRecord) -> bool:
+        """Note an event of a shared history, which has no end to go on from; return whether it was listed before."""
+        before = record.id in self.listed
+        self.listed.add(record.id)
+        return before
 
     def _batches(self, log: Log, event_filter: EventFilter) -> Iterator[RawBatch]:
         needles = _needles(event_filter)
         last = None
-        for batch in log.read(self.position):
+        for batch in log.read(START if log_with_book(log) else self.position):
             if event_filter.until is not None and batch.first > event_filter.until:
                 break
             last = batch
@@ -202,6 +213,8 @@ def event_parts(
     cursor = _Cursor()
     yield START, cursor.records(log, event_filter)
     while wait is not None and event_filter.until is None and wait():
+        if log_with_book(log):
+            log.refreshed()
         yield cursor.position, cursor.records(log, event_filter)
     if wait is None and not cursor.has_matched and event_filter.name is not None:
         about_it = _Cursor().records(log, EventFilter(event_filter.name))

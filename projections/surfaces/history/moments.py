@@ -19,6 +19,7 @@ from tallybook.ledger.encoding.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, split_lines
+from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.git import Commit, Copy
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -56,6 +58,8 @@ class Moment:
         named: What it was found by, where that says more than its number and time: "before session s1 began".
         notes: Notes for a person, a line each.
         commit: The commit whose own history it is a moment of; empty for the project's.
+        shared: Whether the history has a shared book in it; ``read`` then ends at the moment.
+        in_book: The event number of the book of which it is a moment, None for one of this machine.
     """
 
     seq: int
@@ -63,6 +67,18 @@ class Moment:
     named: str = ""
     notes: tuple[str, ...] = ()
     commit: str = ""
+    shared: bool = False
+    in_book: int | None = None
+
+    @property
+    def until(self) -> int | None:
+        """Return the event number up to which its history counts, None where that ends at the moment."""
+        return None if self.shared else self.seq
+
+    @property
+    def is_apart(self) -> bool:
+        """Return whether it is a moment of another history than this machine's: of a commit, or of the book."""
+        return bool(self.commit) or self.in_book is not None
 
     def history(self) -> Iterator[Batch]:
         """Yield its history, from the beginning and past the moment, as folds take it."""
@@ -125,21 +141,39 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
         BadInputError: It is none of these, it is ambiguous, or there is no such event, session or commit.
     """
     log = log or open_log(project)
-    if log_with_book(log):
-        # A moment of a shared history is an event number of the own ledger.
-        log = log.own
-    return _find(_Question(log, when, log.now(), project, option))
+    number = parse_book_number(when)
+    if not log_with_book(log):
+        if number is not None:
+            raise BadInputError(f"{option} {when}", "this project shares no book", "see `tallybook share --help`")
+        return _find(_Question(log, when, log.now(), project, option))
+    if number is not None:
+        return _in_book(log, number, f"{option} {when}")
+    # Any other moment of a shared history is an event number of the own ledger.
+    moment = _find(_Question(log.own, when, log.now(), project, option))
+    return moment if moment.commit else attrs.evolve(moment, read=log.at(moment.seq).read, shared=True)
+
+
+def _in_book(log: SharedLog, number: int, what: str) -> Moment:
+    """Return the moment of the book alone after one of its events, which is the same on every machine."""
+    end = log.history.frontier.seq
+    if number > end:
+        raise BadInputError(what, f"the playbook contains the book up to book:{end}", "run `tallybook sync`")
+    return Moment(SharedNumber(BOOK + number), lambda: log.read_numbered_book(number), shared=True, in_book=number)
 
 
 def find_here(project: Project, when: str, option: str) -> Moment:
     """Return the moment of the project's own ledger that a WHEN names, as ``find``.
 
     Raises:
-        BadInputError: As ``find``; or it is a moment of a commit's own ledger.
+        BadInputError: As ``find``; or it is a moment of a commit's own ledger, or of the book.
     """
     moment = find(project, when, option)
     if moment.commit:
         raise BadInputError(f"{option} {when}", f"is {moment.named}", "give the commit's date and time")
+    if moment.in_book is not None:
+        raise BadInputError(
+            f"{option} {when}", "is a moment of the book, not of this machine", "give its date and time"
+        )
     return moment
 
 

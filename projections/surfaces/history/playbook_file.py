@@ -26,20 +26,17 @@ from tallybook.projections.surfaces.history.edit_base import Base, drift_of
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tallybook.ledger.decisions import legacy_import, update
     from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
     from tallybook.ledger.events import Entry, Event
-    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests
     from tallybook.ledger.storage.redacted_digests import Redactions
-    from tallybook.projections.fold import State
     from tallybook.projections.surfaces.workspace.project import Project
 
-    Read = Callable[[], Iterator[RawBatch]]
 else:
     # Needed only if the file is not the ledger's own rendering, which is rare.
     update, legacy_import, redacted_digests = import_lazily(
@@ -76,6 +73,7 @@ class ExaminedFile:
         problems: What was odd in it.
         legacy: The file as it was read, None where it was not.
         unreadable: Whether it is there and is not a playbook.
+        is_foreign: Whether it is another machine's rendering, and not what the shared book says.
     """
 
     events: tuple[Event, ...] = ()
@@ -84,6 +82,7 @@ class ExaminedFile:
     problems: tuple[Problem, ...] = ()
     legacy: LegacyFile | None = None
     unreadable: bool = False
+    is_foreign: bool = False
 
     @property
     def adopted(self) -> bool:
@@ -151,6 +150,8 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
         legacy, refusals = redacted.filter_legacy(legacy)
         problems = (*legacy.problems, *_problems(project, refusals))
         return ExaminedFile(legacy_import.seed_events(legacy), digest, adoption_key(data), problems, legacy)
+    if state.shared_stamp[0] and not _is_ours(project, legacy):
+        return _examine_foreign(project, legacy, digest)
     base = _base(project, legacy, state, rendering)
     log = reading.open_log(project)
     names = log.names_since(base.seq) if reading.log_with_book(log) and base is not state else None
@@ -164,6 +165,29 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
 def _problems(project: Project, refusals: Sequence[update.RefusedText]) -> tuple[Problem, ...]:
     """Return a problem for each redacted text in the file."""
     return tuple(Problem(f"{project.playbook.name}: {one.name or one.item}", one.reason) for one in refusals)
+
+
+def _is_ours(project: Project, legacy: LegacyFile) -> bool:
+    """Return whether a file has no stamp, or one of the own ledger."""
+    stamp = read_stamp(legacy.stamp)
+    if stamp is None:
+        return True
+    log = reading.open_own_log(project)
+    if stamp[0] > log.head().seq:
+        return False
+    return stamp in {(batch.last, batch.chain) for batch in log.read() if batch.last <= stamp[0]}
+
+
+def _examine_foreign(project: Project, legacy: LegacyFile, digest: str) -> ExaminedFile:
+    """Return another machine's rendering: no edit of this machine's, and set aside where the book says otherwise."""
+    stamp, log = read_stamp(legacy.shared_stamp), reading.open_log(project)
+    if stamp is not None and reading.log_with_book(log) and stamp[0] <= log.history.frontier.seq:
+        book = log.book_playbook(stamp[0])
+        entries = tuple(item.entry for item in legacy.items)
+        if (book.seq, book.chain) == stamp and entries == tuple(book.entries.values()):
+            return ExaminedFile(sha256=digest)
+    problem = Problem(project.playbook.name, "is of another machine and not what the book says, and is set aside")
+    return ExaminedFile(sha256=digest, is_foreign=True, problems=(problem,))
 
 
 def _base(project: Project, legacy: LegacyFile, state: Playbook, rendering: Rendered | None) -> Playbook:
@@ -257,15 +281,15 @@ def _top(legacy: LegacyFile) -> dict[str, Any]:
     return top
 
 
-def edit_batch(state: State, file: ExaminedFile, at: str) -> Batch:
-    """Return the manual edit in a file, of which there must be one, as the batch after a state."""
+def edit_batch(end: int, file: ExaminedFile, at: str) -> Batch:
+    """Return the manual edit in a file, of which there must be one, as the batch after an event number."""
     by = Author("import" if file.adopted else "human")
-    return make_batch(*(EventRecord(state.seq + index, at, event, by=by) for index, event in enumerate(file.events, 1)))
+    return make_batch(*(EventRecord(end + index, at, event, by=by) for index, event in enumerate(file.events, 1)))
 
 
 def with_edit(state: Playbook, file: ExaminedFile, at: str) -> Playbook:
     """Return the playbook with the manual edit in a file; ``state`` is changed."""
-    return fold(PLAYBOOK, [edit_batch(state, file, at)], state) if file.events else state
+    return fold(PLAYBOOK, [edit_batch(state.seq, file, at)], state) if file.events else state
 
 
 def render(
@@ -318,7 +342,7 @@ def _replace(project: Project, state: Playbook, file: ExaminedFile, at: str) -> 
         rendering = last_rendered(project)
         return rendering is not None and digest == rendering.sha256
 
-    if file.unreadable and _digest(project) == file.sha256:
+    if (file.unreadable or file.is_foreign) and _digest(project) == file.sha256:
         set_aside(project, at)
     data = playbook_bytes(state)
     digest = sha256(data).hexdigest()

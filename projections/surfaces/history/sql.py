@@ -18,14 +18,16 @@ import attrs
 import msgspec
 
 from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections import sql_tables
 from tallybook.projections.entry_history.status import status_view
 from tallybook.projections.fold import fold, history
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import duckdb
 
@@ -92,17 +94,21 @@ def query(project: Project, text: str, when: str | Moment | None = None) -> Tabl
     connection = duck.connect(":memory:", config=SETTINGS)
     for statement in TUNED:
         connection.execute(statement)
-    _create_tables(connection, read, text.casefold())
+    shared = log_with_book(open_log(project))
+    columns = {
+        name: own | (sql_tables.SHARED_COLUMNS[name] if shared else {}) for name, own in sql_tables.COLUMNS.items()
+    }
+    _create_tables(connection, read, text.casefold(), columns)
     for statement in SHUT:
         connection.execute(statement)
     with _asking(text):
         _check(connection, text)
         connection.execute(text)
-        columns = [(column[0], str(column[1])) for column in connection.description or []]
-        if any(ZONED in type_ for _, type_ in columns):
-            _without_zones(connection, text, [type_ for _, type_ in columns])
-    names = _distinct([name for name, _ in columns])
-    return Table(names, _rows(connection, [type_ == "JSON" for _, type_ in columns]))
+        found = [(column[0], str(column[1])) for column in connection.description or []]
+        if any(ZONED in type_ for _, type_ in found):
+            _without_zones(connection, text, [type_ for _, type_ in found])
+    names = _distinct([name for name, _ in found])
+    return Table(names, _rows(connection, [type_ == "JSON" for _, type_ in found]))
 
 
 def _without_zones(connection: duckdb.DuckDBPyConnection, text: str, types: list[str]) -> None:
@@ -143,29 +149,36 @@ def _duckdb() -> Any:
     return duckdb
 
 
-def _create_tables(connection: duckdb.DuckDBPyConnection, read: Callable[[], Iterable[Batch]], text: str) -> None:
+def _create_tables(
+    connection: duckdb.DuckDBPyConnection,
+    read: Callable[[], Iterable[Batch]],
+    text: str,
+    columns: Mapping[str, Mapping[str, str]],
+) -> None:
     """Create every table, and fill those that the query names: each takes a fold of history."""
-    for name, columns in sql_tables.COLUMNS.items():
-        fields = ", ".join(f'"{column}" {type_}' for column, type_ in columns.items())
+    for name, types in columns.items():
+        fields = ", ".join(f'"{column}" {type_}' for column, type_ in types.items())
         connection.execute(f"CREATE TABLE {name} ({fields})")
     for name, view in sql_tables.VIEWS.items():
         connection.execute(f"CREATE VIEW {name} AS {view}")
     if any(name in text for name in ("events", *sql_tables.VIEWS)):
-        _insert(connection, "events", sql_tables.events(history(read)))
+        rows = sql_tables.shared_events if "writer" in columns["events"] else sql_tables.events
+        _insert(connection, "events", columns["events"], rows(history(read)))
     if "points" in text or "graveyard" in text:
         state = fold(status_view(), history(read))
-        _insert(connection, "points", sql_tables.entries(state))
-        _insert(connection, "graveyard", sql_tables.graves(state))
+        _insert(connection, "points", columns["points"], sql_tables.entries(state))
+        _insert(connection, "graveyard", columns["graveyard"], sql_tables.graves(state))
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, name: str, rows: Iterable[sql_tables.Row]) -> None:
+def _insert(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str], rows: Iterable[sql_tables.Row]
+) -> None:
     """Insert rows into a table, many at once as JSON: row by row would take a hundred times as long."""
-    columns = sql_tables.COLUMNS[name]
     # Bodies come as JSON in a text, and a time as the ledger writes it.
     shape = json.dumps([{column: "BIGINT" if "INT" in type_ else "VARCHAR" for column, type_ in columns.items()}])
     chosen = ", ".join(f'one."{column}"::{type_}' for column, type_ in columns.items())
     insert = f"INSERT INTO {name} SELECT {chosen} FROM (SELECT unnest(from_json(?::JSON, ?)) AS one)"  # noqa: S608
-    remaining = iter(rows)
+    remaining = map(plain, rows) if "writer" in columns else iter(rows)
     while chunk := list(islice(remaining, CHUNK_ROWS)):
         connection.execute(insert, [msgspec.json.encode(chunk).decode(), shape])
 

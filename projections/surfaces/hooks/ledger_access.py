@@ -195,7 +195,8 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
         return True
     for line in _lines_before(log.log_file, head.position.offset):
         if 1 <= first_seq(line) <= seq:
-            return True
+            # In a shared project the file may be another machine's, with a number of its ledger.
+            return not head.shared or (first_seq(line) == seq and chain.encode() in line)
         if kind_of(line) not in PLAYBOOK_NEUTRAL:
             return False
     return False

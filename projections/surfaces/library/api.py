@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import Entry
 from tallybook.ledger.records import Author
+from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import EventFilter, by_json
 from tallybook.projections.fold import State, fold_history
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import events, reading
+from tallybook.projections.surfaces.history import events, moments, reading
+from tallybook.projections.surfaces.sharing.targets import contained_in
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing.requests import Rating
 
@@ -141,8 +143,13 @@ class Ledger:
         Raises:
             UnknownEntryError: No event is about the entry.
         """
+        log = reading.open_log(self.project)
+        if reading.log_with_book(log) and (since or until is not None):
+            log = log if until is None else log.at(until)
+            earlier = contained_in(log, moments.find(self.project, str(since), "since")) if since else None
+            return events.events(log, EventFilter(name, session, kinds=tuple(kinds), is_earlier=earlier))
         wanted = EventFilter(name, session, kinds=tuple(kinds), since=since, until=until)
-        return events.events(reading.open_log(self.project), wanted)
+        return events.events(log, wanted)
 
     def fold(self, view: View[S], *, at: int | str | None = None) -> S:
         """Return the state of a view after all events, or as of a moment; undone events are left out.
@@ -171,4 +178,4 @@ class Ledger:
         story, more = commands.why(self.project, words, None if at is None else str(at))
         if story["status"] == "unknown":
             raise UnknownEntryError(words)
-        return story | more
+        return plain(story | more)

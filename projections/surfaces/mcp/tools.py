@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.names import find_name
+from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import brief
 from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.surfaces import commands
@@ -129,10 +130,13 @@ def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     if "since" in given:
         from tallybook.projections.surfaces.cli import diff
 
-        return diff.difference_json(*diff.compare(ledger.project, given["since"], given.get("at")))
-    until = moments.find(ledger.project, given["at"], "at").seq if "at" in given else None
+        return plain(diff.difference_json(*diff.compare(ledger.project, given["since"], given.get("at"))))
+    moment = moments.find(ledger.project, given["at"], "at") if "at" in given else None
+    if moment is not None and moment.in_book is not None:
+        raise BadInputError(f"at {given['at']}", "is a moment of the book, not of this machine", "give a date and time")
+    until = None if moment is None else moment.seq
     events = ledger.events(name=given.get("name"), until=until)
-    return {"events": [brief(one) for one in deque(events, given.get("limit", DEFAULT_EVENTS))]}
+    return plain({"events": [brief(one) for one in deque(events, given.get("limit", DEFAULT_EVENTS))]})
 
 
 def _schema(description: str, **more: Any) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def leads_between(project: Project, times: tuple[str, str], when: Moment | None 
     """Return what changed in the playbook after one time and up to another, as of then."""
     since, until = times
     read = open_log(project).read if when is None else when.read
-    raw_batches = read() if when is None else takewhile(lambda raw: raw.last <= when.seq, read())
+    raw_batches = read() if when is None else takewhile(lambda raw: raw.last <= (when.until or raw.last), read())
     # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
     seq = max((raw.last for raw in raw_batches if raw.position.at <= until), default=0)
     return fold_history(leads_view(since, until), lambda: decode(read()), seq)

@@ -20,7 +20,7 @@ from tallybook.ledger.storage import caches, disk
 from tallybook.projections.scores.reports import score_files
 from tallybook.projections.scores.session_inputs import session_of
 from tallybook.projections.scores.view import scores_view
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores.configuration import PLACE, as_json
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _since(project: Project, state: Scores, before: _Stamp, now: _Stamp) -> froz
         before.position.seq == now.position.seq and before.position.chain != now.position.chain
     ):
         return None
-    log = open_log(project)
+    log = open_own_log(project)
     if before.position.seq >= now.position.seq:
         # Another process wrote later files; or the ledger was replaced by a shorter one.
         return frozenset() if before.position.seq <= log.head().seq else None

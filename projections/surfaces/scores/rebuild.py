@@ -9,7 +9,7 @@ from tallybook.ledger.events import KIND_OF, BenchmarkRecorded, FeedbackRecorded
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores.configuration import PLACE
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def has_scores(project: Project) -> bool:
 
     With a configuration of the project's own, events of the playbook may be scored as well.
     """
-    log = open_log(project)
+    log = open_own_log(project)
     has_scored_events = any(log.may_contain(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
     return has_scored_events or (project.root / PLACE).exists()
 

@@ -16,14 +16,14 @@ import weakref
 import attrs
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
+from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
 from tallybook.ledger.line import START, Position
 from tallybook.ledger.storage import caches
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.scores.playbook_health import SCORED_PLAYBOOK, is_measured
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.history import moments
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores.cache.sessions import DamagedCacheError
 
 try:
@@ -81,7 +81,9 @@ class _Reading:
 
     def all_batches(self) -> Iterator[Batch]:
         """Yield the batches from the beginning."""
-        return self._read(self.log.read() if self.moment is None else self.moment.read(), START)
+        # Scores are those of the own ledger, with or without a shared book.
+        moment = self.moment
+        return self._read(self.log.read() if moment is None or not moment.commit else moment.read(), START)
 
     def batches_after(self, position: Position) -> Iterator[Batch]:
         """Yield the batches after a position."""
@@ -117,7 +119,10 @@ def state_of(project: Project, config: Config, when: str | Moment | None = None)
         TallybookError: The ledger is damaged or cannot be read, or there is no such moment.
     """
     moment = moments.find(project, when) if isinstance(when, str) else when
-    reading = _Reading(project, config, open_log(project), moment)
+    if moment is not None and moment.in_book is not None:
+        where, hint = f"--at book:{moment.in_book}", "use an event number of this machine, a date or an age"
+        raise BadInputError(where, "is a moment of the book, and scores are of this machine", hint)
+    reading = _Reading(project, config, open_own_log(project), moment)
     for way in _ways(reading):
         with suppress(*store.FAULTS):
             return way(reading)

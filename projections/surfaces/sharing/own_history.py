@@ -10,6 +10,7 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import KIND_OF, BookTaken
 from tallybook.ledger.line import CONTINUED, CRC_BYTES, SECTION, START, Position, RawBatch
 from tallybook.ledger.sharing.landing import SHARED, OwnBatch
+from tallybook.ledger.sharing.numbers import SharedNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -96,7 +97,7 @@ def read_history(
 def renumber(batch: RawBatch, base: int) -> RawBatch:
     """Return a batch whose event numbers are larger by ``base``; its bytes no longer prove themselves."""
     lines = [_numbered(line, batch.first + index, base) for index, line in enumerate(batch.lines)]
-    return batch._replace(first=batch.first + base, last=batch.last + base, lines=lines)
+    return batch._replace(first=SharedNumber(batch.first + base), last=SharedNumber(batch.last + base), lines=lines)
 
 
 def _numbered(line: bytes, seq: int, base: int) -> bytes:

@@ -20,7 +20,7 @@ from tallybook.ledger.line import GENESIS, START, Draft, Position, batch_key
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
-from tallybook.ledger.sharing.numbers import BOOK, PENDING
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber
 from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
@@ -131,11 +131,20 @@ class SharedLog(JsonlLog):
             if self.until is not None and batch.last > self.until:
                 break
             yield from without_shared(batch)
-        for batch in self.read_book():
-            yield renumber(batch, BOOK)
+        yield from self.read_numbered_book()
         for _, raw in self.landed():
             if raw is not None:
-                yield raw
+                yield raw._replace(first=SharedNumber(raw.first), last=SharedNumber(raw.last))
+
+    def read_numbered_book(self, until: int | None = None) -> Iterator[RawBatch]:
+        """Yield the book as ``read_book``, under the event numbers that it has in a shared history."""
+        for batch in self.read_book(until):
+            yield renumber(batch, BOOK)
+
+    @property
+    def last_number(self) -> int:
+        """Return a number that no event of this history is above."""
+        return PENDING + self.history.end.seq
 
     def read_book(self, until: int | None = None) -> Iterator[RawBatch]:
         """Yield the book up to the frontier, or up to an earlier event number.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -24,18 +25,21 @@ from tallybook.ledger.events import (
     PointRated,
     PointSeeded,
 )
+from tallybook.ledger.sharing.landing import IDS_A_LINE
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.moments import session_of
+from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers, own_id
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import Request, Undo
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
@@ -57,15 +61,17 @@ class UndoResult:
     Attributes:
         outcome: The outcome of the request.
         events: Each undone event, as (event number, summary).
+        more: The outcomes of further batches, where one could not hold all ids.
     """
 
     outcome: Outcome
     events: tuple[tuple[int, str], ...]
+    more: tuple[Outcome, ...] = ()
 
     @property
     def redo(self) -> str:
         """Return the command that brings the events back."""
-        return _command(self.outcome.seq_from)
+        return " && ".join(_command(one.seq_from) for one in (self.outcome, *self.more))
 
 
 def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
@@ -120,22 +126,87 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
         NothingToDoError: There is nothing to undo, it is undone already, or the last change is an import, an undo or
             a redaction.
     """
-    if reason and (fault := reason_fault(reason)) is not None:
-        raise BadInputError("--reason", fault, "nothing was recorded")
-    log = reading.open_log(project)
-    if log.head().seq:
-        # The spool and manual edits of the file came first, and are the last change if there are any.
-        recording.write(project, [])
+    _check_reason(reason)
+    log = _prepared(project)
     batches = history(lambda: decode(log.read()))
     if session is not None:
         session = session_of(log, session, f"--of {session}").session
         records = _records_of(batches, session)
         action = Undo((), session, reason)
+    elif target is not None:
+        records = _named(batches, find_event(log, target), target)
+        action = Undo(tuple(record.id for record in records), None, reason)
     else:
-        records = _last_change(batches) if target is None else _named(batches, target)
+        records = _last_change(_own_batches(log, batches), _names(log))
         action = Undo(tuple(record.id for record in records), None, reason)
     outcome = commands.recorded(project, Request(action, by))
     return UndoResult(outcome, tuple((one.seq, summary(one.event)) for one in records))
+
+
+def _check_reason(reason: str) -> None:
+    if reason and (fault := reason_fault(reason)) is not None:
+        raise BadInputError("--reason", fault, "nothing was recorded")
+
+
+def _prepared(project: Project) -> JsonlLog:
+    """Return the ledger, with the spool and a manual edit recorded: they came first, and may be the last change."""
+    log = reading.open_log(project)
+    if log.head().seq:
+        recording.write(project, [])
+    return reading.open_log(project)
+
+
+def find_by_writer(project: Project, writer: str, since: str | None) -> list[EventRecord]:
+    """Return the events of a machine of the shared book that can be undone, those after a moment.
+
+    Raises:
+        BadInputError: There is no such writer or moment.
+        NothingToDoError: It has none.
+    """
+    log = _prepared(project)
+    writers = find_writers(log, writer, "--writer")
+    moment = None if since is None else moments.find(project, since, "--since", log)
+    is_earlier = contained_in(log, moment) if moment is not None and reading.log_with_book(log) else lambda _: False
+    records = [
+        record
+        for batch in history(lambda: decode(log.read()))
+        for record in batch.records
+        if record.by.writer in writers and type(record.event) in _UNDOABLE and not is_earlier(record)
+    ]
+    if not records:
+        raise NothingToDoError(f"writer {writer}", "has nothing to undo")
+    return records
+
+
+def undo_events(project: Project, records: Sequence[EventRecord], reason: str, by: Mapping[str, str]) -> UndoResult:
+    """Undo events by their ids, as many in one batch as fit.
+
+    Raises:
+        BadInputError: The reason could not be recorded.
+    """
+    _check_reason(reason)
+    outcomes = [
+        commands.recorded(
+            project, Request(Undo(tuple(one.id for one in records[begin : begin + IDS_A_LINE]), None, reason), by)
+        )
+        for begin in range(0, len(records), IDS_A_LINE)
+    ]
+    return UndoResult(outcomes[0], tuple((one.seq, summary(one.event)) for one in records), tuple(outcomes[1:]))
+
+
+def _own_batches(log: JsonlLog, batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the batches of this machine; in a shared history in the order of its own ledger."""
+    if not reading.log_with_book(log):
+        yield from batches
+        return
+    places = {record.id: record.seq for batch in decode(log.own.read()) for record in batch.records}
+    own = [(places[own_id(one.records[0].id)], one) for one in batches if own_id(one.records[0].id) in places]
+    yield from (batch for _, batch in sorted(own, key=itemgetter(0)))
+
+
+def _names(log: JsonlLog) -> Collection[str] | None:
+    """Return the names that ratings of a shared history can count for; None without a book."""
+    return log.playbook().used if reading.log_with_book(log) else None
 
 
 def _command(seq: int | None) -> str:
@@ -160,14 +231,19 @@ def _records_of(batches: Iterator[Batch], session: str) -> list[EventRecord]:
     return records
 
 
-def _last_change(batches: Iterator[Batch]) -> list[EventRecord]:
-    """Return the events to undo of the last batch that changed the playbook or a score."""
+def _last_change(batches: Iterator[Batch], known: Collection[str] | None = None) -> list[EventRecord]:
+    """Return the events to undo of the last batch that changed the playbook or a score.
+
+    Args:
+        batches: History, or this machine's part of it.
+        known: Names of entries that ratings count for, where history is a part; None where it has them all.
+    """
     playbook = PLAYBOOK.start()
     last = before = candidate = None
     for batch in batches:
         before_it = set(playbook.entries)
         fold(PLAYBOOK, [batch], playbook)
-        names = before_it.union(playbook.entries, playbook.merged)
+        names = known or before_it.union(playbook.entries, playbook.merged)
         is_change = _is_change(batch, names) or len(playbook.entries) != len(before_it)
         if is_change or any(isinstance(event, _REVERSALS) for event in batch.events):
             last, before = batch, candidate
@@ -230,15 +306,21 @@ def is_of_entry(kind: str) -> bool:
     return kind.startswith("point.")
 
 
-def _named(batches: Iterator[Batch], target: str) -> list[EventRecord]:
-    """Return the events to undo for a number or an id: an event about an entry alone, any other with its batch."""
+def _named(batches: Iterator[Batch], target: str, typed: str) -> list[EventRecord]:
+    """Return the events to undo for a number or an id: an event about an entry alone, any other with its batch.
+
+    Args:
+        batches: History.
+        target: The number or the id.
+        typed: What an error calls it.
+    """
     number, end = int(target) if target.isdecimal() and len(target) <= _SEQ_DIGITS else 0, 0
     for batch in batches:
         may_be, end = end < number <= batch.last or batch.may_contain_ids({target}), batch.last
         for record in batch.records if may_be else ():
             if target in {str(record.seq), record.id}:
                 return _whole(record, batch)
-    raise BadInputError(f"event {target}", "is not in the ledger", "see `tallybook log`")
+    raise BadInputError(f"event {typed}", "is not in the ledger", "see `tallybook log`")
 
 
 def _whole(record: EventRecord, batch: Batch) -> list[EventRecord]:

@@ -1,0 +1,154 @@
+"""`playbook.json` in a shared project: its stamps, manual edits, other machines' files, and hooks that read it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.hook_calls import START
+from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.hooks.ledger_access import is_current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(name="pair")
+def _pair(tmp_path: Path) -> tuple[SharedMachine, SharedMachine]:
+    return make_pair(tmp_path)
+
+
+def document(machine: SharedMachine) -> dict[str, Any]:
+    """Return a machine's playbook.json."""
+    value: dict[str, Any] = json.loads(machine.project.playbook.read_bytes())
+    return value
+
+
+def edit(machine: SharedMachine, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a machine's playbook.json as a person does."""
+    value = document(machine)
+    change(value)
+    machine.project.playbook.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def count_helpful(name: str, count: int) -> Callable[[dict[str, Any]], None]:
+    """Return the change of one helpful count."""
+
+    def change(value: dict[str, Any]) -> None:
+        for entry in value["key_points"]:
+            if entry["name"] == name:
+                entry["helpful"] = count
+
+    return change
+
+
+def aside(machine: SharedMachine) -> list[bytes]:
+    """Return what was set aside."""
+    return [path.read_bytes() for path in sorted(machine.project.claude.glob("playbook.json.unreadable-*"))]
+
+
+def test_the_file_says_which_moment_of_the_book_it_contains(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """A shared project's file has `book` after `ledger`; one without a book has no such key."""
+    anna, ben = pair
+    anna.sync()
+    ben.sync()
+    end = ben.sync().end
+    assert ["ledger", "book"] == [*document(ben)][-2:]
+    assert f"{end[0]}:{end[1]}" == document(ben)["book"]
+    [dora] = make_machines(ben.project.root / "more", "dora")
+    commands.add(dora.project, "Alone", HUMAN)
+    assert ["key_points", "ledger"] == [*document(dora)][-2:]
+
+
+def test_a_user_may_have_a_key_of_that_name(tmp_path: Path) -> None:
+    """Without sharing, a top-level key `book` of the user's own stays as it is."""
+    [dora] = make_machines(tmp_path, "dora")
+    dora.project.playbook.write_text('{"book": "A Tale", "key_points": ["Be kind"]}')
+    commands.replay(dora.project)
+    edit(dora, count_helpful("kpt_001", 3))
+    commands.replay(dora.project)
+    assert ("A Tale", 3) == (document(dora)["book"], document(dora)["key_points"][0]["helpful"])
+
+
+def test_a_manual_edit_reaches_every_machine_as_a_difference(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """A person's edit of a count lands on what the others rated meanwhile; no rating is lost."""
+    anna, ben = pair
+    commands.rate(ben.project, "kpt_001", "helpful", HUMAN)
+    ben.sync()
+    edit(anna, count_helpful("kpt_001", 5))
+    anna.sync()
+    anna.sync()
+    ben.sync()
+    # 1 became 5, and another rating came in.
+    assert ("Always test", 6, 0) == anna.entries()["kpt_001"] == ben.entries()["kpt_001"]
+
+
+def test_an_edit_of_an_older_rendering_keeps_what_came_in_since(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """A file that is put back from before a sync, and edited, counts as an edit of that moment."""
+    anna, ben = pair
+    old = document(anna)
+    commands.rate(ben.project, "kpt_002", "helpful", HUMAN)
+    ben.sync()
+    anna.sync()
+    assert ("Use git", 1, 1) == anna.entries()["kpt_002"]
+    count_helpful("kpt_001", 4)(old)
+    anna.project.playbook.write_text(json.dumps(old, indent=2) + "\n")
+    commands.replay(anna.project)
+    assert {"kpt_001": ("Always test", 4, 0), "kpt_002": ("Use git", 1, 1)} == {
+        name: entry for name, entry in anna.entries().items() if name != "kpt_003"
+    }
+    assert [] == aside(anna)
+
+
+def test_drift_is_told_in_a_shared_project(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """`verify` and `replay --check` find the rendering equal, and an edit that is not recorded."""
+    anna, _ = pair
+    assert 0 == anna.run("verify").code
+    edit(anna, count_helpful("kpt_001", 5))
+    assert (1, True) == (anna.run("verify").code, "manual edit" in anna.run("verify").out)
+    assert ("Always test", 5, 0) == anna.entries()["kpt_001"]
+
+
+def test_another_machines_file_is_no_edit(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """A file that another machine rendered records nothing; where the book says the same, nothing is set aside."""
+    anna, ben = pair
+    anna.sync()
+    ben.sync()
+    anna.sync()
+    theirs = ben.project.playbook.read_bytes()
+    before = len(anna.lines("log"))
+    anna.project.playbook.write_bytes(theirs)
+    commands.replay(anna.project)
+    assert (before, []) == (len(anna.lines("log")), aside(anna))
+    assert theirs != anna.project.playbook.read_bytes()
+
+
+def test_another_machines_changed_file_is_set_aside(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """A file of another machine that the book does not confirm is set aside under a dated name, and records nothing."""
+    anna, ben = pair
+    anna.sync()
+    ben.sync()
+    edit(ben, count_helpful("kpt_001", 99))
+    theirs = ben.project.playbook.read_bytes()
+    anna.project.playbook.write_bytes(theirs)
+    before = len(anna.lines("log"))
+    done = anna.run("replay", "--check")
+    assert (1, True) == (done.code, "another machine" in done.err)
+    done = anna.run("replay")
+    assert (0, [theirs], before) == (done.code, aside(anna), len(anna.lines("log")))
+    assert ("Always test", 1, 0) == anna.entries()["kpt_001"]
+
+
+def test_a_hook_does_not_show_another_machines_file(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """A hook takes a file as current only by a stamp of the own ledger, number and chain value."""
+    anna, ben = pair
+    anna.sync()
+    ben.sync()
+    for machine in (anna, ben):
+        seq, _, chain = document(machine)["ledger"].partition(":")
+        assert [machine is anna, machine is ben] == [is_current(one.project, int(seq), chain) for one in (anna, ben)]
+    assert "SessionStart" == START["hook_event_name"]
