@@ -111,7 +111,7 @@ def _now(project: Project, form: Form[S]) -> AsOf[S]:
 
     log = open_log(project)
     state = fold_view(form, log)
-    end = log.last_number if log_with_book(log) else state.seq
+    end = PENDING + state.seq if log_with_book(log) else state.seq
     file = playbook_file.examine(project, form.book(state), log.read)
     if not file.events:
         return AsOf(state, describe(state, state.seq), end)

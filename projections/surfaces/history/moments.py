@@ -155,10 +155,17 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
 
 def _in_book(log: SharedLog, number: int, what: str) -> Moment:
     """Return the moment of the book alone after one of its events, which is the same on every machine."""
+    from tallybook.projections.surfaces.sharing.own_history import renumber
+
     end = log.history.frontier.seq
     if number > end:
         raise BadInputError(what, f"the playbook contains the book up to book:{end}", "run `tallybook sync`")
-    return Moment(SharedNumber(BOOK + number), lambda: log.read_numbered_book(number), shared=True, in_book=number)
+    return Moment(
+        SharedNumber(BOOK + number),
+        lambda: (renumber(batch, BOOK) for batch in log.read_book(number)),
+        shared=True,
+        in_book=number,
+    )
 
 
 def find_here(project: Project, when: str, option: str) -> Moment:

@@ -26,17 +26,19 @@ from tallybook.projections.surfaces.history.edit_base import Base, drift_of
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tallybook.ledger.decisions import legacy_import, update
     from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
     from tallybook.ledger.events import Entry, Event
+    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.workspace.project import Project
 
+    Read = Callable[[], Iterator[RawBatch]]
 else:
     # Needed only if the file is not the ledger's own rendering, which is rare.
     update, legacy_import, redacted_digests = import_lazily(

@@ -131,20 +131,11 @@ class SharedLog(JsonlLog):
             if self.until is not None and batch.last > self.until:
                 break
             yield from without_shared(batch)
-        yield from self.read_numbered_book()
+        for batch in self.read_book():
+            yield renumber(batch, BOOK)
         for _, raw in self.landed():
             if raw is not None:
                 yield raw._replace(first=SharedNumber(raw.first), last=SharedNumber(raw.last))
-
-    def read_numbered_book(self, until: int | None = None) -> Iterator[RawBatch]:
-        """Yield the book as ``read_book``, under the event numbers that it has in a shared history."""
-        for batch in self.read_book(until):
-            yield renumber(batch, BOOK)
-
-    @property
-    def last_number(self) -> int:
-        """Return a number that no event of this history is above."""
-        return PENDING + self.history.end.seq
 
     def read_book(self, until: int | None = None) -> Iterator[RawBatch]:
         """Yield the book up to the frontier, or up to an earlier event number.
