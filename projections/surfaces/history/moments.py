@@ -160,12 +160,11 @@ def _in_book(log: SharedLog, number: int, what: str) -> Moment:
     end = log.history.frontier.seq
     if number > end:
         raise BadInputError(what, f"the playbook contains the book up to book:{end}", "run `tallybook sync`")
-    return Moment(
-        SharedNumber(BOOK + number),
-        lambda: (renumber(batch, BOOK) for batch in log.read_book(number)),
-        shared=True,
-        in_book=number,
-    )
+
+    def read() -> Iterator[RawBatch]:
+        return (renumber(batch, BOOK) for batch in log.read_book(number))
+
+    return Moment(SharedNumber(BOOK + number), read, shared=True, in_book=number)
 
 
 def find_here(project: Project, when: str, option: str) -> Moment:
