@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallybook.ledger.batches import choose_digest, verify_run
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import BookOpened, BookRules
 from tallybook.ledger.line import Position, head_field, split_lines
 
 if TYPE_CHECKING:
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.sharing.engines.engine import Run
+
+
+_SYSTEM: Final = b'"kind":"book.'
 
 
 class SkippedRun(NamedTuple):
@@ -77,6 +82,21 @@ def count(runs: Iterable[Run], after: Position, known: Callable[[Collection[str]
         if fault:
             skipped.append(SkippedRun(run.place, run.author, fault))
     return Counted(batches, skipped)
+
+
+def within_rules(batches: list[RawBatch], rules: int) -> tuple[list[RawBatch], int]:
+    """Return the batches before the first one that asks for newer rules, and the number of those; 0 without one.
+
+    Args:
+        batches: Batches of a book.
+        rules: The newest rules that this program knows.
+    """
+    for index, batch in enumerate(batches):
+        if _SYSTEM in batch.lines[0]:
+            for event in next(decode([batch])).events:
+                if isinstance(event, BookOpened | BookRules) and event.rules > rules:
+                    return batches[:index], event.rules
+    return batches, 0
 
 
 def _after(run: Run, position: Position) -> tuple[bytes, str]:

@@ -10,9 +10,10 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.line import WRITER, Stamp, frame, split_long_texts
+from tallybook.ledger.sharing.engines.engine import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import Draft, Position, RawBatch
@@ -68,3 +69,28 @@ class Publisher:
         """Return who recorded the batch, without the place of the evidence, which is a path of this machine."""
         by = {"rater": author.rater, "session": author.session, "agent": author.agent, "model": author.model}
         return {field: value for field, value in (by | {WRITER: self.writer}).items() if value}
+
+
+def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> list[Run]:
+    """Return whole batches as runs of about so many bytes.
+
+    Args:
+        batches: Batches that follow one another.
+        after: The position before them.
+        run_bytes: How many bytes a run has at most; a batch alone may have more.
+    """
+    runs: list[Run] = []
+    piece: list[RawBatch] = []
+    size, before = 0, after.chain
+    for batch in batches:
+        length = len(batch.raw)
+        if piece and size + length > run_bytes:
+            runs.append(_run(piece, before))
+            before, piece, size = piece[-1].chain, [], 0
+        piece.append(batch)
+        size += length
+    return [*runs, _run(piece, before)] if piece else runs
+
+
+def _run(batches: Sequence[RawBatch], before: str) -> Run:
+    return Run(batches[0].first, batches[-1].last, before, batches[-1].chain, b"".join(one.raw for one in batches))

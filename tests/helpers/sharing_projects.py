@@ -15,6 +15,7 @@ from tallybook.ledger.line import START
 from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.git import GitEngine
 from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces.sharing import engines
 
 if TYPE_CHECKING:
@@ -109,8 +110,6 @@ class Team:
 
     def force(self, batches: list[RawBatch]) -> None:
         """Put other content in the engine's place, as somebody with its rights could."""
-        from tallybook.projections.surfaces.sharing.syncing import cut_runs  # noqa: PLC0415 - short
-
         if not batches:
             self.empty()
             return

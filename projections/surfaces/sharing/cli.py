@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
+from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.install.steps import take
-from tallybook.projections.surfaces.sharing import engines, joining, membership, results, status
+from tallybook.projections.surfaces.sharing import engines, joining, membership, results, status, upkeep
 from tallybook.projections.surfaces.sharing.membership import Membership
 
 if TYPE_CHECKING:
@@ -56,16 +56,19 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
     """Share the playbook with other machines.
 
     The machines meet in a book that git, NATS or PostgreSQL holds. ACTION is git, nats or postgres to join the book
-    there or make it; status; or off to stop sharing. For git, ADDRESS is the name or address of a remote, by default
-    origin.
+    there or make it; status; verify, repair, reset or upgrade to look after the book; publish to let the masked text
+    of an own event leave, which ADDRESS names; or off to stop sharing. For git, ADDRESS is the name or address of a
+    remote, by default origin.
     """
     if action in engines.ENGINES:
         return _join(project, action, address, options, as_json=as_json)
     if action not in ACTIONS:
         raise BadInputError(action, "is not an action", f"use one of {', '.join((*engines.ENGINES, *ACTIONS))}")
-    if address is not None:
+    if action == "publish":
+        options["event"] = address
+    elif address is not None:
         raise BadInputError(address, f"`share {action}` takes nothing more", "leave it out")
-    return ACTIONS[action](project, as_json)
+    return ACTIONS[action](project, options, as_json)
 
 
 def _join(project: Project, engine_name: str, address: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
@@ -80,8 +83,8 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         else:
             say("Nothing was changed: this was a dry run.")
         return 0
-    if not options["yes"] and sys.stdin.isatty() and not click.confirm("Share it?", default=True):
-        raise NotConfirmedError("share: not confirmed; nothing was changed")
+    if not options["yes"] and sys.stdin.isatty():
+        _confirm("Share it?")
     before = status.own_end(project)
     result = joining.join(project, part)
     results.store(project, before, result)
@@ -193,7 +196,7 @@ def _print_pending(project: Project, *, as_json: bool) -> int:
 
 def _print_result(project: Project, result: SyncResult, *, as_json: bool, before: int | None = None) -> int:
     if as_json:
-        answer(attrs.asdict(result))
+        answer(status.to_json(result))
     else:
         say(*status.result_lines(result))
         if before is not None and result.taken:
@@ -204,13 +207,20 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
     return 0
 
 
-def _status(project: Project, as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _confirm(question: str) -> None:
+    if not click.confirm(question, default=True):
+        raise NotConfirmedError("share: not confirmed; nothing was changed")
+
+
+def _opened(project: Project) -> tuple[Membership, Engine]:
+    """Return the project's part in a book, and the engine."""
     part = membership.require(project)
+    return part, engines.open_engine(part.engine, part.address, part.name, part.options)
 
-    def open_engine() -> Engine:
-        return engines.open_engine(part.engine, part.address, part.name, part.options)
 
-    found = status.examine(project, part, open_engine)
+def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+    part = membership.require(project)
+    found = status.examine(project, part, lambda: _opened(project)[1])
     with sync_results.new_results(project):
         stored = sync_results.read(project)
     if as_json:
@@ -220,7 +230,75 @@ def _status(project: Project, as_json: bool) -> int:  # noqa: FBT001 - as the ta
     return 0
 
 
-def _off(project: Project, as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+    with closing(_opened(project)[1]) as engine:
+        check = upkeep.verify(project, engine)
+    if as_json:
+        answer(status.to_json(check))
+    else:
+        say(*upkeep.check_lines(check, engine.address))
+    if check.differs:
+        return EXIT_DAMAGED
+    return EXIT_NO if check.skipped or check.redacted else 0
+
+
+def _repair(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+    with closing(_opened(project)[1]) as engine:
+        check = upkeep.repair(project, engine)
+    runs, texts = len(check.skipped), len(check.redacted)
+    if as_json:
+        answer({"skipped": runs, "redacted": texts, "events": check.events})
+    elif runs or texts:
+        events, left = format_count(check.events, "event"), format_count(runs, "run")
+        redacted = format_count(texts, "redacted batch", "redacted batches")
+        say(f"{engine.address}: stored anew with {events}; left out: {left} that did not count, texts of {redacted}")
+    else:
+        say(f"{engine.address}: every run counts; nothing to repair")
+    return 0
+
+
+def _reset(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+    part, engine = _opened(project)
+    with closing(engine):
+        if not options["yes"]:
+            what = f"begins the book {part.name} anew for everyone, with the present entries and counts and no history"
+            if not sys.stdin.isatty():
+                raise BadInputError("share reset", what, "give --yes; nothing was changed")
+            _confirm(f"This {what}. Do it?")
+        done = upkeep.reset(project, part, engine)
+    if as_json:
+        answer(status.rejoined_json(done))
+    else:
+        say(f"The book {part.name} begins anew and ends at event {done.end[0]}; the former copy is in {done.kept}")
+        say("On the other machines run: tallybook sync --rejoin")
+    return 0
+
+
+def _upgrade(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+    part, engine = _opened(project)
+    with closing(engine):
+        before, after = upkeep.upgrade(project, part, engine)
+    if as_json:
+        answer({"before": before, "after": after})
+    elif before == after:
+        say(f"The book follows rules {after} already, the newest that this version knows")
+    else:
+        say(f"The book follows rules {after} from here on; machines with an older version must upgrade to go on")
+    return 0
+
+
+def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+    part, engine = _opened(project)
+    with closing(engine):
+        name, result = joining.publish(project, part, engine, options["event"] or "")
+    if as_json:
+        answer(status.to_json(result))
+    else:
+        say(f"The text of {name} was published as it is", *status.result_lines(result))
+    return 0
+
+
+def _off(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     was_shared = joining.leave(project)
     if as_json:
         answer({"shared": False, "was_shared": was_shared})
@@ -231,5 +309,13 @@ def _off(project: Project, as_json: bool) -> int:  # noqa: FBT001 - as the table
     return 0
 
 
-ACTIONS: Final[dict[str, Callable[[Project, bool], int]]] = {"status": _status, "off": _off}
+ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], int]]] = {
+    "status": _status,
+    "verify": _verify,
+    "repair": _repair,
+    "reset": _reset,
+    "upgrade": _upgrade,
+    "publish": _publish,
+    "off": _off,
+}
 """Word after `share` → the function that does it."""

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.encoding.event_json import FREE_FIELDS
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import KIND_OF, BookOpened
 from tallybook.ledger.line import LOG_NAME, START, RawBatch
@@ -19,11 +21,13 @@ from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.sharing import engines, membership, rejoining, syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import Machine
 from tallybook.projections.surfaces.writing import record, secrets
+from tallybook.projections.surfaces.writing.requests import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +37,9 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.rejoining import Rejoined
     from tallybook.projections.surfaces.sharing.syncing import SyncResult
     from tallybook.projections.surfaces.workspace.project import Project
+
+
+_LOG_HINT = "see `tallybook log`; nothing was published"
 
 
 @attrs.frozen
@@ -125,9 +132,50 @@ def rejoin(project: Project, part: Membership, engine: Engine) -> Rejoined:
     return done
 
 
+def publish(project: Project, part: Membership, engine: Engine, event: str) -> tuple[str, SyncResult]:
+    """Publish the text of an own event as it is, although a secret was found in it: as a new text of its entry.
+
+    Returns:
+        The entry's name, and what the sync did.
+
+    Raises:
+        BadInputError: The event is not in the own ledger, has no text or a redacted one, or was not masked.
+    """
+    run(project, part, engine)
+    text = _masked_text(project, event)
+    state = SharedLog(project.ledger).playbook()
+    name = next((name for name, entry in state.entries.items() if entry.text == _mask(text)), None)
+    if name is None:
+        raise BadInputError(event, "its entry is not in the playbook, or has another text by now", _LOG_HINT)
+    part = attrs.evolve(membership.require(project), unmasked=(*part.unmasked, membership.digest(text)))
+    membership.save(project, part)
+    commands.recorded(project, Request(Curation("reword", name, "", text), {"rater": "human"}))
+    return name, run(project, part, engine)
+
+
+def _masked_text(project: Project, event: str) -> str:
+    """Return the text of an own event in which a secret was found."""
+    for batch in decode(open_own_log(project).read()):
+        for one in batch.records:
+            if event in {one.id, str(one.seq)}:
+                text = getattr(one.event, "text", None)
+                if "text" not in FREE_FIELDS.get(type(one.event), ()):
+                    raise BadInputError(f"event {event}", "has no text that is published", _LOG_HINT)
+                if text is None:
+                    raise BadInputError(f"event {event}", "its text was redacted", "nothing was published")
+                if _mask(text) == text:
+                    raise BadInputError(f"event {event}", "its text was published as it is", "nothing is left to do")
+                return str(text)
+    raise BadInputError(f"event {event}" if event else "EVENT", "is not in the own ledger", _LOG_HINT)
+
+
 def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Machine:
     """Return a project's machine as a sync needs it."""
-    return Machine(str(project.ledger), part.writer, part.book, part.name, mask=_mask, limit_s=limit_s)
+
+    def mask(text: str) -> str:
+        return text if part.unmasked and membership.digest(text) in part.unmasked else _mask(text)
+
+    return Machine(str(project.ledger), part.writer, part.book, part.name, mask=mask, limit_s=limit_s)
 
 
 def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:

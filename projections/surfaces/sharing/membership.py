@@ -7,6 +7,7 @@ that was moved, copied or cloned sends and fetches nothing until the user says s
 from __future__ import annotations
 
 from contextlib import suppress
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -50,6 +51,7 @@ class Membership:
         options: What else the engine needs: paths of certificates and credentials.
         writer: Label of this machine in the book.
         end: Event number and chain value of the replica's end at the last sync.
+        unmasked: Digests of own texts that leave as they are, although a secret was found in them.
     """
 
     ledger: str
@@ -61,6 +63,12 @@ class Membership:
     writer: str
     options: Mapping[str, str] = attrs.field(factory=dict)
     end: tuple[int, str] = (0, "")
+    unmasked: tuple[str, ...] = ()
+
+
+def digest(text: str) -> str:
+    """Return the digest of a text, as the user's private settings hold it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_writer(label: str) -> str:
@@ -89,7 +97,8 @@ def _read(path: Path) -> Membership | None:
     with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
         fields: Any = json.loads(disk.read_file(path))
         end = tuple(fields.pop("end"))
-        return Membership(**fields, end=end)
+        unmasked = tuple(fields.pop("unmasked", ()))
+        return Membership(**fields, end=end, unmasked=unmasked)
     return None
 
 

@@ -16,14 +16,14 @@ from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import BookOpened, BookTaken, EventsVoided, PointMatched
 from tallybook.ledger.line import START, batch_key
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import count, ids_of
+from tallybook.ledger.sharing.counting import count, ids_of, within_rules
 from tallybook.ledger.sharing.engines.engine import Outcome
 from tallybook.ledger.sharing.landing import Names, OwnBatch, land
-from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.shared_log import MAKES_ENTRY, known_playbook
-from tallybook.projections.surfaces.sharing.syncing import SYSTEM, OtherBookError, Sync, cut_runs, lock
+from tallybook.projections.surfaces.sharing.syncing import RULES, SYSTEM, OtherBookError, Sync, lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -134,6 +134,8 @@ class _Rejoin(Sync):
                 f"{self.engine.address}: holds nothing; run `tallybook sync`, which gives back what this machine has"
             )
         self._check_book(batches[0])
+        if within_rules(batches, RULES)[1]:
+            raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
         fresh = replicas.next_copy(self.machine.folder)
         fresh.append(batches)
         return fresh, contents

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.sharing.rejoining import Rejoined
     from tallybook.projections.surfaces.sharing.syncing import SyncResult
+    from tallybook.projections.surfaces.sharing.upkeep import BookCheck
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -113,6 +114,11 @@ def outgoing(project: Project) -> list[dict[str, Any]]:
     return [
         {"seq": one.record.seq, "summary": summary(one.event)} for landed, _ in log.landed() for one in landed.events
     ]
+
+
+def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
+    """Return a result for programs."""
+    return attrs.asdict(result, recurse=False) | {"skipped": [run._asdict() for run in result.skipped]}
 
 
 def result_lines(result: SyncResult) -> list[str]:

@@ -20,9 +20,9 @@ from tallybook.ledger.errors import EXIT_DAMAGED, TallybookError
 from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import SkippedRun, count, ids_of
-from tallybook.ledger.sharing.engines.engine import Contents, Engine, Outcome, ReadOnlyError, Run
-from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.ledger.sharing.counting import SkippedRun, count, ids_of, within_rules
+from tallybook.ledger.sharing.engines.engine import Contents, Engine, Outcome, ReadOnlyError
+from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.sharing.shared_log import MAKES_ENTRY, SharedLog, land_all
@@ -145,6 +145,7 @@ class Sync:
         # Own event number up to which batches are known to be in the book, and names that differ there.
         self.upto = 0
         self.renamed: dict[str, str] = {}
+        self.newer_rules = 0
 
     def run(self) -> SyncResult:
         """Do it; see ``sync``."""
@@ -175,8 +176,10 @@ class Sync:
         self.result.skipped = counted.skipped
         if counted.batches:
             self._check_book(counted.batches[0])
-            self.replica.append(counted.batches)
-            self.result.taken += sum(one.last - one.first + 1 for one in counted.batches)
+            batches, self.newer_rules = within_rules(counted.batches, RULES)
+            if batches:
+                self.replica.append(batches)
+            self.result.taken += sum(one.last - one.first + 1 for one in batches)
         return contents
 
     def _ids_in_replica(self, end: Position) -> frozenset[str]:
@@ -264,6 +267,12 @@ class Sync:
 
     def _append(self, contents: Contents) -> bool:
         """Append what is pending; False where another machine was quicker or the outcome is unknown."""
+        if self.newer_rules:
+            self.result.refusal = (
+                f"{self.engine.address}: the book follows rules {self.newer_rules} from event "
+                f"{self.replica.end().seq + 1} on, and this version knows {RULES}; upgrade to go on"
+            )
+            return True
         prelude, landed = self._land()
         expected = contents.end
         try:
@@ -372,28 +381,3 @@ class Sync:
         )
         self.current = attrs.evolve(self.current, upto=reached[0], taken=reached[1])
         replicas.write_current(self.machine.folder, self.current)
-
-
-def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> list[Run]:
-    """Return whole batches as runs of about so many bytes.
-
-    Args:
-        batches: Batches that follow one another.
-        after: The position before them.
-        run_bytes: How many bytes a run has at most; a batch alone may have more.
-    """
-    runs: list[Run] = []
-    piece: list[RawBatch] = []
-    size, before = 0, after.chain
-    for batch in batches:
-        length = len(batch.raw)
-        if piece and size + length > run_bytes:
-            runs.append(_run(piece, before))
-            before, piece, size = piece[-1].chain, [], 0
-        piece.append(batch)
-        size += length
-    return [*runs, _run(piece, before)] if piece else runs
-
-
-def _run(batches: Sequence[RawBatch], before: str) -> Run:
-    return Run(batches[0].first, batches[-1].last, before, batches[-1].chain, b"".join(one.raw for one in batches))

@@ -1,0 +1,125 @@
+"""The verbs that look after a shared book: verify, repair, reset, upgrade, publish; and programs of other versions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.books import make_run
+from helpers.example_secrets import EXAMPLES
+from helpers.sharing_projects import make_team
+from tallybook.projections.surfaces.sharing import syncing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
+    from helpers.sharing_projects import Team
+
+
+@pytest.fixture(params=["memory", "git"])
+def team(request: pytest.FixtureRequest, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Team:
+    """Return two machines that share a book, each with an entry."""
+    made = make_team(request.param, tmp_path, run, monkeypatch)
+    for machine, text in (("anna", "Run the tests first"), ("ben", "Write short commits")):
+        made.run(machine, "add", text)
+        made.share(machine)
+    made.sync("anna")
+    return made
+
+
+def test_a_run_that_does_not_count_is_listed_and_repaired(team: Team) -> None:
+    """`share verify` names its place; `share repair` stores the runs that count anew, and the machines go on."""
+    assert 0 == team.run("anna", "share", "verify").code
+    before = [batch.raw for batch in team.batches()]
+    foreign, _ = make_run(team.batches()[-1].position._replace(chain="0" * 32), "stranger", "kpt_001")
+    with team.open_engine() as engine:
+        engine.append(engine.read(0).end, [foreign])
+    team.run("anna", "rate", "kpt_001", "helpful")
+    team.sync("anna")
+    assert 1 == len(json.loads(team.run("ben", "sync", "--json").out)["skipped"])
+    found = json.loads(team.run("anna", "share", "verify", "--json", code=1).out)
+    assert (1, 0) == (len(found["skipped"]), found["differs"])
+    assert found["skipped"][0]["place"]
+    assert "does not count" in team.run("anna", "share", "verify", code=1).out
+    team.run("anna", "share", "repair")
+    assert "count" in team.run("ben", "share", "verify").out
+    assert before == [batch.raw for batch in team.batches()][: len(before)]
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.sync("ben", "anna")
+    assert ("Run the tests first", 2, 0) == team.entries("anna")["kpt_001"]
+    assert team.entries("anna") == team.entries("ben")
+    assert "nothing to repair" in team.run("ben", "share", "repair").out
+
+
+def test_a_reset_begins_the_book_anew(team: Team) -> None:
+    """Entries and counts stay; of the older epoch only what a machine had never published lands."""
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.sync("ben", "anna")
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.run("ben", "add", "Name things well")
+    refused = team.run("anna", "share", "reset", code=2).err
+    assert "--yes" in refused
+    shown = team.entries("anna")
+    team.run("anna", "share", "reset", "--yes")
+    assert shown == team.entries("anna")
+    team.run("anna", "rate", "kpt_002", "harmful")
+    team.sync("anna")
+    assert "--rejoin" in team.run("ben", "sync", code=3).err
+    done = json.loads(team.run("ben", "sync", "--rejoin", "--json").out)
+    assert 2 + 2 == len(done["landed"])
+    assert done["left"]
+    team.sync("anna")
+    assert team.entries("anna") == team.entries("ben")
+    assert ("Run the tests first", 2, 0) == team.entries("ben")["kpt_001"]
+    assert ("Write short commits", 0, 1) == team.entries("ben")["kpt_002"]
+    assert 3 == len(team.entries("ben"))
+    team.share("cleo")
+    assert team.entries("cleo") == team.entries("ben")
+
+
+def test_a_machine_that_does_not_know_the_rules_stops_there(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes in what was before them, appends nothing, and says that it must be upgraded; then it goes on."""
+    team.run("anna", "rate", "kpt_001", "helpful")
+    assert "already" in team.run("anna", "share", "upgrade").out
+    with monkeypatch.context() as later:
+        later.setattr(syncing, "RULES", 2)
+        assert "rules 2" in team.run("anna", "share", "upgrade").out
+        team.run("anna", "rate", "kpt_001", "helpful")
+        team.sync("anna")
+    team.run("ben", "rate", "kpt_002", "helpful")
+    size = len(team.ids())
+    for _ in range(2):
+        assert "upgrade to go on" in team.run("ben", "sync").err
+    assert size == len(team.ids())
+    assert ("Run the tests first", 1, 0) == team.entries("ben")["kpt_001"]
+    assert ("Write short commits", 1, 0) == team.entries("ben")["kpt_002"]
+    monkeypatch.setattr(syncing, "RULES", 2)
+    team.sync("ben", "anna")
+    assert team.entries("anna") == team.entries("ben")
+    assert ("Run the tests first", 2, 0) == team.entries("ben")["kpt_001"]
+
+
+def test_a_masked_text_is_published_on_demand(team: Team) -> None:
+    """A secret lands masked while its ratings flow; `share publish` appends the text as it is, and nothing else."""
+    secret = EXAMPLES[0].text
+    team.run("anna", "add", f"Use {secret} in tests only")
+    team.run("anna", "rate", "kpt_003", "helpful")
+    team.sync("anna", "ben")
+    text, helpful, _ = next(row for row in team.entries("ben").values() if row[1])
+    assert 1 == helpful
+    assert secret not in text
+    assert all(secret.encode() not in batch.raw for batch in team.batches())
+    assert "published as it is" in team.run("anna", "share", "publish", "2", code=2).err
+    assert "EVENT" in team.run("anna", "share", "publish", code=2).err
+    number = next(
+        row["seq"]
+        for row in map(json.loads, (team.ledger("anna") / "events.jsonl").read_text().splitlines())
+        if secret in json.dumps(row)
+    )
+    team.run("anna", "share", "publish", str(number))
+    team.sync("ben")
+    assert f"Use {secret} in tests only" in [row[0] for row in team.entries("ben").values()]
+    assert team.entries("anna") == team.entries("ben")
