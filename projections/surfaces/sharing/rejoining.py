@@ -282,6 +282,9 @@ class _Facts:
     def own_name(self, name: str) -> None:
         """Return nothing: every name is one of the old history."""
 
+    def made_name(self, id_: str) -> None:
+        """Return nothing, as above."""
+
     def shown(self, own: OwnBatch) -> Mapping[str, Entry]:  # noqa: ARG002 - as the protocol has it
         return self.before
 
