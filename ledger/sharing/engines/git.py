@@ -63,6 +63,23 @@ class _Commit(NamedTuple):
     number: int
 
 
+class _Base(NamedTuple):
+    """What an append continues.
+
+    Attributes:
+        commit: Id of the commit.
+        number: The number of its last file.
+        content: What that holds.
+    """
+
+    commit: str
+    number: int
+    content: bytes
+
+
+_NO_BASE = _Base("", 0, b"")
+
+
 class _Memory(NamedTuple):
     """What a read notes in our repository, so that the next one need not read all files again.
 
@@ -103,6 +120,9 @@ class GitEngine:
         self.run_bytes = RUN_BYTES
         self._temporary = tempfile.mkdtemp(prefix="tallybook-") if folder is None else None
         self._repository = GitRepository(self._temporary or folder or "", parsed, BRANCHES + book, limit_s)
+        # Between reading and pushing another machine may be quicker, so what an append needs is remembered.
+        self._base = _NO_BASE
+        self._has_moved = False
 
     def read(self, after: int) -> Contents:
         """Return what the branch holds after an event number."""
@@ -134,6 +154,7 @@ class GitEngine:
                 try:
                     answer = work()
                 except DamagedRepositoryError:
+                    self._base = _NO_BASE
                     here.make()
                     answer = work()
                 if here.is_too_large():
@@ -174,7 +195,9 @@ class GitEngine:
     def _fetch(self) -> str:
         """Return the last commit of the branch, which our repository has then; empty if there is no branch."""
         here = self._repository
-        if known := here.tip():
+        has_moved, self._has_moved = self._has_moved, False
+        known = here.tip()
+        if known and not has_moved:
             tip = here.remote_tip()
             if tip in {"", known}:
                 return tip
@@ -213,6 +236,8 @@ class GitEngine:
             for file, data in zip(some, self._repository.read_objects([file.id for file in some]), strict=True):
                 place = f"{file.name} in commit {commit.id[:_SHORT_CHARS]}"
                 cut.append(git_files.cut(data, place, commit.author))
+                if file.number == commit.number:
+                    self._base = _Base(commit.id, file.number, data)
         return cut
 
     @property
@@ -237,21 +262,25 @@ class GitEngine:
 
     def _store(self, expected: End, runs: Sequence[Run], parent: str) -> Appended:
         """Push a commit with runs after a parent, empty for none, if the branch is at the expected commit."""
-        number, content = 1, b""
-        if parent:
-            base = self._find_parent(parent)
-            if base is None:
-                return Appended(Outcome.MOVED)
-            number, content = base
-        files = git_files.append_runs(number, content, runs)
+        base = self._find_base(parent) if parent else _Base("", 1, b"")
+        if base is None:
+            return Appended(Outcome.MOVED)
+        files = git_files.append_runs(base.number, base.content, runs)
         first, last = (runs[0].first, runs[-1].last) if runs else (0, 0)
         what = "Append" if parent or not expected.token else "Replace the book by"
         commit = self._repository.commit(parent, files, f"{what} events {first} to {last}")
         end = End(last, runs[-1].after if runs else GENESIS, commit)
-        return self._push(end, expected.token)
+        answer = self._push(end, expected.token)
+        if answer.outcome is Outcome.DONE and files:
+            name, content = list(files.items())[-1]
+            self._base = _Base(commit, int(name.partition(".")[0]), content)
+        self._has_moved = answer.outcome is Outcome.MOVED
+        return answer
 
-    def _find_parent(self, id_: str) -> tuple[int, bytes] | None:
-        """Return the number of the file of a commit that is appended to, and its content; None if the branch moved."""
+    def _find_base(self, id_: str) -> _Base | None:
+        """Return what an append after a commit continues; None if the branch moved."""
+        if self._base.commit == id_:
+            return self._base
         try:
             commit = self._open(id_)
         except DamagedRepositoryError:
@@ -260,8 +289,8 @@ class GitEngine:
             commit = self._open(id_)
         last = commit.files[-1:]
         if not last or last[0].number < commit.number:
-            return commit.number + 1, b""
-        return last[0].number, self._repository.read_objects([last[0].id])[0]
+            return _Base(id_, commit.number + 1, b"")
+        return _Base(id_, last[0].number, self._repository.read_objects([last[0].id])[0])
 
     def _push(self, end: End, expected: str) -> Appended:
         """Push a commit, and find out what became of it if the remote does not confirm it."""
