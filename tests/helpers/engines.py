@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from helpers.git_repositories import make_remote
+from helpers.nats_cluster import new_book, shared_cluster
 from tallybook.ledger.sharing.engines.git import GitEngine
 from tallybook.ledger.sharing.engines.memory import MemoryEngine
 from tallybook.ledger.sharing.engines.postgres import PostgresEngine
