@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from helpers.hook_calls import events
 from helpers.reference_model import point
 from helpers.transcripts import Script, answer, asked_for, kept
-from tallybook.ledger.events import PointNoted
+from tallybook.ledger.events import PointNoted, PointProposed
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.reflection import prompt as prompts
@@ -64,7 +64,20 @@ def test_the_example_in_the_prompt_names_no_entry() -> None:
 def test_unknown_keys_of_an_answer_are_named(project: Path, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     """What an answer brings beside its two lists counts nothing, and `reflect` says so."""
     asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
-    client.plans(json.dumps({"new_key_points": [], "evaluations": [], "operations": []}))
+    client.plans(json.dumps({"new_key_points": [], "evaluations": [], "advice": []}))
     assert 0 == run_here(["reflect", "--rater", "claude"])
-    said = "s1: 0 rated, ignored operations: is not a key of an extraction result, 1,250 tokens\n"
+    said = "s1: 0 rated, ignored advice: is not a key of an extraction result, 1,250 tokens\n"
     assert said == capsys.readouterr().out
+
+
+def test_operations_become_proposals(project: Path, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reflection's DELETE of an entry that its prompt showed is a proposal; of any other name it counts nothing."""
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
+    wanted = [{"type": "DELETE", "target_id": name, "reason": "out of date"} for name in ("kpt_001", "kpt_999")]
+    client.plans(json.dumps({"new_key_points": ["Read the logs"], "evaluations": [], "operations": wanted}))
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    said = "s1: 0 rated, learned kpt_002, ignored operations[1]: no such entry in the playbook, 1,250 tokens\n"
+    assert said == capsys.readouterr().out
+    [proposed] = events(place, PointProposed)
+    assert ("delete", "kpt_001", "out of date") == (proposed.verb, proposed.name, proposed.reason)
+    assert ["kpt_001", "kpt_002"] == [one["name"] for one in commands.show(place)["key_points"]]

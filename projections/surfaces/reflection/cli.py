@@ -107,6 +107,7 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
         tokens,
         address=configured.address,
         key_variable=configured.key_variable,
+        may=configured.may,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger.decisions.operations import OPERATIONS
 from tallybook.ledger.decisions.update import FIELDS, UNKNOWN_KEY, shorten_key
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError
@@ -27,6 +28,8 @@ PRUNED_CHARS: Final = 300
 QUOTE_CHARS: Final = 200
 MAX_NEW: Final = 20
 """Most new key points in an answer; the prompt asks for five."""
+MAX_OPERATIONS: Final = 5
+"""Most changes of the playbook in an answer; the prompt asks for three."""
 ANSWER_TOKENS: Final = 4_000
 """Most tokens of an answer."""
 
@@ -44,11 +47,21 @@ class Answer:
         payload: ``{"new_key_points": [...], "evaluations": [{"name", "rating"}]}``, as ``record`` takes it.
         notes: The quotes of the evaluations that came with one.
         ignored: The other parts of the answer, and why they count nothing.
+        operations: Changes of the playbook, as ``record`` takes them.
     """
 
     payload: dict[str, Any]
     notes: tuple[PointNoted, ...] = ()
     ignored: tuple[str, ...] = ()
+    operations: tuple[Any, ...] = ()
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Return the answer as an extraction result; with operations, its new key points are operations as well."""
+        if not self.operations:
+            return self.payload
+        added = [{"type": "ADD", "text": text} for text in self.payload["new_key_points"]]
+        return {"operations": [*self.operations, *added], "evaluations": self.payload["evaluations"]}
 
     def without_texts(self, texts: Collection[str]) -> Answer:
         """Return the answer without these new key points: those that the prompt said not to bring back."""
@@ -65,7 +78,7 @@ class Answer:
         notes = tuple(note for note in self.notes if note.name in names)
         others = [one["name"] for one in evaluations if one["name"] not in names]
         ignored = (*self.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
-        return Answer(self.payload | {"evaluations": ratings}, notes, ignored)
+        return Answer(self.payload | {"evaluations": ratings}, notes, ignored, self.operations)
 
 
 class UnusableError(BadInputError):
@@ -133,9 +146,12 @@ def read_answer(text: str) -> Answer:
         if quote.strip():
             words = shorten(secrets.mask(inject.one_line(quote)).text, QUOTE_CHARS)
             notes.append(PointNoted(name, f"{rating}: “{words}”"))
-    unknown = tuple(f"{secrets.mask(shorten_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in FIELDS)
+    known = (*FIELDS, OPERATIONS)
+    unknown = tuple(f"{secrets.mask(shorten_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in known)
     rated = [{"name": name, "rating": rating} for name, rating in ratings.items()]
-    return Answer({"new_key_points": texts, "evaluations": rated}, tuple(notes), unknown)
+    operations = _list(value, OPERATIONS) if OPERATIONS in value else []
+    payload = {"new_key_points": texts, "evaluations": rated}
+    return Answer(payload, tuple(notes), unknown, tuple(operations[:MAX_OPERATIONS]))
 
 
 def _parse(text: str) -> Any:

@@ -67,6 +67,7 @@ class Plan:
         folders: Folders besides the agents' own whose transcripts may be read.
         address: Where the rater `openai` sends a session.
         key_variable: The environment variable that holds the key of that address, empty for none.
+        may: What becomes of the changes that the model asks for: propose, or apply to entries that are not protected.
     """
 
     rater: str = NO_RATER
@@ -76,6 +77,7 @@ class Plan:
     folders: tuple[Path, ...] = ()
     address: str = ""
     key_variable: str = ""
+    may: str = "propose"
 
 
 def load_reflections(project: Project, before: Reflections | None = None) -> Reflections:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import clock
+from tallybook.ledger.decisions.operations import OPERATIONS
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
 from tallybook.ledger.storage import disk
@@ -305,7 +306,8 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
     answer = answer.without_texts(_pruned_texts(state.playbook)).about(shown)
     events = (*piece.quotes, *answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
     try:
-        outcome = _write(state, name, Update(answer.payload, plain_events=events), piece, reply.model)
+        update = Update(answer.result, plain_events=events, may=state.plan.may, shown=tuple(sorted(shown)))
+        outcome = _write(state, name, update, piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
         raise RaterError(UNUSABLE, what, *cost, model=reply.model) from error
@@ -317,7 +319,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
         outcome.pruned,
         len(piece.quotes),
         _REPEATED if outcome.repeated else "",
-        answer.ignored,
+        (*answer.ignored, *(f"{one.item}: {one.reason}" for one in outcome.ignored if one.item.startswith(OPERATIONS))),
     )
 
 
