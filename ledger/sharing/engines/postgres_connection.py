@@ -6,6 +6,7 @@ Credentials, certificates and services come from the usual places of libpq: ``~/
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
+_SILENT = logging.NullHandler()
 SCHEMES = ("postgresql", "postgres")
 SERVICE = "service="
 _LOCAL = ("", "localhost", "127.0.0.1", "::1")
@@ -74,6 +76,8 @@ def connect(address: str, timeout: float) -> Connection:
         import psycopg
     except ImportError as error:
         raise MissingLibraryError(address, "postgres") from error
+    # What psycopg logs of a broken connection would go to standard error; it is an error of the engine as well.
+    logging.getLogger("psycopg").addHandler(_SILENT)
     # Without prepared statements: a pipeline that fails leaves psycopg in doubt of which exist, and poolers have none.
     options = {"autocommit": True, "prepare_threshold": None, **_parameters(address, timeout)}
     try:
