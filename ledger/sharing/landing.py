@@ -11,45 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
-from tallybook.ledger.decisions.update import rename_in_top
-from tallybook.ledger.events import (
-    BookRules,
-    Entry,
-    EventRedacted,
-    EventRepeated,
-    EventsVoided,
-    NamesMeant,
-    PlaybookAdopted,
-    PlaybookEdited,
-    PlaybookOrdered,
-    PlaybookUpdated,
-    PointAdded,
-    PointEdited,
-    PointMatched,
-    PointMerged,
-    PointPinned,
-    PointRated,
-    PointRemoved,
-    PointRestored,
-    PointRetired,
-    PointReworded,
-    PointSeeded,
-    PointUnpinned,
-    RedactionLinked,
-)
+from tallybook.ledger.events import Entry, NamesMeant, PointAdded, PointEdited, PointMatched, PointSeeded
 from tallybook.ledger.names import format_name, next_free_number
+from tallybook.ledger.sharing.landed_kinds import LANDINGS, REDACTED, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from tallybook.ledger.decisions.update import KnownPlaybook
     from tallybook.ledger.events import Event
     from tallybook.ledger.records import EventRecord
 
-REDACTED: Final = "[redacted]"
-"""The text under which a redacted text lands: its digest would prove nothing to machines that never had it."""
-IDS_A_LINE: Final = 1_000
-"""As many ids as fit into one line of the ledger."""
+SHARED: Final = frozenset(LANDINGS)
+"""Classes of the events that leave this machine."""
 
 
 @attrs.frozen
@@ -83,6 +57,10 @@ class Book(Protocol):
 
     def own_name(self, name: str) -> str | None:
         """Return the name in the book of an entry that the own ledger made under a name; None where it made none."""
+        ...
+
+    def matched(self, name: str) -> str | None:
+        """Return the entry that an entry of the book was joined to when it landed; None where it was not joined."""
         ...
 
     def made_name(self, id_: str) -> str | None:
@@ -153,16 +131,16 @@ def land(own: OwnBatch, known: KnownPlaybook, names: Names, book: Book) -> Lande
         book: Answers about the book.
     """
     repeated = own.key is not None and book.has_key(own.key)
-    step = _Step(own, known, names, book, repeated, _names_meant(own, names, book))
+    step = Step(own, known, names, book, repeated, _names_meant(own, names, book))
     for record in own.records:
         step.name_created_entry(record)
     events = tuple(LandedEvent(record, event) for record in own.records for event in _land_event(step, record))
     return LandedBatch(own, events, None if repeated else own.key, step.renamed)
 
 
-def _land_event(step: _Step, record: EventRecord) -> tuple[Event, ...]:
+def _land_event(step: Step, record: EventRecord) -> tuple[Event, ...]:
     """Return the events that one becomes: mostly one, none where it concerns nobody else."""
-    change = _LANDINGS.get(type(record.event))
+    change = LANDINGS.get(type(record.event))
     return () if change is None else change(step, record)
 
 
@@ -179,7 +157,7 @@ def _names_meant(own: OwnBatch, names: Names, book: Book) -> dict[str, str]:
 
 
 @attrs.define
-class _Step:
+class Step:
     """The landing of one batch.
 
     Attributes:
@@ -214,7 +192,9 @@ class _Step:
         """Return as ``resolve``, and for an entry that was joined to another of the same text that other one."""
         found = self.resolve(name)
         # Where the other one was undone since, the entry stands by itself.
-        return found if found is None or found in self.known.entries else self.names.joined.get(found, found)
+        if found is None or found in self.known.entries or found not in self.known.merged_into:
+            return found
+        return self.names.joined.get(found) or self.book.matched(found) or found
 
     def name_created_entry(self, record: EventRecord) -> None:
         """Give the entry that an event makes its name in the book: its own one, or the next free one."""
@@ -230,12 +210,12 @@ class _Step:
             self.joined[record.id] = standing
             self.names.joined[name] = standing
         self.names.landed[event.name] = self.names.by_id[record.id] = name
-        if (shown := self.names.joined.get(name, name)) != event.name:
-            self.renamed[event.name] = shown
+        if name != event.name:
+            self.renamed[event.name] = name
 
     def _standing(self, event: Any) -> str | None:
         """Return the entry of the book that has the text of a new one; None where the new one stands by itself."""
-        text = _text(event.text)
+        text = text_of(event.text)
         if text == REDACTED:
             return None
         if isinstance(event, PointEdited):
@@ -256,151 +236,3 @@ class _Step:
         if wanted not in taken:
             return wanted
         return format_name(next_free_number(self.known.high_water, taken))
-
-
-# ---- What each kind becomes ----
-
-
-def _text(text: str | None) -> str:
-    return REDACTED if text is None else text
-
-
-def _adopt(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Any = record.event
-    names = {name: step.names.joined.get(landed, landed) for name, landed in step.names.landed.items()}
-    return (attrs.evolve(event, top=rename_in_top(event.top or "", names)),)
-
-
-def _add(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Any = record.event
-    text, name = _text(event.text), step.names.by_id[record.id]
-    helpful, harmful = step.counts(event)
-    if record.id in step.joined:
-        to = step.known.entries[step.joined[record.id]]
-        return (PointMatched(name, to.name, max(helpful - to.helpful, 0), max(harmful - to.harmful, 0), text),)
-    if isinstance(event, PointAdded):
-        return (PointAdded(name, text),)
-    if isinstance(event, PointEdited):
-        return (PointEdited(name, helpful, harmful, text),)
-    return (PointSeeded(name, helpful, harmful, event.origin, text, ""),)
-
-
-def _rate(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Any = record.event
-    name = step.resolve(event.name)
-    return () if name is None else (PointRated(name, event.rating),)
-
-
-def _edit(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    """Return a manual edit as the difference between what its writer saw and what he made of it."""
-    if record.id in step.names.by_id:
-        return _add(step, record)
-    event: Any = record.event
-    text = _text(event.text)
-    name = step.resolve_standing(event.name)
-    if name is None:
-        return ()
-    now, was = step.known.entries.get(name), (step.book.shown(step.own) or {}).get(event.name)
-    if now is None or was is None:
-        return (PointEdited(name, event.helpful, event.harmful, text),)
-    helpful, harmful = now.helpful + event.helpful - was.helpful, now.harmful + event.harmful - was.harmful
-    return (PointEdited(name, max(helpful, 0), max(harmful, 0), now.text if text == was.text else text),)
-
-
-def _remove(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Any = record.event
-    name = step.resolve_standing(event.name)
-    return () if name is None else (PointRemoved(name),)
-
-
-def _order(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Any = record.event
-    names = tuple(name for name in map(step.resolve_standing, event.names) if name is not None)
-    return (PlaybookOrdered(tuple(dict.fromkeys(names))),) if names else ()
-
-
-def _close_edit(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Any = record.event
-    names = {name: step.names.joined.get(landed, landed) for name, landed in step.names.landed.items()}
-    # The number of the rendering that was edited means nothing on another machine.
-    return (PlaybookEdited(None, event.source, rename_in_top(event.top or "", names)),)
-
-
-def _curate(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Any = record.event
-    name = step.resolve_standing(event.name)
-    changes: dict[str, Any] = {"name": name, "reason": ""}
-    if isinstance(event, PointReworded):
-        changes["text"] = _text(event.text)
-    return () if name is None else (attrs.evolve(event, **changes),)
-
-
-def _merge(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Any = record.event
-    name = step.resolve_standing(event.name)
-    found = (step.resolve_standing(one) for one in event.merged)
-    merged = tuple(dict.fromkeys(one for one in found if one is not None and one != name))
-    return () if name is None or not merged else (PointMerged(name, merged, ""),)
-
-
-def _void(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    event: Any = record.event
-    ids = (*event.ids, *(step.book.session_ids(step.own, event.session) if event.session is not None else ()))
-    begins = range(0, max(len(ids), 1), IDS_A_LINE)
-    return tuple(EventsVoided(ids[begin : begin + IDS_A_LINE], None, "") for begin in begins)
-
-
-def _match(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-    """Return an entry that was joined before, with what it brought then."""
-    event: Any = record.event
-    to = step.joined.get(record.id) or step.resolve_standing(event.to)
-    name = step.names.by_id[record.id]
-    # Without the other one it stands by itself.
-    step.names.joined[name] = to or name
-    return (PointMatched(name, to or name, event.helpful, event.harmful, _text(event.text)),)
-
-
-def _keep(_: _Step, record: EventRecord) -> tuple[Event, ...]:
-    return (record.event,)
-
-
-def _unless_repeated(
-    change: Callable[[_Step, EventRecord], tuple[Event, ...]], kind: str
-) -> Callable[[_Step, EventRecord], tuple[Event, ...]]:
-    """Return the same landing, which gives an event that counts nothing where the book has the delivery already."""
-
-    def landing(step: _Step, record: EventRecord) -> tuple[Event, ...]:
-        makes_entry = record.id in step.names.by_id
-        return (EventRepeated(kind),) if step.repeated and not makes_entry else change(step, record)
-
-    return landing
-
-
-_LANDINGS: Final[dict[type[Any], Callable[[_Step, EventRecord], tuple[Event, ...]]]] = {
-    PlaybookAdopted: _adopt,
-    PointSeeded: _add,
-    PointAdded: _add,
-    PointRated: _unless_repeated(_rate, "point.rated"),
-    PlaybookUpdated: _unless_repeated(_keep, "playbook.updated"),
-    PointEdited: _unless_repeated(_edit, "point.edited"),
-    PointRemoved: _unless_repeated(_remove, "point.removed"),
-    PlaybookOrdered: _unless_repeated(_order, "playbook.ordered"),
-    PlaybookEdited: _unless_repeated(_close_edit, "playbook.edited"),
-    PointReworded: _curate,
-    PointRetired: _curate,
-    PointRestored: _curate,
-    PointPinned: _curate,
-    PointUnpinned: _curate,
-    PointMerged: _merge,
-    EventsVoided: _void,
-    EventRedacted: _keep,
-    RedactionLinked: _keep,
-    # A book has these, and an own ledger does not: they land where a book is begun anew.
-    PointMatched: _match,
-    EventRepeated: _keep,
-    BookRules: _keep,
-}
-"""Kinds that a book shares → what becomes of such an event. Other kinds stay in the own ledger."""
-
-SHARED: Final = frozenset(_LANDINGS)
-"""Classes of the events that leave this machine."""

@@ -199,15 +199,13 @@ class Site:
         """Note what the names of entries mean that left the playbook: those of which it is certain."""
         former: dict[str, list[str]] = {}
         for entry, one in expected.gone.items():
-            former.setdefault(f"{one.text} {entry in expected.merged}", []).append(entry)
+            former.setdefault(f"{one.text} {one.helpful} {one.harmful} {entry in expected.merged}", []).append(entry)
         for name in {*actual.gone, *actual.merged}:
             found: list[str] = []
             if name in actual.gone:
-                found = former.get(f"{actual.gone[name].text} {name in actual.merged}", [])
-            if len(found) == 1:
-                self.meaning[name] = found[0]
-            elif self.meaning.get(name) not in found:
-                self.meaning[name] = UNKNOWN + name
+                one = actual.gone[name]
+                found = former.get(f"{one.text} {one.helpful} {one.harmful} {name in actual.merged}", [])
+            self.meaning[name] = found[0] if len(found) == 1 else UNKNOWN + name
 
     def check_unrendered(self) -> None:
         """Compare as ``check``, where ``playbook.json`` was not written since the sync."""

@@ -288,6 +288,11 @@ class _Facts:
         del id_
         return None
 
+    def matched(self, name: str) -> str | None:
+        """Return None: what was joined is merged here."""
+        del name
+        return None
+
     def shown(self, own: OwnBatch) -> Mapping[str, Entry]:
         del own
         return self._state.entries

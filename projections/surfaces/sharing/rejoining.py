@@ -22,7 +22,7 @@ from tallybook.ledger.sharing.landing import Names, OwnBatch, land
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.sharing.shared_log import MAKES_ENTRY, known_playbook
+from tallybook.projections.surfaces.sharing.pending_landing import MAKES_ENTRY, known_playbook
 from tallybook.projections.surfaces.sharing.syncing import RULES, SYSTEM, OtherBookError, Sync, lock
 
 if TYPE_CHECKING:
@@ -283,7 +283,10 @@ class _Facts:
         """Return nothing: every name is one of the old history."""
 
     def made_name(self, id_: str) -> None:
-        """Return nothing, as above."""
+        """Return nothing, as ``own_name``."""
+
+    def matched(self, name: str) -> None:
+        """Return nothing: the old history has its batches as they landed."""
 
     def shown(self, own: OwnBatch) -> Mapping[str, Entry]:  # noqa: ARG002 - as the protocol has it
         return self.before

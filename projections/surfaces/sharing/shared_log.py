@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
-from tallybook.ledger.decisions.update import KnownPlaybook
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import EXIT_NO, TallybookError
-from tallybook.ledger.events import EventsVoided, PointAdded, PointEdited, PointSeeded
-from tallybook.ledger.line import GENESIS, START, Draft, Position, batch_key
+from tallybook.ledger.events import PointMatched
+from tallybook.ledger.line import GENESIS, START, Draft, Position
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
-from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber
-from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.ledger.sharing.numbers import BOOK, SharedNumber
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
-from tallybook.projections.fold import UNDOABLE, fold, fold_history
-from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.own_history import (
     Frontier,
     OwnHistory,
@@ -33,19 +28,18 @@ from tallybook.projections.surfaces.sharing.own_history import (
     renumber,
     without_shared,
 )
+from tallybook.projections.surfaces.sharing.pending_landing import entries_made, land_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger import clock
-    from tallybook.ledger.events import Entry
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.sharing.landing import LandedBatch, Names
     from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.fold import State
     from tallybook.projections.playbook.view import Playbook
-
-MAKES_ENTRY = (PointAdded, PointSeeded, PointEdited)
 
 
 class MissingLinesError(TallybookError):
@@ -222,14 +216,22 @@ class SharedLog(JsonlLog):
         """Return the present names of entries that had another name at an own moment: name then → present name."""
         then, now = self.at(until), self.at(self.history.end.seq)
         before, after = then.names(), now.names()
-        own_names = then.names_of_pending()
+        own_names, entries = then.names_of_pending(), now._landed()[0].entries  # noqa: SLF001 - of this class
+        joined = {**now.matched(), **after.joined}
         present: dict[str, str] = {}
         for id_, name in before.by_id.items():
             own_name = own_names[id_]
             landed = after.by_id.get(id_) or now.history.renamed.get(own_name, own_name)
-            if (shown := after.joined.get(landed, landed)) != name:
+            shown = landed if landed in entries else joined.get(landed, landed)
+            if shown != name:
                 present[name] = shown
         return present
+
+    def matched(self) -> dict[str, str]:
+        """Return the entries that were joined to another one when they landed: name → the other one's name."""
+        matches = (one for one in self.read_book() if any(b'"kind":"point.matched"' in line for line in one.lines))
+        events = (event for batch in decode(matches) for event in batch.events)
+        return {event.name: event.to for event in events if isinstance(event, PointMatched)}
 
     def names(self) -> Names:
         """Return the names of pending entries in the book as it is here."""
@@ -237,8 +239,7 @@ class SharedLog(JsonlLog):
 
     def names_of_pending(self) -> dict[str, str]:
         """Return the names of entries as pending batches give them: id of the event that made the entry → name."""
-        records = (record for own in self.history.pending for record in own.records)
-        return {record.id: record.event.name for record in records if isinstance(record.event, MAKES_ENTRY)}
+        return {id_: name for own in self.history.pending for id_, name in entries_made(own.records).items()}
 
     def refreshed(self) -> SharedLog:
         """Return itself, without what it remembers of the own ledger."""
@@ -283,121 +284,3 @@ def _names_in(drafts: Iterable[Draft]) -> Iterator[str]:
             yield draft.body["name"]
         yield from draft.body.get("names", ())
         yield from draft.body.get("merged", ())
-
-
-# ---- Landing ----
-
-
-def land_all(
-    log: SharedLog,
-    pending: Sequence[OwnBatch],
-    state: Playbook,
-    publisher: Publisher | None = None,
-    after: Position = START,
-) -> tuple[Playbook, list[tuple[LandedBatch, RawBatch | None]], Names]:
-    """Land pending batches one after another.
-
-    Args:
-        log: The history that they belong to.
-        pending: The batches.
-        state: The playbook of the book; it is changed.
-        publisher: Writes them as the book gets them; None for this machine's own view of them.
-        after: The position in the book after which they are written.
-
-    Returns:
-        The playbook after them, each with its bytes, and their names in the book.
-    """
-    names = Names(dict(log.history.renamed))
-    facts = _Facts(log, frozenset(state.used))
-    landed: list[tuple[LandedBatch, RawBatch | None]] = []
-    for own in pending:
-        batch = land(own, known_playbook(state), names, facts)
-        if not batch.events:
-            landed.append((batch, None))
-            continue
-        if publisher is None:
-            after = Position(PENDING + own.records[0].seq - 1, after.chain, 0)
-        raw = (publisher or Publisher()).frame(batch, after)
-        after = raw.position
-        landed.append((batch, raw))
-        if any(isinstance(one.event, EventsVoided) for one in batch.events):
-            state = _refold(log, [raw for _, raw in landed if raw is not None])
-        else:
-            fold(PLAYBOOK, decode([raw]), state)
-    return state, landed, names
-
-
-def known_playbook(state: Playbook) -> KnownPlaybook:
-    """Return what landing needs to know of a playbook."""
-    return KnownPlaybook(state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone)
-
-
-def _refold(log: SharedLog, landed: Sequence[RawBatch]) -> Playbook:
-    """Return the playbook of the book and landed batches, without what is undone by then."""
-
-    def read() -> Iterator[RawBatch]:
-        yield from log.read_book()
-        yield from landed
-
-    return fold_history(PLAYBOOK, lambda: decode(read()))
-
-
-class _Facts:
-    """Answers of one landing about the book and the own past; see `landing.Book`."""
-
-    def __init__(self, log: SharedLog, used: frozenset[str]) -> None:
-        """Take the history, and the names that the book has at the frontier."""
-        self._log = log
-        self._taken = log.history.frontier.seq
-        self._used = {self._taken: used, 0: frozenset[str]()}
-        self._past: dict[int, Mapping[str, Entry]] = {}
-
-    def has_key(self, key: str) -> bool:
-        needle = f'"key":"{key}"'.encode()
-        return any(needle in one.lines[0] and batch_key(one.lines[0]) == key for one in self._log.read_book())
-
-    def had(self, name: str, taken: int) -> bool:
-        if taken not in self._used:
-            self._used[taken] = frozenset(self._log.book_playbook(taken).used)
-        return name in self._used[taken]
-
-    def own_name(self, name: str) -> str | None:
-        return self._log.history.renamed.get(name, name) if name in self._made.values() else None
-
-    def made_name(self, id_: str) -> str | None:
-        return self.own_name(self._made[id_]) if id_ in self._made else None
-
-    @cached_property
-    def _made(self) -> Mapping[str, str]:
-        """Return the entries of the own ledger that are in the book: id of the event that made it → own name."""
-        made: dict[str, str] = {}
-        for batch in decode(self._log.own.read()):
-            if batch.last > self._log.history.frontier.upto:
-                break
-            if any(isinstance(event, MAKES_ENTRY) for event in batch.events):
-                made |= {one.id: one.event.name for one in batch.records if isinstance(one.event, MAKES_ENTRY)}
-        return made
-
-    def shown(self, own: OwnBatch) -> Mapping[str, Entry] | None:
-        if own.taken == self._taken:
-            return None
-        before = own.records[0].seq - 1
-        if before not in self._past:
-            self._past[before] = self._log.at(before).playbook().entries
-        return self._past[before]
-
-    def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:
-        ids: dict[str, None] = {}
-        for history, last in ((self._log.read_book, own.taken), (self._log.own.read, own.records[0].seq - 1)):
-            for batch in decode(history()):
-                if batch.last > last:
-                    break
-                if batch.may_contain_text(session):
-                    ids |= dict.fromkeys(
-                        record.id
-                        for record in batch.records
-                        if record.by.session == session
-                        and type(record.event) in UNDOABLE
-                        and not isinstance(record.event, EventsVoided)
-                    )
-        return tuple(ids)

@@ -25,7 +25,8 @@ from tallybook.ledger.sharing.engines.engine import Contents, Engine, Outcome, R
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces.sharing.shared_log import MAKES_ENTRY, SharedLog, land_all
+from tallybook.projections.surfaces.sharing.pending_landing import entries_made, land_all
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -256,14 +257,13 @@ class Sync:
 
     def _note_names(self, records: Sequence[Any], landed: RawBatch) -> None:
         """Note which entries of an own batch have another name in the book."""
-        made = {record.id: record.event.name for record in records if isinstance(record.event, MAKES_ENTRY)}
+        made = entries_made(records)
         for batch in decode([landed]):
             for record in batch.records:
                 if record.id in made:
                     event: Any = record.event
-                    name = getattr(event, "to", None) or event.name
-                    if name != made[record.id]:
-                        self.renamed[made[record.id]] = name
+                    if event.name != made[record.id]:
+                        self.renamed[made[record.id]] = event.name
 
     def _append(self, contents: Contents) -> bool:
         """Append what is pending; False where another machine was quicker or the outcome is unknown."""

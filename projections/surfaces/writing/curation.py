@@ -25,7 +25,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointSeeded,
 )
-from tallybook.ledger.sharing.landing import IDS_A_LINE
+from tallybook.ledger.sharing.landed_kinds import IDS_A_LINE
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK

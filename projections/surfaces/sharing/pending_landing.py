@@ -1,0 +1,160 @@
+"""How the pending batches of a machine land in its copy of the book, one after another."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from tallybook.ledger.decisions.update import KnownPlaybook
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import EventsVoided, NamesMeant, PointAdded, PointEdited, PointSeeded
+from tallybook.ledger.line import START, Position, batch_key
+from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
+from tallybook.ledger.sharing.numbers import PENDING
+from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.projections.fold import UNDOABLE, fold, fold_history
+from tallybook.projections.playbook.view import PLAYBOOK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tallybook.ledger.events import Entry
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.records import EventRecord
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+
+MAKES_ENTRY: Final = (PointAdded, PointSeeded, PointEdited)
+
+
+def entries_made(records: Sequence[EventRecord]) -> dict[str, str]:
+    """Return the entries that a batch makes, or changes by hand: id of the event → name of the entry.
+
+    An edit of an entry that was shown under a name for now is left out: the batch says which entry it means.
+    """
+    meant = {name for one in records if isinstance(one.event, NamesMeant) for name in one.event.names}
+    made: list[tuple[str, Any]] = [(one.id, one.event) for one in records if isinstance(one.event, MAKES_ENTRY)]
+    return {id_: event.name for id_, event in made if not (isinstance(event, PointEdited) and event.name in meant)}
+
+
+def land_all(
+    log: SharedLog,
+    pending: Sequence[OwnBatch],
+    state: Playbook,
+    publisher: Publisher | None = None,
+    after: Position = START,
+) -> tuple[Playbook, list[tuple[LandedBatch, RawBatch | None]], Names]:
+    """Land pending batches one after another.
+
+    Args:
+        log: The history that they belong to.
+        pending: The batches.
+        state: The playbook of the book; it is changed.
+        publisher: Writes them as the book gets them; None for this machine's own view of them.
+        after: The position in the book after which they are written.
+
+    Returns:
+        The playbook after them, each with its bytes, and their names in the book.
+    """
+    names = Names(dict(log.history.renamed))
+    facts = _Facts(log, frozenset(state.used))
+    landed: list[tuple[LandedBatch, RawBatch | None]] = []
+    for own in pending:
+        batch = land(own, known_playbook(state), names, facts)
+        if not batch.events:
+            landed.append((batch, None))
+            continue
+        if publisher is None:
+            after = Position(PENDING + own.records[0].seq - 1, after.chain, 0)
+        raw = (publisher or Publisher()).frame(batch, after)
+        after = raw.position
+        landed.append((batch, raw))
+        if any(isinstance(one.event, EventsVoided) for one in batch.events):
+            state = _refold(log, [raw for _, raw in landed if raw is not None])
+        else:
+            fold(PLAYBOOK, decode([raw]), state)
+    return state, landed, names
+
+
+def known_playbook(state: Playbook) -> KnownPlaybook:
+    """Return what landing needs to know of a playbook."""
+    return KnownPlaybook(state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone)
+
+
+def _refold(log: SharedLog, landed: Sequence[RawBatch]) -> Playbook:
+    """Return the playbook of the book and landed batches, without what is undone by then."""
+
+    def read() -> Iterator[RawBatch]:
+        yield from log.read_book()
+        yield from landed
+
+    return fold_history(PLAYBOOK, lambda: decode(read()))
+
+
+class _Facts:
+    """Answers of one landing about the book and the own past; see `landing.Book`."""
+
+    def __init__(self, log: SharedLog, used: frozenset[str]) -> None:
+        """Take the history, and the names that the book has at the frontier."""
+        self._log = log
+        self._taken = log.history.frontier.seq
+        self._used = {self._taken: used, 0: frozenset[str]()}
+        self._past: dict[int, Mapping[str, Entry]] = {}
+
+    def has_key(self, key: str) -> bool:
+        needle = f'"key":"{key}"'.encode()
+        return any(needle in one.lines[0] and batch_key(one.lines[0]) == key for one in self._log.read_book())
+
+    def had(self, name: str, taken: int) -> bool:
+        if taken not in self._used:
+            self._used[taken] = frozenset(self._log.book_playbook(taken).used)
+        return name in self._used[taken]
+
+    def matched(self, name: str) -> str | None:
+        return self._matched.get(name)
+
+    @cached_property
+    def _matched(self) -> Mapping[str, str]:
+        """Return the entries that were joined to another one when they landed: name → the other one's name."""
+        return self._log.matched()
+
+    def own_name(self, name: str) -> str | None:
+        return self._log.history.renamed.get(name, name) if name in self._made.values() else None
+
+    def made_name(self, id_: str) -> str | None:
+        return self.own_name(self._made[id_]) if id_ in self._made else None
+
+    @cached_property
+    def _made(self) -> Mapping[str, str]:
+        """Return the entries of the own ledger that are in the book: id of the event that made it → own name."""
+        made: dict[str, str] = {}
+        for batch in decode(self._log.own.read()):
+            if batch.last > self._log.history.frontier.upto:
+                break
+            if any(isinstance(event, MAKES_ENTRY) for event in batch.events):
+                made |= entries_made(batch.records)
+        return made
+
+    def shown(self, own: OwnBatch) -> Mapping[str, Entry] | None:
+        if own.taken == self._taken:
+            return None
+        before = own.records[0].seq - 1
+        if before not in self._past:
+            self._past[before] = self._log.at(before).playbook().entries
+        return self._past[before]
+
+    def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:
+        ids: dict[str, None] = {}
+        for history, last in ((self._log.read_book, own.taken), (self._log.own.read, own.records[0].seq - 1)):
+            for batch in decode(history()):
+                if batch.last > last:
+                    break
+                if batch.may_contain_text(session):
+                    ids |= dict.fromkeys(
+                        record.id
+                        for record in batch.records
+                        if record.by.session == session
+                        and type(record.event) in UNDOABLE
+                        and not isinstance(record.event, EventsVoided)
+                    )
+        return tuple(ids)
