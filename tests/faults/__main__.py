@@ -13,7 +13,20 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from faults import NoToolError, Setting, Tally, at_calls, crash_states, fuzz, mutations, pulls, render, sparse, writers
+from faults import (
+    NoToolError,
+    Setting,
+    Tally,
+    at_calls,
+    crash_states,
+    fuzz,
+    mutations,
+    pulls,
+    render,
+    share,
+    sparse,
+    writers,
+)
 from tallybook.ledger.clock import utc_now
 from tallybook.ledger.storage import caches
 
@@ -31,6 +44,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Tally]]] = {
     "kills-at-calls": at_calls.kill_rows,
     "errors-at-calls": at_calls.error_rows,
     "sparse": sparse.rows,
+    "share": share.rows,
 }
 """Name of a row → what makes its faults; some make them to rivals as well."""
 

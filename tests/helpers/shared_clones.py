@@ -46,9 +46,9 @@ class Machine:
         """The project."""
         return Project(self.root)
 
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start a command of Tallybook in the project."""
-        command = [sys.executable, "-P", "-c", MAIN, *words]
+    def start(self, *words: str, wrapper: Sequence[str] = (), **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command of Tallybook in the project, by another command if one is given."""
+        command = [*wrapper, sys.executable, "-P", "-c", MAIN, *words]
         return subprocess.Popen(command, cwd=self.root, env=self.environment, **options)
 
     def run(self, *words: str, given: str = "") -> Answer:

@@ -1,0 +1,292 @@
+"""Row ``share``: machines that share a playbook, and syncs and engines that are killed, stopped, rolled back or full.
+
+Each fault hits between two rounds in which every machine records ratings. In the end every machine syncs: each
+acknowledged rating counts once, all copies of the book are the same bytes, all playbooks the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext, suppress
+import json
+import os
+from random import Random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from faults import NoToolError, Setting, Tally
+from helpers.git_repositories import git
+from share.scenery import ENGINES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from helpers.shared_clones import Machine
+    from share.scenery import Scenery
+
+NAMES = ("anna", "ben", "cleo")
+USUAL = 40
+RATINGS = 1_000
+"""Ratings that a machine records in each round, in one batch."""
+HEADINGS = ("acknowledged", "lost", "doubled", "believed", "refused")
+MAX_FAILURES = 20
+MAX_TRIES = 40
+CALLS = ("write", "rename", "mkdir", "unlink", "ftruncate", "fsync", "fdatasync", "fchmod")
+"""System calls of a sync that change something."""
+MOST_PAUSE_S = 0.9
+SMALL_BYTES = 24 * 1024 * 1024
+
+
+class Trial:
+    """Machines that share, and what they acknowledged.
+
+    Attributes:
+        scenery: The machines and their engine.
+        draw: Draws machines and moments.
+        given: Name of a machine → how many of its ratings were acknowledged.
+        number: How many faults were made.
+    """
+
+    def __init__(self, scenery: Scenery, draw: Random) -> None:
+        """Let all machines join one book, each with an entry of its own."""
+        self.scenery = scenery
+        self.draw = draw
+        self.number = 0
+        scenery.share()
+        self.given = dict.fromkeys((machine.home.name for machine in scenery.machines), 0)
+        self._names: dict[str, str] = {}
+        for machine in scenery.machines:
+            machine.do("add", f"by {machine.home.name}")
+
+    def record(self, machine: Machine) -> None:
+        """Record ratings of the machine's own entry."""
+        name = self._names.get(machine.home.name, "")
+        if not name:
+            text = f"by {machine.home.name}"
+            (name,) = [name for name, entry in machine.entries().items() if entry[0] == text]
+            self._names[machine.home.name] = name
+        payload = {"evaluations": [{"name": name, "rating": "helpful"}] * RATINGS}
+        if machine.run("record", given=json.dumps(payload)).code == 0:
+            self.given[machine.home.name] += RATINGS
+
+    def finish(self) -> tuple[dict[str, int], list[str]]:
+        """Sync until nothing is pending, and compare; return the counts and what was wrong."""
+        problems = [problem for machine in self.scenery.machines for problem in _settle(machine)]
+        for machine in self.scenery.machines:
+            problems += _settle(machine)
+        playbooks = [machine.entries() for machine in self.scenery.machines]
+        differing = len({machine.replica() for machine in self.scenery.machines}) - 1
+        differing += sum(one != playbooks[0] for one in playbooks)
+        counted = {text: helpful for text, helpful, _ in playbooks[0].values()}
+        excess = [counted.get(f"by {name}", 0) - number for name, number in self.given.items()]
+        lost, doubled = -sum(min(one, 0) for one in excess), sum(max(one, 0) for one in excess)
+        problems += [f"lost {lost}, doubled {doubled}: {counted} where {self.given}"] if lost or doubled else []
+        problems += [f"{differing} machines differ"] if differing else []
+        problems += [f"{one.err}" for one in (machine.run("verify") for machine in self.scenery.machines) if one.code]
+        numbers = (sum(self.given.values()), lost, doubled, differing, len(problems))
+        return dict(zip(HEADINGS, numbers, strict=True)), problems
+
+
+def _settle(machine: Machine) -> list[str]:
+    """Sync until it succeeds and nothing is pending; return why it does not."""
+    why = ""
+    for _ in range(MAX_TRIES):
+        answer = machine.run("sync", "--json")
+        if answer.code == 0 and not json.loads(answer.out)["pending"]:
+            return []
+        why = answer.err or answer.out
+        time.sleep(0.5)
+    return [f"{machine.home.name} does not come to an end: {why}"]
+
+
+# Faults
+
+
+def _kill_at_random(trial: Trial, machine: Machine) -> None:
+    """Kill a sync and its children at any moment."""
+    nothing = subprocess.DEVNULL
+    process = machine.start("sync", start_new_session=True, stdout=nothing, stderr=nothing)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(trial.draw.random() * MOST_PAUSE_S)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _kill_at_calls(trial: Trial, machine: Machine) -> None:
+    """Kill a sync at each call in turn that changes something; the calls are those of a sync before it."""
+    traced = machine.home / "trace"
+    words = ["strace", "-qq", "-o", str(traced), "-e", f"trace={','.join(CALLS)}"]
+    call, nth = CALLS[trial.number % len(CALLS)], trial.number // len(CALLS) + 1
+    _traced(machine, [*words, "-e", f"inject={call}:signal=KILL:when={nth}"])
+
+
+def _traced(machine: Machine, words: list[str]) -> None:
+    process = machine.start("sync", wrapper=words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process.wait()
+
+
+def _stop(trial: Trial, machine: Machine) -> None:
+    """Stop a sync for a while as SIGSTOP does, let another machine sync meanwhile, and let it go on."""
+    nothing = subprocess.DEVNULL
+    process = machine.start("sync", stdout=nothing, stderr=nothing)
+    time.sleep(trial.draw.random() * MOST_PAUSE_S)
+    process.send_signal(signal.SIGSTOP)
+    trial.draw.choice(trial.scenery.machines).run("sync", "--limit", "5")
+    process.send_signal(signal.SIGCONT)
+    process.wait()
+
+
+def _force_back(trial: Trial, machine: Machine) -> None:
+    """Force the branch of the book some commits back, or delete it."""
+    machine.run("sync")
+    remote: Path = trial.scenery.engine
+    ref = "refs/heads/tallybook/main"
+    commits = git(remote, "rev-list", "--first-parent", ref).split()
+    back = commits[min(trial.draw.randrange(1, 4), len(commits) - 1)]
+    if trial.draw.random() < 1 / 4:
+        git(remote, "update-ref", "-d", ref)
+    else:
+        git(remote, "update-ref", ref, back)
+
+
+def _fill_disk(trial: Trial, machine: Machine) -> None:
+    """Let a sync meet a full disk, with a few bytes left."""
+    filler = machine.home / "filler"
+    free = shutil.disk_usage(machine.home).free
+    with suppress(OSError), filler.open("wb") as file:
+        file.write(b"x" * max(free - trial.draw.randrange(64) * 1024, 0))
+    machine.run("sync")
+    filler.unlink()
+
+
+def _kill_servers(trial: Trial, machine: Machine) -> None:
+    """Kill one nats-server, or all three at once, during a sync, and start them again."""
+    cluster = trial.scenery.engine
+    which = () if trial.draw.random() < 1 / 3 else (trial.draw.randrange(len(cluster.ports)),)
+    nothing = subprocess.DEVNULL
+    process = machine.start("sync", "--limit", "10", stdout=nothing, stderr=nothing)
+    time.sleep(trial.draw.random() * MOST_PAUSE_S)
+    cluster.kill(*which)
+    process.wait()
+    cluster.start()
+
+
+def _stop_server(trial: Trial, machine: Machine) -> None:
+    """Stop one nats-server as SIGSTOP does during a sync."""
+    cluster = trial.scenery.engine
+    server = cluster.processes[trial.draw.randrange(len(cluster.ports))]
+    server.send_signal(signal.SIGSTOP)
+    machine.run("sync", "--limit", "10")
+    server.send_signal(signal.SIGCONT)
+
+
+def _delete_stream(trial: Trial, machine: Machine) -> None:
+    """Delete the stream of the book, or its last message."""
+    machine.run("sync")
+    cluster = trial.scenery.engine
+    names = cluster.call("STREAM.NAMES").get("streams") or []
+    for name in names:
+        last = cluster.call(f"STREAM.INFO.{name}")["state"]["last_seq"]
+        if trial.draw.random() < 1 / 2:
+            cluster.call(f"STREAM.DELETE.{name}")
+        else:
+            cluster.call(f"STREAM.MSG.DELETE.{name}", seq=last)
+
+
+def _kill_database(trial: Trial, machine: Machine) -> None:
+    """Kill all processes of PostgreSQL during a sync, and start it again."""
+    server = trial.scenery.engine.server
+    nothing = subprocess.DEVNULL
+    process = machine.start("sync", "--limit", "10", stdout=nothing, stderr=nothing)
+    time.sleep(trial.draw.random() * MOST_PAUSE_S)
+    server.kill()
+    process.wait()
+    server.start()
+
+
+def _reset_connection(trial: Trial, machine: Machine) -> None:
+    """Reset the connection of a sync after some bytes, or instead of the server's answer."""
+    front = trial.scenery.engine.front
+    front.answers = trial.draw.random() < 1 / 2
+    front.bytes_to_reset = trial.draw.randrange(1, 20_000)
+    machine.run("sync", "--limit", "5")
+    front.bytes_to_reset, front.answers = None, True
+
+
+@contextmanager
+def _small_disk(folder: Path) -> Iterator[None]:
+    """Mount a small file system in memory on a folder.
+
+    Raises:
+        NoToolError: The system refuses.
+    """
+    words = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_BYTES},mode=755", "tmpfs", str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoToolError(f"share: a small disk cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None]]] = {
+    "git: sync killed at random": ("git", _kill_at_random),
+    "git: sync killed at its calls": ("git", _kill_at_calls),
+    "git: sync stopped": ("git", _stop),
+    "git: branch forced back or deleted": ("git", _force_back),
+    "git: full disk": ("git", _fill_disk),
+    "nats: sync killed at random": ("nats", _kill_at_random),
+    "nats: one server or all killed": ("nats", _kill_servers),
+    "nats: one server stopped": ("nats", _stop_server),
+    "nats: stream deleted or robbed of its end": ("nats", _delete_stream),
+    "postgres: sync killed at random": ("postgres", _kill_at_random),
+    "postgres: server killed": ("postgres", _kill_database),
+    "postgres: connections reset": ("postgres", _reset_connection),
+}
+"""Name of a fault → its engine, and what makes it to a machine's sync."""
+
+
+def suffer(name: str, count: int, setting: Setting) -> Tally:
+    """Make a fault so many times, and compare the machines.
+
+    Raises:
+        NoToolError: It cannot be made here.
+    """
+    engine, fault = FAULTS[name]
+    if fault is _kill_at_calls and shutil.which("strace") is None:
+        raise NoToolError("share: strace is not installed")
+    draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same faults
+    with tempfile.TemporaryDirectory(prefix="share-", dir=setting.folder) as text:
+        folder = setting.folder / text
+        folder.chmod(0o755)
+        try:
+            with (
+                _small_disk(folder) if fault is _fill_disk else nullcontext(),
+                ENGINES[engine](folder, NAMES) as scenery,
+            ):
+                trial = Trial(scenery, draw)
+                for _ in setting.until_stopped(range(count)):
+                    for machine in scenery.machines:
+                        trial.record(machine)
+                    fault(trial, draw.choice(scenery.machines))
+                    draw.choice(scenery.machines).run("sync")
+                    trial.number += 1
+                counts, problems = trial.finish()
+        except pytest.skip.Exception as missing:
+            raise NoToolError(f"share: {missing}") from missing
+    return Tally("share", name, trial.number, counts, "", tuple(problems[:MAX_FAILURES]))
+
+
+def rows(setting: Setting) -> Iterator[Tally]:
+    """Yield a tally for each fault."""
+    for name in FAULTS:
+        if not setting.stop.is_set():
+            yield suffer(name, setting.times(USUAL), setting)

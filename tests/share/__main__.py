@@ -1,0 +1,42 @@
+"""The command: ``demo`` shows a rating travel, ``git`` runs commands of git in clones that share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from share import demo, git_walk
+from share.scenery import ENGINES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(words: Sequence[str]) -> int:
+    """Run what the command line asks for; 1 where it did not hold, 2 where it cannot run here."""
+    parser = argparse.ArgumentParser(prog="python -m tests.share", description=__doc__)
+    parser.add_argument("what", choices=("demo", "git"))
+    parser.add_argument("--engine", choices=tuple(ENGINES), default="nats", help="the engine of the demo")
+    parser.add_argument("--count", type=int, default=git_walk.USUAL, help="how many commands of git")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed draws the same commands")
+    asked = parser.parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="share-") as name:
+        folder = Path(name).resolve()
+        # A server refuses to run as root, and its user must reach its files.
+        folder.chmod(0o755)
+        try:
+            if asked.what == "demo":
+                return demo.show(asked.engine, folder)
+            return git_walk.report(folder, asked.count, asked.seed)
+        except pytest.skip.Exception as missing:
+            sys.stderr.write(f"cannot run here: {missing}\n")
+            return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

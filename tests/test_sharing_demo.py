@@ -1,0 +1,46 @@
+"""The demonstration of sharing, the walk of git commands and the faults of shared books: a slice of each."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from faults import NoToolError, Setting
+from faults.share import FAULTS, suffer
+from helpers.sweep import slice_of
+from share import demo, git_walk
+from share.scenery import ENGINES
+from tallybook.ledger.storage import caches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts servers and sends signals as on Linux")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_rating_travels(tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`python -m tests.share demo` shows a rating arrive on three machines, and says so with its exit code."""
+    assert 0 == demo.show(engine, tmp_path)
+    assert "The ratings arrived on 3 machines" in capsys.readouterr().out
+
+
+def test_no_command_of_git_is_stopped(tmp_path: Path) -> None:
+    """Git's commands are stopped by nothing of ours and show nothing of it, and no rating is lost."""
+    walk = git_walk.run(tmp_path, slice_of(git_walk.USUAL, 10), 1)
+    assert [] == walk.problems
+    assert walk.given > 0
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_loses_and_doubles_nothing(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each acknowledged rating counts once, all copies of the book are the same bytes, all playbooks the same."""
+    monkeypatch.delenv(caches.VARIABLE, raising=False)
+    try:
+        tally = suffer(fault, slice_of(40, 1), Setting(tmp_path))
+    except NoToolError as missing:
+        pytest.skip(str(missing))
+    assert () == tally.failures
+    assert [0, 0, 0] == [tally.counts[name] for name in ("lost", "doubled", "believed")]
