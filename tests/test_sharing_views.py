@@ -274,3 +274,26 @@ def test_numbers_read_as_people_name_events() -> None:
     assert [57, None, None, None] == [
         parse_book_number(text) for text in ("book:57", "57", "book:x", "book:" + "9" * 12)
     ]
+
+
+def test_the_page_of_a_shared_project(anna: SharedMachine, tmp_path: Path) -> None:
+    """`page` writes a page of the shared history, undos included, which says how it numbers events."""
+    assert 0 == anna.run("undo", "book:16").code
+    made = anna.json("page", "--output", str(tmp_path / "page.html"))
+    assert (23, 3) == (made["counts"]["events"], made["counts"]["entries"])
+    assert ["events are numbered"] == [warning[:19] for warning in made["warnings"]]
+    assert 0 == anna.run("page", "--output", str(tmp_path / "page.html"), "--force", "--at", "book:9").code
+
+
+def test_replay_as_of_a_moment_of_the_book(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """`replay --at book:N` writes the same bytes on every machine, with the stamp of the book alone."""
+    anna, ben = pair
+    copy = anna.run("replay", "--at", "book:9").out
+    assert (copy, ["key_points", "book"]) == (ben.run("replay", "--at", "book:9").out, [*json.loads(copy)][-2:])
+
+
+def test_scores_are_those_of_this_machine(anna: SharedMachine) -> None:
+    """`score` reads the own ledger alone, and takes no moment of the book."""
+    assert 0 == anna.run("score", "--at", "4").code
+    done = anna.run("score", "--at", "book:4")
+    assert (2, True) == (done.code, "is a moment of the book, and scores are of this machine" in done.err)

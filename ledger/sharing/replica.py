@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 FOLDER = "book"
 CURRENT = "current"
 _MAX_BYTES = 8 * 1024
+_KEY = re.compile(rb'"key":"([^"]*)"')
 
 
 @attrs.frozen
@@ -120,6 +122,8 @@ class Replica:
         self.name = copy
         self.folder = os.path.join(ledger, FOLDER, copy)
         self.log = JsonlLog(self.folder)
+        # Size of the file, and the keys in it.
+        self._keys: tuple[int, frozenset[bytes]] = (0, frozenset())
 
     def has(self, chain: str) -> bool:
         """Return whether a batch of it has this chain value; nothing is verified."""
@@ -163,6 +167,14 @@ class Replica:
             if until is not None and batch.last > until:
                 return
             yield batch
+
+    def may_have_key(self, key: str) -> bool:
+        """Return whether a line may have an idempotency key; much faster than reading the lines."""
+        with suppress(FileNotFoundError):
+            size = os.stat(self.log.log_file).st_size
+            if self._keys[0] != size:
+                self._keys = size, frozenset(_KEY.findall(disk.read_file(self.log.log_file)))
+        return key.encode() in self._keys[1]
 
     def append(self, batches: Sequence[RawBatch]) -> None:
         """Append batches, at least one, that follow its end and were verified, and flush them.

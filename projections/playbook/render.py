@@ -43,7 +43,9 @@ def read_stamp(text: str | None) -> tuple[int, str] | None:
 
 def playbook_bytes(playbook: Playbook) -> bytes:
     """Return the bytes of ``playbook.json``, stamped with the last playbook event in it."""
-    document = playbook_dict(playbook) | {STAMP: stamp_text(playbook.stamp)}
+    document = playbook_dict(playbook)
+    if playbook.stamp[0] or not playbook.shared_stamp[0]:
+        document[STAMP] = stamp_text(playbook.stamp)
     if playbook.shared_stamp[0]:
         document[BOOK_STAMP] = stamp_text(playbook.shared_stamp)
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()

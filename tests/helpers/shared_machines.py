@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +44,12 @@ class SharedMachine:
 
     def run(self, *words: str) -> Answer:
         """Run a verb in its project."""
-        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        # A playbook is written as bytes.
+        out = TextIOWrapper(data := BytesIO(), encoding="utf-8", write_through=True)
+        with redirect_stdout(out), redirect_stderr(StringIO()) as err:
             code = entry_point.run(["--project", str(self.project.root), *words])
-        return Answer(code, out.getvalue(), err.getvalue())
+        out.flush()
+        return Answer(code, data.getvalue().decode(), err.getvalue())
 
     def json(self, *words: str) -> Any:
         """Return the JSON answer of a verb that succeeds."""

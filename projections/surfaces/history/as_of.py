@@ -9,7 +9,7 @@ import attrs
 
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.sharing.numbers import PENDING
+from tallybook.ledger.sharing.numbers import PENDING, book_number
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import format_time
@@ -101,9 +101,13 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
 def state_at(form: Form[S], log: Log, moment: Moment) -> S:
     """Return the state of a view as of a moment of a ledger, from the nearest checkpoint on where there may be one."""
     # The history of a commit, or of the book alone, is another than the project's own.
-    return (
-        fold_history(form.view, moment.history, moment.until) if moment.is_apart else fold_view(form, log, moment.seq)
-    )
+    if not moment.is_apart:
+        return fold_view(form, log, moment.seq)
+    state = fold_history(form.view, moment.history, moment.until)
+    if moment.in_book is not None:
+        book = form.book(state)
+        book.stamp, book.shared_stamp = (0, ""), (book_number(book.stamp[0]) or 0, book.stamp[1])
+    return state
 
 
 def _now(project: Project, form: Form[S]) -> AsOf[S]:

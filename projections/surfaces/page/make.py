@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.events import find_event_numbers, find_session_starts, find_undos, named_ids
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.page import document, streams
 from tallybook.projections.surfaces.page.film import fold_film
 from tallybook.projections.surfaces.page.scores import Source, scores_stream
@@ -27,8 +28,10 @@ from tallybook.projections.surfaces.page.track import STATUSES
 from tallybook.projections.surfaces.writing.curation import is_of_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.page.film import Film
@@ -119,6 +122,9 @@ class Choices:
     served: bool = False
 
 
+SHARED: Final = "events are numbered as they count in this machine's shared history; `tallybook log` has their names"
+
+
 @attrs.frozen
 class Page:
     """A page.
@@ -155,11 +161,17 @@ def make(project: Project, choices: Choices) -> Page:
     # A commit's history may be another than the project's own.
     read, _ = commands.up_to(project, moment if moment is not None and moment.commit else None)
     policies = alternatives(open_log(project).head().seq)
-    history = History(lambda _: read()) if moment is not None and moment.commit else history_of(project)
+    shared = not (moment is not None and moment.commit) and log_with_book(open_log(project))
+    if shared:
+        read = partial(numbered_history, open_log(project))
+    history = History(lambda _: read()) if shared or (moment and moment.commit) else history_of(project)
     film = fold_film(history, {"film": SPEC_POLICY, **policies})
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, now)
+    if shared:
+        head = open_log(project).head()
+        meta |= {"head": f"{head.seq}:{head.chain}", "warnings": [*meta["warnings"], SHARED]}
     packed = _streams(film, read, choices)
     try:
         scores = scores_stream(
@@ -170,6 +182,19 @@ def make(project: Project, choices: Choices) -> Page:
         # Its own message has the path of the file.
         meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
     return Page(document.assemble(meta, packed), meta)
+
+
+def numbered_history(log: Log) -> Iterator[Batch]:
+    """Yield a shared history with the event numbers 1, 2, 3 and so on, which the columns of a page need."""
+    from tallybook.projections.surfaces.sharing.own_history import renumber
+
+    def batches() -> Iterator[RawBatch]:
+        last = 0
+        for batch in log.read():
+            yield renumber(batch, last + 1 - batch.first)
+            last += batch.last - batch.first + 1
+
+    return decode(batches())
 
 
 def alternatives(events: int) -> dict[str, Policy]:
@@ -209,6 +234,9 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
         raise UnknownEntryError(choices.name, None)
     # Commands read the project's own history, not that of a commit.
     is_own = choices.moment is None or not choices.moment.commit
+    shared = is_own and log_with_book(open_log(project))
+    # The commands name events by other numbers than the page of a shared history.
+    is_own = is_own and not shared
     redacted = len(film.redacted)
     warnings = [f"the texts of {format_count(redacted, 'event')} are redacted"] if redacted else []
     return {
@@ -230,7 +258,7 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
             "sessions": len(streams.read_people(film).sessions),
         },
         "opens": {
-            "event": film.last if choices.moment is None else choices.moment.seq,
+            "event": film.last if choices.moment is None or shared else choices.moment.seq,
             "entry": None if name is None else numbers[name],
         },
         "statuses": STATUSES,

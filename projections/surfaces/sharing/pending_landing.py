@@ -103,7 +103,9 @@ class _Facts:
 
     def has_key(self, key: str) -> bool:
         needle = f'"key":"{key}"'.encode()
-        return any(needle in one.lines[0] and batch_key(one.lines[0]) == key for one in self._log.read_book())
+        return self._log.copy.may_have_key(key) and any(
+            needle in one.lines[0] and batch_key(one.lines[0]) == key for one in self._log.read_book()
+        )
 
     def had(self, name: str, taken: int) -> bool:
         if taken not in self._used:
