@@ -1,0 +1,157 @@
+"""What landing makes of batches in cases that random histories found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallybook.ledger.errors import OutcomeUnknownError
+from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.replica import Replica
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult, sync
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record as recording
+from tallybook.projections.surfaces.writing.requests import Request, Undo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+    from tallybook.ledger.line import RawBatch
+
+BY = {"rater": "human", "session": "s1"}
+
+
+def _project(folder: Path, name: str) -> Project:
+    (folder / name / ".claude").mkdir(parents=True)
+    return Project(folder / name)
+
+
+def _sync(project: Project, engine: MemoryEngine, limit_s: float = 60.0) -> SyncResult:
+    return sync(Machine(str(project.ledger), project.root.name, "", "demo", limit_s=limit_s), engine)
+
+
+def _shown(project: Project) -> list[tuple[str, int, int]]:
+    return [(one["text"], one["helpful"], one["harmful"]) for one in commands.show(project)["key_points"]]
+
+
+def _undo(project: Project, first: int, last: int) -> None:
+    """Undo own events by their numbers."""
+    lines = Path(project.ledger / "events.jsonl").read_bytes().splitlines()
+    ids = [json.loads(line.split(b"\t")[0] + b'"":0}')["id"] for line in lines[first - 1 : last]]
+    recording.write(project, [Request(Undo(tuple(ids)), BY)])
+
+
+def test_a_delivery_counts_once_on_a_machine_in_a_book(tmp_path: Path) -> None:
+    """A key that the own ledger has is found after a sync as well."""
+    anna, engine = _project(tmp_path, "anna"), MemoryEngine()
+    commands.add(anna, "Use git", BY)
+    _sync(anna, engine)
+    outcomes = [commands.rate(anna, "kpt_001", "helpful", BY, "delivery") for _ in range(2)]
+    assert [False, True] == [outcome.repeated for outcome in outcomes]
+    assert [("Use git", 1, 0)] == _shown(anna)
+
+
+def test_what_an_interrupted_append_left_in_the_replica_is_not_in_the_book(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync that died while it wrote the replica is finished by the next one, and shows nothing before that."""
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), MemoryEngine()
+    commands.add(ben, "Be kind", BY)
+    _sync(ben, engine)
+    commands.add(anna, "Use git", BY)
+    _sync(anna, engine)
+
+    def tear(self: Replica, batches: Sequence[RawBatch]) -> None:
+        path = Path(self.log.log_file)
+        path.write_bytes(path.read_bytes() + b"".join(one.raw for one in batches)[:-9])
+        raise OutcomeUnknownError(str(path), "killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Replica, "append", tear)
+        try:
+            _sync(ben, engine)
+        except OutcomeUnknownError:
+            assert [("Be kind", 0, 0)] == _shown(ben)
+    assert [] == _sync(ben, engine).skipped
+    assert commands.show(anna) == commands.show(ben)
+
+
+def test_a_text_that_a_person_adds_twice_stays_twice(tmp_path: Path) -> None:
+    """An entry that is added by hand is joined only to an entry that its writer had not seen."""
+    anna, engine = _project(tmp_path, "anna"), MemoryEngine()
+    commands.add(anna, "Use git", BY)
+    document: Any = json.loads(anna.playbook.read_text())
+    document["key_points"].append({"name": "again", "text": "Use git", "helpful": 1, "harmful": 0})
+    anna.playbook.write_text(json.dumps(document))
+    before = commands.replay(anna).seq
+    _sync(anna, engine)
+    assert [("Use git", 0, 0), ("Use git", 1, 0)] == _shown(anna)
+    assert 2 == len(commands.show(anna, str(before))["key_points"])
+
+
+def test_a_batch_that_waits_rates_the_entry_that_was_published_before_it(tmp_path: Path) -> None:
+    """A provisional name leads to its entry also where a sync published the entry and not the rating."""
+    anna, ben = _project(tmp_path, "anna"), _project(tmp_path, "ben")
+    engine = MemoryEngine(run_bytes=1)
+    commands.add(anna, "Be kind", BY)
+    _sync(anna, engine)
+    commands.add(ben, "Use git", BY)
+    _sync(ben, engine, limit_s=0)
+    assert ["kpt_001", "kpt_002"] == [one["name"] for one in commands.show(ben)["key_points"]]
+    commands.rate(ben, "kpt_002", "helpful", BY)
+    commands.add(ben, "Test first", BY)
+    commands.rate(ben, "kpt_002", "helpful", BY)
+    pending = 1
+    while pending:
+        pending = _sync(ben, engine, limit_s=0).pending
+        assert ("Use git", 2, 0) in _shown(ben)
+
+
+def test_an_edit_of_an_old_rendering_is_merged_with_what_came_since(tmp_path: Path) -> None:
+    """An edit of a file that a sync has not rendered anew keeps the ratings and entries that came in."""
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), MemoryEngine()
+    commands.add(anna, "Be kind", BY)
+    _sync(anna, engine)
+    commands.add(ben, "Use git", BY)
+    _sync(ben, engine)
+    document: Any = json.loads(ben.playbook.read_text())
+    assert [("Be kind", 0, 0), ("Use git", 0, 0)] == _shown(ben)
+    _sync(anna, engine)
+    commands.rate(anna, "kpt_002", "helpful", BY)
+    commands.add(anna, "Test first", BY)
+    _sync(anna, engine)
+    _sync(ben, engine)
+    assert "Use git" == document["key_points"][-1]["text"]
+    document["key_points"][-1]["helpful"] += 3
+    ben.playbook.write_text(json.dumps(document))
+    commands.replay(ben)
+    assert [("Be kind", 0, 0), ("Use git", 4, 0), ("Test first", 0, 0)] == _shown(ben)
+
+
+def test_a_rating_of_a_joined_entry_stays_with_it_when_the_other_one_is_undone(tmp_path: Path) -> None:
+    """A rating is recorded in the book under the entry that its rater had, not under the one that stands for it."""
+    anna, ben = _project(tmp_path, "anna"), _project(tmp_path, "ben")
+    engine = MemoryEngine()
+    commands.add(anna, "Use git", BY)
+    _sync(anna, engine)
+    commands.add(ben, "Use git", BY)
+    commands.rate(ben, "kpt_001", "helpful", BY)
+    _sync(ben, engine)
+    _undo(anna, 2, 3)
+    _sync(anna, engine)
+    _sync(ben, engine)
+    assert [("Use git", 1, 0)] == _shown(ben) == _shown(anna)
+
+
+def test_an_undo_of_nothing_is_a_moment_of_its_own(tmp_path: Path) -> None:
+    """A past moment keeps its date after the ledger is shared, also where its batch undid nothing."""
+    anna, engine = _project(tmp_path, "anna"), MemoryEngine()
+    commands.add(anna, "Use git", BY)
+    recording.write(anna, [Request(Undo((), "nobody"), BY)])
+    before = commands.show(anna)
+    _sync(anna, engine)
+    assert before == commands.show(anna, "4")
