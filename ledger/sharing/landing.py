@@ -191,10 +191,14 @@ class Step:
     def resolve_standing(self, name: str) -> str | None:
         """Return as ``resolve``, and for an entry that was joined to another of the same text that other one."""
         found = self.resolve(name)
-        # Where the other one was undone since, the entry stands by itself.
-        if found is None or found in self.known.entries or found not in self.known.merged_into:
-            return found
-        return self.names.joined.get(found) or self.book.matched(found) or found
+        if found is None:
+            return None
+        joined = self.names.joined.get(found)
+        if joined is None or found not in self.taken_names:
+            # Where the other one was undone since, the entry stands by itself.
+            stands = found in self.known.entries or found not in self.known.merged_into
+            joined = found if stands else joined or self.book.matched(found)
+        return joined or found
 
     def name_created_entry(self, record: EventRecord) -> None:
         """Give the entry that an event makes its name in the book: its own one, or the next free one."""

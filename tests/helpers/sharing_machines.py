@@ -183,6 +183,10 @@ class Site:
         assert wanted == shown, f"{self.label}:\n{wanted}\n{shown}"
         assert len(actual.entries) == len({*actual.entries}), self.label
         names = dict(zip(expected.entries, actual.entries, strict=True))
+        in_book = set(self.order)
+        for entry, name in names.items():
+            if self.model.intents[entry] in in_book:
+                assert name == self.model.names.setdefault(entry, name), f"{self.label}: another name in the book"
         self.meaning = {name: entry for name, entry in self.meaning.items() if name not in actual.entries}
         self.meaning |= {name: entry for entry, name in names.items()}
         self._learn_former(expected, actual)

@@ -99,11 +99,13 @@ class Model:
 
     Attributes:
         intents: Id of an event → the batch that it belongs to.
+        names: Entry in the book → its name, which never changes.
     """
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self.intents: dict[str, Intent] = {}
+        self.names: dict[str, str] = {}
         self._landed: dict[tuple[str, ...], _Landed] = {(): _Landed()}
 
     def note(self, intent: Intent) -> None:
