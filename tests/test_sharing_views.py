@@ -10,8 +10,11 @@ import pytest
 
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook import Ledger
+from tallybook.ledger.events import PlaybookInjected, PointCited
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 
 @pytest.fixture(name="pair")
@@ -297,3 +300,24 @@ def test_scores_are_those_of_this_machine(anna: SharedMachine) -> None:
     assert 0 == anna.run("score", "--at", "4").code
     done = anna.run("score", "--at", "book:4")
     assert (2, True) == (done.code, "is a moment of the book, and scores are of this machine" in done.err)
+
+
+def test_own_unshared_events_follow_a_renamed_entry(tmp_path: Path) -> None:
+    """Citations, injections and notes from before a machine joined count for the entry that they meant."""
+    anna, ben = make_machines(tmp_path, "anna", "ben")
+    commands.add(anna.project, "Always test", HUMAN)
+    commands.add(ben.project, "Be kind", HUMAN)
+    assert 0 == ben.run("rate", "kpt_001", "helpful", "--reason", "it was").code
+    injected = PlainEvents((PlaybookInjected(("kpt_001",), 0), PointCited("kpt_001", "message")))
+    record.write(ben.project, [Request(injected, {"rater": "agent", "session": "s1"})])
+    for machine in (anna, ben, anna):
+        machine.sync()
+    assert {"kpt_001": ("Always test", 0, 0), "kpt_002": ("Be kind", 1, 0)} == ben.entries()
+    uses = {
+        name: (story["told"]["count"], story["cited"]["count"], len(story["notes"]))
+        for name in ben.entries()
+        for story in [ben.json("why", name)]
+    }
+    assert {"kpt_001": (0, 0, 0), "kpt_002": (1, 1, 1)} == uses
+    record.write(ben.project, [Request(injected, {"rater": "agent", "session": "s2"})])
+    assert [1, 1] == [ben.json("why", name)["cited"]["count"] for name in ("kpt_001", "kpt_002")]

@@ -72,6 +72,7 @@ class Story(State):
         original: The item of that file where it differs from the entry, empty elsewhere; None once redacted.
         trail: The events that changed it, in order.
         ignored: The events that changed nothing, in order.
+        early_notes: Notes that come before the entry: in a shared history the own notes come before the book.
         last_exit: The event of the last batch that ended without the entry while the moment before had it; None where
             no moment had it: an entry added and taken out in one batch was in the playbook at no moment.
         last_undo_batch: The last batch with an undo, None without one. Moments before it showed another history.
@@ -86,6 +87,7 @@ class Story(State):
     original: str | None = None
     trail: list[Step] = attrs.field(factory=list)
     ignored: list[IgnoredEvent] = attrs.field(factory=list)
+    early_notes: list[EventRecord] = attrs.field(factory=list)
     last_exit: EventRecord | None = None
     last_undo_batch: Batch | None = None
 
@@ -181,6 +183,8 @@ def _add_unchanged(story: Story, record: EventRecord) -> None:
     event, last = record.event, story.last
     if isinstance(event, events.EventRedacted | events.PointNoted) and last is not None:
         story.trail.append(Step(record, last.helpful, last.harmful))
+    elif isinstance(event, events.PointNoted):
+        story.early_notes.append(record)
     else:
         story.ignored.append(IgnoredEvent(record, _reason(story, event)))
 
@@ -232,7 +236,7 @@ def explain(
     return story_json(story), {
         "origin": story.origin,
         "original": story.original,
-        "notes": [_note(step.record) for step in story.trail if isinstance(step.record.event, events.PointNoted)],
+        "notes": [_note(record) for record in _notes(story)],
         "told": _uses(statuses.injections.get(story.name, Uses())),
         "cited": _uses(statuses.citations.get(story.name, Uses())),
         "stood": story.entry is not None or last is not None,
@@ -300,6 +304,10 @@ def _undos(story: Story) -> Iterator[EventRecord]:
             yield undone_event.by
             if isinstance(undone_event.event, ADDING_KINDS):
                 yield ignored.record
+
+
+def _notes(story: Story) -> list[EventRecord]:
+    return [*story.early_notes, *(one.record for one in story.trail if isinstance(one.record.event, events.PointNoted))]
 
 
 def _note(record: EventRecord) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from tallybook.projections.surfaces.sharing.own_history import (
     renumber,
     without_shared,
 )
+from tallybook.projections.surfaces.sharing.own_names import OwnNames
 from tallybook.projections.surfaces.sharing.pending_landing import entries_made, land_all
 
 if TYPE_CHECKING:
@@ -121,10 +122,11 @@ class SharedLog(JsonlLog):
         """
         if after != START:
             raise ValueError("a shared history is read from its beginning")
+        names = OwnNames(self)
         for batch in super().read(verify=verify):
             if self.until is not None and batch.last > self.until:
                 break
-            yield from without_shared(batch)
+            yield from map(names.rename, without_shared(batch))
         for batch in self.read_book():
             yield renumber(batch, BOOK)
         for _, raw in self.landed():
