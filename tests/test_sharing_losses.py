@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.books import make_run
 from helpers.sharing_projects import make_team
+from tallybook.ledger.batches import choose_digest, verify_run
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.line import Position
+from tallybook.ledger.sharing.replica import Replica
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Run
     from helpers.sharing_projects import Team
+    from tallybook.ledger.line import RawBatch
 
 
 @pytest.fixture(params=["memory", "git"])
@@ -95,6 +102,106 @@ def test_an_engine_that_was_emptied_or_rolled_back_gets_its_lines_back(team: Tea
     team.sync("anna", "ben")
     assert team.entries("anna") == team.entries("ben")
     assert [1, 1] == [helpful for _, helpful, _ in team.entries("anna").values()]
+
+
+def lose(team: Team, how: str) -> None:
+    """Take anna's copy of the book away, tear it, damage it, or plant a longer one."""
+    folder = team.ledger("anna") / "book" / "1"
+    log = folder / "events.jsonl"
+    data = log.read_bytes()
+    if how == "missing":
+        shutil.rmtree(folder)
+    elif how == "torn":
+        log.write_bytes(data[:-20])
+    elif how == "damaged":
+        log.write_bytes(data.replace(b"short", b"SHORT"))
+    else:
+        copy = Replica(team.ledger("anna"), "1")
+        copy.append([batch_after(copy.end())])
+
+
+def batch_after(position: Position) -> RawBatch:
+    """Return a batch that a stranger made up."""
+    run, _ = make_run(position, "planted", "kpt_001")
+    return verify_run(run.data, Position(position.seq, position.chain, 0), (), choose_digest(len(run.data))).batches[0]
+
+
+@pytest.mark.parametrize("how", ["missing", "torn", "damaged", "planted"])
+def test_a_copy_of_the_book_that_is_lost_or_planted_is_fetched_anew(team: Team, how: str) -> None:
+    """Sync sets it aside and reads the engine; nothing that somebody planted reaches the engine, no rating is lost."""
+    team.run("ben", "rate", "kpt_002", "helpful")
+    team.sync("ben", "anna")
+    before = [batch.raw for batch in team.batches()]
+    lose(team, how)
+    if how == "planted":
+        team.force(team.batches()[:3])
+        team.sync("ben")
+    team.run("anna", "sync")
+    assert before == [batch.raw for batch in team.batches()]
+    assert team.entries("anna") == team.entries("ben")
+    assert ("Write short commits", 1, 0) == team.entries("anna")["kpt_002"]
+    aside = [path.name for path in (team.ledger("anna") / "book").iterdir() if "aside" in path.name]
+    assert ([] if how == "missing" else ["1.aside-1"]) == aside
+    assert (team.ledger("anna") / "book" / "1" / "events.jsonl").read_bytes() == b"".join(before)
+
+
+def test_a_moment_whose_lines_are_gone_says_so(team: Team) -> None:
+    """Without its copy of the book a past moment is not available, which is no damage; a sync brings it back."""
+    shutil.rmtree(team.ledger("anna") / "book")
+    for words in (("show",), ("show", "--at", "4")):
+        assert "not available here: book lines 1 to" in team.run("anna", *words, code=1).err
+    team.sync("anna")
+    assert 2 == len(team.entries("anna"))
+    team.run("anna", "show", "--at", "4")
+
+
+def test_a_copied_folder_sends_nothing_until_it_is_shared_again(team: Team) -> None:
+    """The command says what to type; then both go on under labels of their own, and nothing is doubled."""
+    team.run("anna", "rate", "kpt_001", "helpful")
+    shutil.copytree(team.root("anna"), team.folder / "anna.copy")
+    size = len(team.ids())
+    refused = team.run("anna.copy", "sync", code=1).err
+    assert f"tallybook share {team.engine} {team.address}" in refused
+    assert size == len(team.ids())
+    team.share("anna.copy")
+    team.run("anna.copy", "rate", "kpt_002", "helpful")
+    team.run("anna", "rate", "kpt_002", "helpful")
+    team.sync("anna", "anna.copy", "ben", "anna")
+    assert [1, 2] == [helpful for _, helpful, _ in team.entries("ben").values()]
+    assert team.entries("anna") == team.entries("anna.copy") == team.entries("ben")
+    assert len(team.ids()) == len(set(team.ids()))
+    writers = {record.by.writer for batch in decode(team.batches()) for record in batch.records}
+    assert 3 == len(writers)
+
+
+def test_a_restored_backup_catches_up(team: Team) -> None:
+    """An older ledger with its copy of the book, and one without, take in what the book has; nothing is doubled."""
+    shutil.copytree(team.root("anna"), team.folder / "backup")
+    team.run("anna", "rate", "kpt_001", "helpful")
+    team.sync("anna", "ben")
+    for lost in (False, True):
+        shutil.rmtree(team.root("anna"))
+        shutil.copytree(team.folder / "backup", team.folder / "anna")
+        if lost:
+            shutil.rmtree(team.ledger("anna") / "book")
+        team.run("anna", "sync")
+        assert team.entries("anna") == team.entries("ben")
+    team.run("anna", "rate", "kpt_001", "helpful")
+    team.sync("anna", "ben")
+    assert ("Run the tests first", 2, 0) == team.entries("ben")["kpt_001"]
+
+
+def test_sharing_is_turned_off_and_on_again(team: Team) -> None:
+    """What was recorded meanwhile goes out afterwards, and what others did comes in."""
+    team.run("anna", "share", "off")
+    team.run("anna", "rate", "kpt_002", "helpful")
+    team.run("anna", "sync", code=1)
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.sync("ben")
+    team.share("anna")
+    team.sync("ben")
+    assert [1, 1] == [helpful for _, helpful, _ in team.entries("anna").values()]
+    assert team.entries("anna") == team.entries("ben")
 
 
 def test_another_book_is_refused(team: Team) -> None:

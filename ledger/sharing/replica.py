@@ -8,7 +8,7 @@ A copy is only appended to. Another history of the book is a new copy, chosen by
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 import json
 import os
 import re
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger.backends.jsonl import JsonlLog
-from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.errors import CannotWriteError, TallybookError
 from tallybook.ledger.line import LOG_NAME, START, Position
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk
@@ -34,6 +34,7 @@ FOLDER = "book"
 CURRENT = "current"
 _MAX_BYTES = 8 * 1024
 _KEY = re.compile(rb'"key":"([^"]*)"')
+_WAIT_MS = 250
 
 
 @attrs.frozen
@@ -108,6 +109,60 @@ def next_copy(ledger: StrPath) -> Replica:
     return Replica(ledger, str(max(map(int, copy_names(ledger)), default=0) + 1))
 
 
+def set_aside(copy: Replica) -> str:
+    """Give a copy another name, under which it is read no more, and return its folder.
+
+    Raises:
+        CannotWriteError: The disk refuses.
+    """
+    number = 1
+    while os.path.lexists(place := f"{copy.folder}.aside-{number}"):
+        number += 1
+    try:
+        os.rename(copy.folder, place)
+        disk.flush_folder(os.path.dirname(place))
+    except OSError as error:
+        raise CannotWriteError(copy.folder, disk.reason(error)) from error
+    return place
+
+
+def set_aside_foreign(ledger: StrPath, end: tuple[int, str] | None) -> str:
+    """Set the present copy aside if it does not end where this machine left it, and return its folder; mostly empty.
+
+    A project can bring such a copy along, and what it has must not reach the engine. The caller holds the lock.
+
+    Args:
+        ledger: The ledger's folder.
+        end: Event number and chain value where this machine left it; None where nobody noted that.
+    """
+    copy = Replica(ledger, (read_current(ledger) or Current("1")).copy)
+    if end is None or not os.path.lexists(copy.folder):
+        return ""
+    with suppress(TallybookError, OSError):
+        if copy.end()[:2] == (end if end[0] else START[:2]):
+            return ""
+    return set_aside(copy)
+
+
+@contextmanager
+def lock(ledger: StrPath) -> Iterator[None]:
+    """Hold the lock of syncs: one at a time for a project.
+
+    Raises:
+        LockHeldError: Another sync of this project runs.
+    """
+    folder = os.path.join(ledger, FOLDER)
+    path = os.path.join(folder, "lock")
+    disk.make_folder(ledger)
+    disk.make_folder(folder)
+    fd = disk.open_file(path, write=True, create=True)
+    try:
+        disk.lock(fd, path, _WAIT_MS)
+        yield
+    finally:
+        os.close(fd)
+
+
 class Replica:
     """One copy of a book.
 
@@ -124,6 +179,14 @@ class Replica:
         self.log = JsonlLog(self.folder)
         # Size of the file, and the keys in it.
         self._keys: tuple[int, frozenset[bytes]] = (0, frozenset())
+
+    def is_whole(self) -> bool:
+        """Return whether every byte of it up to its end verifies."""
+        with suppress(TallybookError, OSError):
+            for _ in self.log.read():
+                pass
+            return True
+        return False
 
     def has(self, chain: str) -> bool:
         """Return whether a batch of it has this chain value; nothing is verified."""

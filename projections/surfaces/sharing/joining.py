@@ -175,7 +175,23 @@ def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Mac
     def mask(text: str) -> str:
         return text if part.unmasked and membership.digest(text) in part.unmasked else _mask(text)
 
-    return Machine(str(project.ledger), part.writer, part.book, part.name, mask=mask, limit_s=limit_s)
+    def load_end() -> tuple[int, str]:
+        known = membership.load(project)
+        return (0, "") if known is None else known.end
+
+    def save_end(end: tuple[int, str]) -> None:
+        membership.save(project, attrs.evolve(part, book=part.book or _book_id(project), end=end))
+
+    return Machine(
+        str(project.ledger),
+        part.writer,
+        part.book,
+        part.name,
+        mask=mask,
+        limit_s=limit_s,
+        load_end=load_end,
+        save_end=save_end,
+    )
 
 
 def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:

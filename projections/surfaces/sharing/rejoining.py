@@ -23,7 +23,7 @@ from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.pending_landing import MAKES_ENTRY, known_playbook
-from tallybook.projections.surfaces.sharing.syncing import RULES, SYSTEM, OtherBookError, Sync, lock
+from tallybook.projections.surfaces.sharing.syncing import RULES, SYSTEM, OtherBookError, Sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,7 +70,8 @@ def rejoin(machine: Machine, engine: Engine) -> Rejoined:
         OtherBookError: The engine holds another book, or nothing.
         EngineError: The engine cannot be reached, or this machine may not write what the history lacks.
     """
-    with lock(machine.folder):
+    with replicas.lock(machine.folder):
+        replicas.set_aside_foreign(machine.folder, machine.load_end())
         return _Rejoin(machine, engine).run_again()
 
 
@@ -97,6 +98,7 @@ class _Rejoin(Sync):
         done.taken = sum(1 for batch in book for id_ in ids_of(batch) if id_ not in had)
         upto = max([history.frontier.upto, self.upto, *(one.records[-1].seq for one in history.pending)])
         names = {name: rest.renamed.get(new, new) for name, new in self.renamed.items()}
+        self.machine.save_end(done.end)
         log = self.log.own
         with log.transaction() as tx:
             tx.mark_shared()

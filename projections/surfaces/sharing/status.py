@@ -124,6 +124,10 @@ def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
 def result_lines(result: SyncResult) -> list[str]:
     """Return what a sync did, for people."""
     lines = []
+    if result.set_aside:
+        lines.append(
+            f"The copy of the book was damaged or not of this machine: set aside in {result.set_aside}, fetched anew"
+        )
     if result.restored:
         lines.append(f"The engine had lost its end: {format_count(result.restored, 'event')} given back")
     taken = f"{format_count(result.taken, 'event')} of others taken in" if result.taken else "nothing new of others"

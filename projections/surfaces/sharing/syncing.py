@@ -6,8 +6,6 @@ anything is appended, so an append whose outcome is unknown is found by its ids.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-import os
 from pathlib import Path
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +14,7 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.errors import EXIT_DAMAGED, TallybookError
+from tallybook.ledger.errors import EXIT_DAMAGED, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.sharing import replica as replicas
@@ -39,7 +37,6 @@ BLOCK: Final = 100
 """How many names a machine gets at once."""
 _LEFT: Final = 25
 """With fewer names left the next block is taken."""
-_WAIT_MS: Final = 250
 _FIRST_PAUSE_S: Final = 0.01
 _MAX_PAUSE_S: Final = 1.0
 SYSTEM: Final = "tallybook"
@@ -50,6 +47,13 @@ class OtherBookError(TallybookError):
     """The engine holds another book, or another history of it."""
 
     exit_code = EXIT_DAMAGED
+
+
+def _differs(address: str) -> OtherBookError:
+    return OtherBookError(
+        f"{address}: its history differs from the one that this machine has; nothing was sent; "
+        "run `tallybook sync --rejoin` to take that history and land there what it lacks"
+    )
 
 
 @attrs.define
@@ -65,6 +69,7 @@ class SyncResult:
         restored: How many events the engine had lost and got back from this machine.
         skipped: Runs of the engine that do not count.
         refusal: Why nothing can be appended; empty where it can.
+        set_aside: Folder of a copy of the book that was damaged or that this machine did not write; mostly empty.
     """
 
     taken: int = 0
@@ -75,6 +80,7 @@ class SyncResult:
     restored: int = 0
     skipped: list[SkippedRun] = attrs.field(factory=list)
     refusal: str = ""
+    set_aside: str = ""
 
 
 @attrs.frozen
@@ -89,6 +95,8 @@ class Machine:
         now: Returns the present moment.
         mask: Returns a text with its secrets masked.
         limit_s: Seconds after which what is left stays pending.
+        load_end: Returns where this machine left its copy of the book; None where nobody noted that.
+        save_end: Notes where it leaves it, before the playbook contains that.
     """
 
     folder: str
@@ -98,6 +106,8 @@ class Machine:
     now: Callable[[], clock.Now] = clock.utc_now
     mask: Callable[[str], str] = str
     limit_s: float = 60.0
+    load_end: Callable[[], tuple[int, str] | None] = lambda: None
+    save_end: Callable[[tuple[int, str]], None] = lambda _: None
 
 
 def sync(machine: Machine, engine: Engine) -> SyncResult:
@@ -109,26 +119,17 @@ def sync(machine: Machine, engine: Engine) -> SyncResult:
         EngineError: The engine cannot be reached.
         TallybookError: The own ledger is damaged or could not be written.
     """
-    with lock(machine.folder):
-        return Sync(machine, engine).run()
-
-
-@contextmanager
-def lock(folder: str) -> Iterator[None]:
-    """Hold the lock of syncs: one at a time for a project.
-
-    Raises:
-        LockHeldError: Another sync of this project runs.
-    """
-    path = Path(folder, replicas.FOLDER, "lock")
-    disk.make_folder(folder)
-    disk.make_folder(path.parent)
-    fd = disk.open_file(path, write=True, create=True)
-    try:
-        disk.lock(fd, path, _WAIT_MS)
-        yield
-    finally:
-        os.close(fd)
+    with replicas.lock(machine.folder):
+        aside = replicas.set_aside_foreign(machine.folder, machine.load_end())
+        try:
+            result = Sync(machine, engine).run()
+        except DamagedLedgerError:
+            copy = SharedLog(machine.folder).copy
+            if copy.is_whole():
+                raise
+            aside = replicas.set_aside(copy)
+            result = Sync(machine, engine).run()
+    return attrs.evolve(result, set_aside=aside)
 
 
 class Sync:
@@ -159,6 +160,9 @@ class Sync:
                 break
             self.result.tries += 1
             clock.wait_about(min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2**self.result.tries))
+        if before.chain and not self.replica.has(before.chain):
+            raise _differs(self.engine.address)
+        self.machine.save_end(self.replica.end()[:2])
         self._note_frontier(before.seq)
         end = self.replica.end()
         self.result.end = (end.seq, end.chain)
@@ -221,10 +225,7 @@ class Sync:
         own = {(one.last, one.chain): one for one in self.replica.read()}
         if counted.batches and (counted.batches[-1].last, counted.batches[-1].chain) not in own:
             self._check_book(counted.batches[0])
-            raise OtherBookError(
-                f"{self.engine.address}: its history differs from the one that this machine has; nothing was sent; "
-                "run `tallybook sync --rejoin` to take that history and land here what it lacks"
-            )
+            raise _differs(self.engine.address)
         last = counted.batches[-1].last if counted.batches else 0
         missing = [one for one in own.values() if one.last > last]
         start = counted.batches[-1].position if counted.batches else START
