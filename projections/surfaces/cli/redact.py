@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,22 @@ def _print(project: Project, done: RedactionResult, result: str, *, as_json: boo
     else:
         what = "is a page, which may hold it; delete it, or write it again with `tallybook page`"
         say(*_lines(done, result), *(f"out of reach: {path} {what}" for path in pages))
+    if result == "redacted" and not as_json:
+        say(*_engine_lines(project, done))
     return EXIT_NOT_WRITTEN if erased.remaining else 0
+
+
+def _engine_lines(project: Project, done: RedactionResult) -> list[str]:
+    """Return what removes the texts from the engine of a shared book; git's own copy of it is deleted."""
+    from tallybook.projections.surfaces.sharing import engines, membership
+
+    part = membership.load(project)
+    if part is None or not done.events:
+        return []
+    if part.engine == "git" and (cache := engines.cache_of(part.address, part.name)) is not None:
+        shutil.rmtree(cache, ignore_errors=True)
+    commands = engines.removal(part.engine, part.address, part.name, [one.id for one in done.events])
+    return [f"the book {part.name} at {part.address} still holds it; run: {command}" for command in commands]
 
 
 def _lines(done: RedactionResult, result: str) -> Iterator[str]:

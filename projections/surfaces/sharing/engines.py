@@ -10,7 +10,7 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.storage import caches, disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tallybook.ledger.sharing.engines.engine import Engine
 
@@ -24,10 +24,21 @@ def _load(name: str) -> Any:
 
 
 def _git(address: str, name: str, _options: Mapping[str, str]) -> Engine:
-    base = caches.user_folder()
-    folder = str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}"))) if base else None
-    engine: Engine = _load("git").GitEngine(address, name, folder)
+    engine: Engine = _load("git").GitEngine(address, name, cache_of(address, name))
     return engine
+
+
+def cache_of(address: str, name: str) -> str | None:
+    """Return git's repository for a book in the user's cache folder; None where there is no such folder."""
+    base = caches.user_folder()
+    return str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}"))) if base else None
+
+
+def removal(engine: str, address: str, name: str, ids: Sequence[str]) -> list[str]:
+    """Return the commands that remove the redacted texts of events from an engine, for people."""
+    if engine == "postgres":
+        return [f"psql '{address}' -c \"SELECT tallybook.redact_event('{name}', '{id_}')\"" for id_ in ids]
+    return ["tallybook sync", "tallybook share repair"]
 
 
 def _nats(address: str, name: str, options: Mapping[str, str]) -> Engine:

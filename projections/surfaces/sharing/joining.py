@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.history.reading import open_log, open_own_lo
 from tallybook.projections.surfaces.sharing import engines, membership, rejoining, syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import Machine
-from tallybook.projections.surfaces.writing import record, secrets
+from tallybook.projections.surfaces.writing import record, redact, secrets
 from tallybook.projections.surfaces.writing.requests import Request
 
 if TYPE_CHECKING:
@@ -190,6 +190,7 @@ def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Mac
         mask=mask,
         limit_s=limit_s,
         load_end=load_end,
+        redact=lambda ids: redact.redact_linked(project, ids, {"rater": syncing.SYSTEM}),
         save_end=save_end,
     )
 

@@ -23,6 +23,7 @@ from tallybook.ledger.sharing.engines.engine import Contents, Engine, Outcome, R
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
 from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.surfaces.sharing.pending_landing import entries_made, land_all
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -96,6 +97,7 @@ class Machine:
         mask: Returns a text with its secrets masked.
         limit_s: Seconds after which what is left stays pending.
         load_end: Returns where this machine left its copy of the book; None where nobody noted that.
+        redact: Erases the texts of events that another machine redacted, and own texts equal to them.
         save_end: Notes where it leaves it, before the playbook contains that.
     """
 
@@ -107,6 +109,7 @@ class Machine:
     mask: Callable[[str], str] = str
     limit_s: float = 60.0
     load_end: Callable[[], tuple[int, str] | None] = lambda: None
+    redact: Callable[[Sequence[str]], object] = lambda _: None
     save_end: Callable[[tuple[int, str]], None] = lambda _: None
 
 
@@ -184,6 +187,9 @@ class Sync:
             batches, self.newer_rules = within_rules(counted.batches, RULES)
             if batches:
                 self.replica.append(batches)
+            if redacted := [id_ for one in batches for id_ in redacted_ids(one)]:
+                self.machine.redact(redacted)
+                self.log.refreshed()
             self.result.taken += sum(one.last - one.first + 1 for one in batches)
         return contents
 

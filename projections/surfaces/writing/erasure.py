@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import LOG_NAME
+from tallybook.ledger.sharing.replica import FOLDER as BOOK
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.history import cache_files
@@ -26,7 +29,6 @@ from tallybook.projections.surfaces.history import cache_files
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.storage.redaction import PendingRedaction
     from tallybook.projections.surfaces.workspace.project import Project
@@ -42,6 +44,8 @@ _LAYERS = 3
 # The ledger overwrites its log itself; the other files hold no text, or are rendered again.
 _DIGESTS = f"ledger/{redacted_digests.FOLDER}/{redacted_digests.NAME}"
 _APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json", _DIGESTS})
+# Copies of a shared book are erased like the log.
+_COPY = re.compile(rf"ledger/{BOOK}/[^/]+/({LOG_NAME}|head|{redaction.PENDING_FILE})")
 # Where the agent keeps whole checkouts of the repository: copies like any other.
 _CHECKOUTS = "worktrees"
 # The files that Tallybook writes in the agent's folder besides its score files; other files there are foreign.
@@ -90,7 +94,7 @@ def files(project: Project) -> Iterator[tuple[Path, bool]]:
         for name in sorted((*names, *linked)):
             path = Path(folder, name)
             place = path.relative_to(claude).as_posix()
-            if place not in _APART and _may_hold(path, claude):
+            if place not in _APART and not _COPY.fullmatch(place) and _may_hold(path, claude):
                 yield path, _is_own(path, place) and not path.is_symlink()
     # What cannot be listed may hold files of ours.
     yield from ((path, path.relative_to(claude).as_posix().startswith(_FOLDERS)) for path in closed)
@@ -230,11 +234,14 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
     pending = redaction.read_pending(log.folder)
     if pending is None:
         return Erasure()
+    # Of a shared project: event numbers and offsets are those of the own ledger alone.
+    log = JsonlLog(log.folder, log.now)
     _append_events(log, pending)
     _await_rendering(project)
     uncleared = cache_files.clear(log.folder)
     done = search(project, pending.texts, overwriting=True)
-    done = attrs.evolve(done, remaining=(*done.remaining, *uncleared))
+    remaining = (*done.remaining, *uncleared, *_erase_in_copies(log.folder, pending))
+    done = attrs.evolve(done, remaining=remaining)
     try:
         with log.transaction() as tx:
             redaction.erase(log.path, tx.read(), frozenset(pending.ids))
@@ -243,7 +250,35 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
                 redaction.remove_pending(log.folder)
     except (CannotWriteError, OutcomeUnknownError) as error:
         return attrs.evolve(done, remaining=(*done.remaining, str(error)))
+    finally:
+        log.close()
     return done
+
+
+def copies(ledger: Path) -> list[Path]:
+    """Return the folders of every copy of a shared book, those that were set aside included."""
+    return sorted(path.parent for path in ledger.glob(f"{BOOK}/*/{LOG_NAME}"))
+
+
+def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
+    """Erase the texts of events in the copies of a shared book; return what could not be erased, a line each.
+
+    A copy lists the events in a file of its own from then on, because the book may not say yet that they are redacted.
+    """
+    remaining: list[str] = []
+    for folder in copies(ledger):
+        cache_files.clear(folder)
+        copy = JsonlLog(folder)
+        try:
+            before = redaction.read_pending(folder)
+            ids = dict.fromkeys((*(before.ids if before else ()), *pending.ids))
+            # Without the texts: the file stays.
+            note = redaction.PendingRedaction(tuple(ids), (), pending.reason or "redacted", pending.by)
+            redaction.write_pending(folder, note)
+            redaction.erase(copy.path, copy.read(), frozenset(ids))
+        except TallybookError as error:
+            remaining.append(f"{copy.path}: not erased: {error}")
+    return remaining
 
 
 def _append_events(log: JsonlLog, pending: PendingRedaction) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.decisions.update import text_fault
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import (
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import EventRecord
@@ -82,7 +82,7 @@ def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
     """Return what would be redacted; nothing is written."""
     log = reading.open_log(project)
     texts = _texts(log.read(), target)
-    events, bodies = _search(log, log.read(), texts, target.event)
+    events, bodies = _search(log, _everything(log), texts, target.event)
     erased = erasure.search(project, texts, overwriting=False)
     if _describe_match(project.playbook, texts) is not None:
         # It is rendered again; a manual edit is recorded first.
@@ -109,7 +109,7 @@ def redact(project: Project, target: RedactionTarget, reason: str, by: Mapping[s
         with log.transaction() as tx:
             texts = _texts(tx.read(), target)
             _check(reason, by, texts)
-            events, bodies = _search(log, tx.read(), texts, target.event)
+            events, bodies = _search(log, _everything(log), texts, target.event)
             if events:
                 _remember(log, target, events)
             before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
@@ -125,6 +125,40 @@ def redact(project: Project, target: RedactionTarget, reason: str, by: Mapping[s
     except TallybookError as failed:
         error = failed
     return _require_match(RedactionResult(events, _add_playbook_check(project, erased, texts, error), bodies), target)
+
+
+def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str]) -> tuple[str, ...]:
+    """Erase what another machine redacted in a shared book, and own texts that are equal to it.
+
+    Args:
+        project: The project.
+        ids: Ids of the events that are redacted.
+        by: Who records it.
+
+    Returns:
+        Ids of the events that were erased here; empty where nothing held the text any more.
+    """
+    with closing(reading.open_log(project)) as log:
+        rows = [*log.own.read(), *log.copy.read()] if reading.log_with_book(log) else [*log.read()]
+        texts = {text for one in _iter_records(rows) if one.id in ids for text in codec.texts_of(one.event).values()}
+        texts = {text for text in texts if text}
+        events = {
+            one.id: one
+            for one in _iter_records(rows)
+            if any(text in texts for text in codec.texts_of(one.event).values() if text)
+        }
+        if not events:
+            return ()
+        with JsonlLog(log.folder).transaction():
+            held = {one.id: codec.texts_of(one.event).values() for one in events.values()}
+            redacted_digests.remember(log.folder, None, held, log.now().at, 0)
+            before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
+            erasable = tuple(dict.fromkeys((*before.texts, *(one for one in texts if len(one) >= MIN_TEXT_CHARS))))
+            every = tuple(dict.fromkeys((*before.ids, *events)))
+            reason = before.reason or "redacted on another machine"
+            redaction.write_pending(log.folder, redaction.PendingRedaction(every, erasable, reason, before.by or by))
+        _finish(project, log)
+    return tuple(events)
 
 
 def _remember(log: JsonlLog, target: RedactionTarget, events: Collection[EventRecord]) -> None:
@@ -177,6 +211,13 @@ def _describe_match(path: Path, texts: Collection[str]) -> str | None:
         return f"could not be searched: {error}"
 
 
+def _everything(log: JsonlLog) -> Iterator[RawBatch]:
+    """Yield every batch; of a shared project those of the book and of the own ledger."""
+    yield from log.read()
+    if reading.log_with_book(log):
+        yield from log.own.read()
+
+
 def _texts(batches: Iterable[RawBatch], target: RedactionTarget) -> tuple[str, ...]:
     """Return the texts to redact."""
     if target.text is not None:
@@ -221,7 +262,8 @@ def _search(
                 for record in _iter_records([raw])
                 if event in {record.id, str(record.seq)} or _holds(log, raw, record.event, wanted)
             ]
-    return tuple(events), tuple(bodies)
+    # In a shared project an event can be in the own ledger and in the book.
+    return tuple({one.id: one for one in reversed(events)}.values())[::-1], tuple(dict.fromkeys(bodies))
 
 
 def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: Collection[str]) -> bool:

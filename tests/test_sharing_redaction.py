@@ -1,0 +1,79 @@
+"""Redaction in a shared book: every copy of every machine, and what the engine keeps."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.sharing_projects import make_team
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
+    from helpers.sharing_projects import Team
+
+PRIVATE = "Ask Petra Zwiebel about the vault"
+
+
+@pytest.fixture(params=["memory", "git"])
+def team(request: pytest.FixtureRequest, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Team:
+    """Return two machines that share a book; each added the same private text before."""
+    made = make_team(request.param, tmp_path, run, monkeypatch)
+    for machine in ("anna", "ben"):
+        made.run(machine, "add", f"A rule of {machine}")
+        made.run(machine, "add", PRIVATE)
+        made.share(machine)
+    made.run("ben", "rate", "kpt_002", "helpful")
+    made.sync("ben", "anna")
+    return made
+
+
+def holding(team: Team, machine: str) -> list[str]:
+    """Return the files of a machine, caches included, that hold the private text."""
+    places = (team.root(machine), team.home(machine))
+    files = (path for place in places for path in place.rglob("*") if path.is_file())
+    return [str(path.relative_to(team.folder)) for path in files if b"Zwiebel" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("words", [("--text", PRIVATE, "--yes"), ("event",)], ids=["text", "event"])
+def test_a_redaction_reaches_every_machine(team: Team, words: tuple[str, ...]) -> None:
+    """It erases ledger, copies and caches here, then on the others, their own equal texts too; the proof stays."""
+    assert holding(team, "anna")
+    assert holding(team, "ben")
+    if words == ("event",):
+        lines = (team.ledger("anna") / "events.jsonl").read_text(encoding="utf-8").splitlines()
+        words = (next(json.loads(line)["id"] for line in lines if PRIVATE in line),)
+    team.run("anna", "redact", *words, "--reason", "a name")
+    assert [] == holding(team, "anna")
+    for _ in range(2):
+        team.sync("anna", "ben")
+    assert [] == holding(team, "ben")
+    for machine in ("anna", "ben"):
+        team.run(machine, "verify")
+        team.run(machine, "rate", "kpt_001", "helpful")
+    team.sync("anna", "ben", "anna")
+    assert team.entries("anna") == team.entries("ben")
+    assert "[redacted]" in [text for text, _, _ in team.entries("anna").values()]
+    assert [] == holding(team, "ben") + holding(team, "anna")
+
+
+def test_what_the_engine_keeps_is_removed_by_the_command_that_is_named(team: Team) -> None:
+    """The answer names the command; after it no reader of the engine finds the text, and the machines go on."""
+    out = team.run("anna", "redact", "--text", PRIVATE, "--yes", "--reason", "a name").out
+    assert "share repair" in out
+    team.sync("anna", "ben", "anna")
+    assert any(b"Zwiebel" in batch.raw for batch in team.batches())
+    team.run("anna", "share", "verify", code=1)
+    team.run("anna", "share", "repair")
+    assert not any(b"Zwiebel" in batch.raw for batch in team.batches())
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.sync("ben", "anna")
+    assert team.entries("anna") == team.entries("ben")
+    team.share("cleo")
+    assert team.entries("anna") == team.entries("cleo")
+    assert [] == holding(team, "cleo")
+    refused = team.run("ben", "add", PRIVATE, code=1).err
+    assert "redacted" in refused
