@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +14,7 @@ from helpers.hook_calls import START
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.ledger_access import is_current
+from tallybook.projections.surfaces.sharing.syncing import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,4 +155,27 @@ def test_a_hook_does_not_show_another_machines_file(pair: tuple[SharedMachine, S
     for machine in (anna, ben):
         seq, _, chain = document(machine)["ledger"].partition(":")
         assert [machine is anna, machine is ben] == [is_current(one.project, int(seq), chain) for one in (anna, ben)]
-    assert "SessionStart" == START["hook_event_name"]
+
+
+def test_a_hook_process_gives_what_came_in(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """A real hook renders anew where a sync brought events, gives the playbook, and records in the own ledger."""
+    anna, ben = pair
+    commands.add(ben.project, "Sleep well", HUMAN)
+    ben.sync()
+    sync(anna.machine, anna.engine)
+    assert "Sleep well" not in anna.project.playbook.read_text()
+    payload = {**START, "session_id": "s7", "cwd": str(anna.project.root)}
+    environment = {**os.environ, "CLAUDE_PROJECT_DIR": str(anna.project.root)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tallybook", "hook"],
+        input=json.dumps(payload),
+        env=environment,
+        cwd=anna.project.root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (0, "", True) == (done.returncode, done.stderr, "Sleep well" in done.stdout)
+    assert "Sleep well" in anna.project.playbook.read_text()
+    [injected] = anna.lines("log", "--kind", "playbook.injected")
+    assert (True, None) == (isinstance(injected["seq"], int), injected.get("book"))
