@@ -6,6 +6,7 @@ acknowledged rating counts once, all copies of the book are the same bytes, all 
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager, nullcontext, suppress
 import json
 import os
@@ -37,7 +38,7 @@ RATINGS = 1_000
 HEADINGS = ("acknowledged", "lost", "doubled", "believed", "refused")
 MAX_FAILURES = 20
 MAX_TRIES = 40
-CALLS = ("write", "rename", "mkdir", "unlink", "ftruncate", "fsync", "fdatasync", "fchmod")
+CALLS = ("write", "pwrite64", "rename", "mkdir", "unlink", "ftruncate", "fsync", "fdatasync", "fchmod")
 """System calls of a sync that change something."""
 MOST_PAUSE_S = 0.9
 SMALL_BYTES = 24 * 1024 * 1024
@@ -50,14 +51,20 @@ class Trial:
         scenery: The machines and their engine.
         draw: Draws machines and moments.
         given: Name of a machine → how many of its ratings were acknowledged.
-        number: How many faults were made.
+        count: How many faults are to be made.
+        number: How many were made.
+        calls: The calls of an undisturbed sync that change something, each with its number among those of its name.
+        killed: How many syncs ended by a kill at a call.
     """
 
-    def __init__(self, scenery: Scenery, draw: Random) -> None:
+    def __init__(self, scenery: Scenery, draw: Random, count: int) -> None:
         """Let all machines join one book, each with an entry of its own."""
         self.scenery = scenery
         self.draw = draw
+        self.count = count
         self.number = 0
+        self.calls: list[tuple[str, int]] = []
+        self.killed = 0
         scenery.share()
         self.given = dict.fromkeys((machine.home.name for machine in scenery.machines), 0)
         self._names: dict[str, str] = {}
@@ -120,16 +127,26 @@ def _kill_at_random(trial: Trial, machine: Machine) -> None:
 
 
 def _kill_at_calls(trial: Trial, machine: Machine) -> None:
-    """Kill a sync at each call in turn that changes something; the calls are those of a sync before it."""
+    """Kill a sync at one after another of the calls that change something, as an undisturbed sync makes them."""
     traced = machine.home / "trace"
     words = ["strace", "-qq", "-o", str(traced), "-e", f"trace={','.join(CALLS)}"]
-    call, nth = CALLS[trial.number % len(CALLS)], trial.number // len(CALLS) + 1
-    _traced(machine, [*words, "-e", f"inject={call}:signal=KILL:when={nth}"])
+    if not trial.calls:
+        _run_by(machine, words)
+        seen: Counter[str] = Counter()
+        for line in traced.read_text(errors="replace").splitlines():
+            name = line.partition("(")[0]
+            seen[name] += 1
+            trial.calls.append((name, seen[name]))
+        trial.record(machine)
+    # Evenly spread where fewer faults are made than there are calls.
+    step = max(len(trial.calls) / trial.count, 1)
+    name, nth = trial.calls[int(trial.number * step) % len(trial.calls)]
+    trial.killed += _run_by(machine, [*words, "-e", f"inject={name}:signal=KILL:when={nth}"]) == -signal.SIGKILL
 
 
-def _traced(machine: Machine, words: list[str]) -> None:
-    process = machine.start("sync", wrapper=words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    process.wait()
+def _run_by(machine: Machine, words: list[str]) -> int:
+    """Sync by another command, and return its exit code."""
+    return machine.start("sync", wrapper=words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).wait()
 
 
 def _stop(trial: Trial, machine: Machine) -> None:
@@ -272,7 +289,7 @@ def suffer(name: str, count: int, setting: Setting) -> Tally:
                 _small_disk(folder) if fault is _fill_disk else nullcontext(),
                 ENGINES[engine](folder, NAMES) as scenery,
             ):
-                trial = Trial(scenery, draw)
+                trial = Trial(scenery, draw, count)
                 for _ in setting.until_stopped(range(count)):
                     for machine in scenery.machines:
                         trial.record(machine)
@@ -282,7 +299,8 @@ def suffer(name: str, count: int, setting: Setting) -> Tally:
                 counts, problems = trial.finish()
         except pytest.skip.Exception as missing:
             raise NoToolError(f"share: {missing}") from missing
-    return Tally("share", name, trial.number, counts, "", tuple(problems[:MAX_FAILURES]))
+    note = f"{trial.killed} of {trial.number} killed, {len(trial.calls)} calls in all" if trial.calls else ""
+    return Tally("share", name, trial.number, counts, note, tuple(problems[:MAX_FAILURES]))
 
 
 def rows(setting: Setting) -> Iterator[Tally]:
