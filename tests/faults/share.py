@@ -23,6 +23,7 @@ import pytest
 from faults import NoToolError, Setting, Tally
 from helpers.git_repositories import git
 from share.scenery import ENGINES
+from tallybook.ledger.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,6 +109,9 @@ def _settle(machine: Machine) -> list[str]:
         if answer.code == 0 and not json.loads(answer.out)["pending"]:
             return []
         why = answer.err or answer.out
+        if answer.code == EXIT_DAMAGED:
+            # Another machine appended where the engine had lost its end: the answer names this command.
+            why += machine.run("sync", "--rejoin").err
         time.sleep(0.5)
     return [f"{machine.home.name} does not come to an end: {why}"]
 

@@ -176,6 +176,8 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
     with closing(engines.open_engine(part.engine, part.address, part.name, part.options)) as engine:
         done = joining.rejoin(project, part, engine)
+    changes = status.change_lines(project, before) if done.taken else []
+    sync_results.store(project, (before, status.own_end(project)), changes, [], shown=results.is_seen())
     if as_json:
         answer(status.rejoined_json(done))
     else:

@@ -38,7 +38,7 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
     except Exception as error:
         # A fault of ours too: nobody sees the output of a detached sync.
         problem = str(error) if isinstance(error, TallybookError) else f"{type(error).__name__}: {error}"
-        sync_results.store(project, (before, before), [], [problem], shown=_is_seen())
+        sync_results.store(project, (before, before), [], [problem], shown=is_seen())
         raise
     store(project, before, result)
     return result
@@ -49,10 +49,11 @@ def store(project: Project, before: int, result: SyncResult) -> None:
     changes = status.change_lines(project, before) if result.taken else []
     problems = [f"{run.place}: does not count: {run.why}" for run in result.skipped]
     problems += [result.refusal] if result.refusal else []
-    sync_results.store(project, (before, status.own_end(project)), changes, problems, shown=_is_seen())
+    sync_results.store(project, (before, status.own_end(project)), changes, problems, shown=is_seen())
 
 
-def _is_seen() -> bool:
+def is_seen() -> bool:
+    """Return whether a person reads what this command prints."""
     return sys.stdout.isatty() and sys.stderr.isatty()
 
 
