@@ -344,3 +344,12 @@ def test_a_followed_log_shows_what_a_sync_brings(pair: tuple[SharedMachine, Shar
     ]
     assert ["book:3", "book:5", "book:7", "book:10", "book:12", "book:14", "book:16", "10"] == parts[0]
     assert [1, 1] == [len(part) for part in parts[1:]]
+
+
+def test_redact_takes_every_name_of_an_event(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """`redact` takes `book:N`, and the own number of an event that is in the book meanwhile."""
+    anna, _ = pair
+    assert 0 == anna.run("redact", "2", "--reason", "a name").code
+    assert 0 == anna.run("redact", "book:10", "--reason", "a name").code
+    assert ["[redacted]", "Use git", "[redacted]"] == [text for text, *_ in anna.entries().values()]
+    assert 0 == anna.run("verify").code

@@ -13,6 +13,8 @@ from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, Ta
 from tallybook.projections.event_rows import kind_of, summary
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, read_text
 from tallybook.projections.surfaces.console.output import answer, format_count, say
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.sharing.targets import find_event
 from tallybook.projections.surfaces.writing import redact as redaction
 from tallybook.projections.surfaces.writing.redact import NOTHING, RedactionTarget
 
@@ -51,6 +53,7 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     The proof of the ledger stays intact. ID is an event's id or number, as `log` shows them: its whole text is erased
     wherever it occurs.
     """
+    event = None if event is None else find_event(open_log(project), event)
     target = RedactionTarget(event, None if options["text"] is None else read_text(options["text"]))
     if (target.event is None) is (target.text is None):
         raise BadInputError("redact", "takes either the ID of an event or --text", f"give one of them; {NOTHING}")
