@@ -83,8 +83,14 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         else:
             say("Nothing was changed: this was a dry run.")
         return 0
+    former = membership.load(project)
+    moved = former is not None and joining.moves(former, part)
+    if former is not None and moved:
+        note(f"This moves the book {former.name} of {former.address} to {part.address}, the same bytes")
+        if not options["yes"] and not sys.stdin.isatty():
+            raise BadInputError("share", "moves the book that this project shares", "give --yes; nothing was changed")
     if not options["yes"] and sys.stdin.isatty():
-        _confirm("Share it?")
+        _confirm("Move it?" if moved else "Share it?")
     before = status.own_end(project)
     result = joining.join(project, part)
     results.store(project, before, result)

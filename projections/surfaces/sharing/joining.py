@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from tallybook.ledger.events import KIND_OF, BookOpened
 from tallybook.ledger.line import LOG_NAME, START, RawBatch
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.counting import count
+from tallybook.ledger.sharing.engines.engine import EngineError
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -102,20 +103,36 @@ def opening_of(first: RawBatch, address: str) -> BookOpened:
 def join(project: Project, part: Membership) -> SyncResult:
     """Join a book, or make it where there is none, and sync once.
 
+    A project that shares a book already moves it: an empty engine gets the same bytes.
+
     Raises:
-        BadInputError: The project shares another book already.
+        OtherBookError: The address holds another book than the one that the project shares; nothing was sent.
     """
-    before = membership.load(project)
-    if before is not None and (before.name, before.engine, before.address) != (part.name, part.engine, part.address):
-        what = f"shares the book {before.name} of {before.address} already"
-        raise BadInputError(str(project.root), what, "`tallybook share off` first; nothing was changed")
     if not open_log(project).exists():
         record.write(project, [], begin=True)
+    before = membership.load(project)
+    if moves(before, part) and before is not None:
+        # What others appended there meanwhile comes along, if it still answers.
+        with suppress(EngineError), closing(_open(before)) as engine:
+            run(project, before, engine)
+    former = membership.load(project) or membership.left(project)
+    if former is not None:
+        part = attrs.evolve(part, book=former.book, writer=former.writer, end=former.end, unmasked=former.unmasked)
     ledger = ledger_id(project.ledger / LOG_NAME)
-    writer = part.writer if before is None else before.writer
-    part = attrs.evolve(part, ledger=ledger, path=os.path.realpath(project.ledger), writer=writer)
-    with closing(engines.open_engine(part.engine, part.address, part.name, part.options)) as engine:
+    part = attrs.evolve(part, ledger=ledger, path=os.path.realpath(project.ledger))
+    with closing(_open(part)) as engine:
         return run(project, part, engine)
+
+
+def moves(before: Membership | None, part: Membership) -> bool:
+    """Return whether a project that shares a book would share it somewhere else."""
+    if before is None:
+        return False
+    return (before.name, before.engine, before.address) != (part.name, part.engine, part.address)
+
+
+def _open(part: Membership) -> Engine:
+    return engines.open_engine(part.engine, part.address, part.name, part.options)
 
 
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:
@@ -176,7 +193,7 @@ def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Mac
         return text if part.unmasked and membership.digest(text) in part.unmasked else _mask(text)
 
     def load_end() -> tuple[int, str]:
-        known = membership.load(project)
+        known = membership.load(project) or membership.left(project)
         return (0, "") if known is None else known.end
 
     def save_end(end: tuple[int, str]) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 _LABEL_CHARS = 40
+_LEFT = ".left"
 _RANDOM_BYTES = 4
 
 
@@ -115,11 +116,19 @@ def save(project: Project, membership: Membership) -> None:
 
 
 def forget(project: Project) -> bool:
-    """Remove the project's part in a book from the user's settings; False where there is none."""
+    """Turn sharing off: the project's part in a book no longer counts; False where there is none."""
+    path = _file(project)
     with suppress(FileNotFoundError):
-        _file(project).unlink()
+        path.replace(path.with_suffix(_LEFT))
         return True
     return False
+
+
+def left(project: Project) -> Membership | None:
+    """Return the part in a book that the project had until sharing was turned off; None without one."""
+    former = _read(_file(project).with_suffix(_LEFT))
+    own = ledger_id(project.ledger / LOG_NAME)
+    return former if former is not None and former.ledger == own else None
 
 
 def copies_of(project: Project) -> list[Membership]:

@@ -158,13 +158,13 @@ class Sync:
         self.upto = before.upto
         while True:
             contents = self._take_in()
+            if before.chain and not self.replica.has(before.chain):
+                raise _differs(self.engine.address)
             self._find_published()
             if self._append(contents) or clock.elapsed_s() > self.deadline:
                 break
             self.result.tries += 1
             clock.wait_about(min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2**self.result.tries))
-        if before.chain and not self.replica.has(before.chain):
-            raise _differs(self.engine.address)
         self.machine.save_end(self.replica.end()[:2])
         self._note_frontier(before.seq)
         end = self.replica.end()
