@@ -123,3 +123,21 @@ def test_a_masked_text_is_published_on_demand(team: Team) -> None:
     team.sync("ben")
     assert f"Use {secret} in tests only" in [row[0] for row in team.entries("ben").values()]
     assert team.entries("anna") == team.entries("ben")
+
+
+def test_a_dry_run_shows_what_then_leaves(team: Team) -> None:
+    """Ids, kinds, bodies and texts are those that the engine gets afterwards, a masked secret included."""
+    secret = EXAMPLES[0].text
+    team.run("anna", "add", f"Use {secret} in tests only")
+    team.run("anna", "rate", "kpt_001", "helpful", "--session", "s1")
+    team.run("anna", "retire", "kpt_002", "--reason", "for my eyes")
+    size = len(team.batches())
+    answer = team.run("anna", "sync", "--dry-run", "--json").out
+    assert secret not in answer
+    assert size == len(team.batches())
+    shown = [(row["id"], row["kind"], row["body"]) for row in json.loads(answer)["pending"]]
+    team.sync("anna")
+    left = [json.loads(line) for batch in team.batches()[size:] for line in batch.raw.decode().splitlines()]
+    texts = [{key: value for key, value in row.get("free", {}).items() if key != "salt"} for row in left]
+    assert shown == [(row["id"], row["kind"], row["body"] | text) for row, text in zip(left, texts, strict=True)]
+    assert "for my eyes" not in json.dumps(left)

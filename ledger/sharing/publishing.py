@@ -47,7 +47,7 @@ class Publisher:
         drafts: list[Draft] = []
         for one in landed.events:
             when = one.record.when or (None if self.at is None else one.record.at)
-            pieces = split_long_texts([encode(self._masked(one.event), when)])
+            pieces = split_long_texts([encode(self.masked(one.event), when)])
             drafts += pieces
             # A void of a long session takes several events, and a long text several lines.
             first = 1 + sum(id_.partition(".")[0] == one.record.id for id_ in ids)
@@ -58,7 +58,8 @@ class Publisher:
         by, remaining = self._by(first_record.by), iter(ids)
         return frame(drafts, Stamp(after, at, by, lambda: next(remaining), self.new_salt, landed.key))
 
-    def _masked(self, event: Event) -> Event:
+    def masked(self, event: Event) -> Event:
+        """Return an event as it leaves this machine."""
         if isinstance(event, EventRedacted):
             # Why a text was redacted stays on this machine.
             return EventRedacted(event.id, "")

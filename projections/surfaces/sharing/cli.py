@@ -170,7 +170,7 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
         return results.sync_unattended(project, limit_s)
     part = membership.require(project)
     if options["dry_run"]:
-        return _print_pending(project, as_json=as_json)
+        return _print_pending(project, part, as_json=as_json)
     if options["rejoin"]:
         return _rejoin(project, part, as_json=as_json)
     before = status.own_end(project)
@@ -192,8 +192,8 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     return 0
 
 
-def _print_pending(project: Project, *, as_json: bool) -> int:
-    rows = status.outgoing(project)
+def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
+    rows = status.outgoing(project, joining.machine_of(project, part))
     if as_json:
         answer({"pending": rows})
         return 0

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.projections.comparison.diff import Diff
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.sharing.rejoining import Rejoined
-    from tallybook.projections.surfaces.sharing.syncing import SyncResult
+    from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult
     from tallybook.projections.surfaces.sharing.upkeep import BookCheck
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -108,12 +110,18 @@ def status_lines(status: ShareStatus) -> list[str]:
     ]
 
 
-def outgoing(project: Project) -> list[dict[str, Any]]:
-    """Return the events that a sync would publish, as ``{seq, summary}``."""
-    log = SharedLog(project.ledger)
-    return [
-        {"seq": one.record.seq, "summary": summary(one.event)} for landed, _ in log.landed() for one in landed.events
-    ]
+def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
+    """Return the events that a sync would publish as they would leave, as ``{seq, id, kind, body, summary}``."""
+    publisher = Publisher(mask=machine.mask)
+    rows = []
+    for landed, _ in SharedLog(project.ledger).landed():
+        for one in landed.events:
+            event = publisher.masked(one.event)
+            draft = encode(event)
+            body = {**draft.body, **(draft.free or {})}
+            about = {"seq": one.record.seq, "id": one.record.id, "kind": draft.kind}
+            rows.append(about | {"body": body, "summary": summary(event)})
+    return rows
 
 
 def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
