@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.books import make_run
 from helpers.example_secrets import EXAMPLES
+from helpers.installation import lay_out
 from helpers.sharing_projects import make_team
 from tallybook.projections.surfaces.sharing import syncing
 
@@ -141,3 +144,19 @@ def test_a_dry_run_shows_what_then_leaves(team: Team) -> None:
     texts = [{key: value for key, value in row.get("free", {}).items() if key != "salt"} for row in left]
     assert shown == [(row["id"], row["kind"], row["body"] | text) for row, text in zip(left, texts, strict=True)]
     assert "for my eyes" not in json.dumps(left)
+
+
+def test_a_program_from_before_sharing_stops(team: Team) -> None:
+    """It says that it must be upgraded, takes nothing for a manual edit, and changes no byte."""
+    root = team.folder / "earlier"
+    lay_out(root)
+    with (root / "tallybook" / "ledger" / "storage" / "head.py").open("a", encoding="utf-8") as code:
+        code.write('\n_VERSIONS = {b"1": False}\n')
+    log = team.ledger("anna") / "events.jsonl"
+    before = log.read_bytes()
+    main = "from tallybook.projections.surfaces.entry_point import main; main()"
+    for words in (["show"], ["rate", "kpt_001", "helpful"], ["replay"]):
+        command = [sys.executable, "-B", "-c", main, "--project", str(team.root("anna")), *words]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        assert (4, True) == (done.returncode, "upgrade" in done.stderr), done
+    assert before == log.read_bytes()
