@@ -38,8 +38,8 @@ BLOCK: Final = 100
 """How many names a machine gets at once."""
 _LEFT: Final = 25
 """With fewer names left the next block is taken."""
-_FIRST_PAUSE_S: Final = 0.01
-_MAX_PAUSE_S: Final = 1.0
+_MAX_DOUBLINGS: Final = 4
+_MAX_PAUSE_S: Final = 8.0
 SYSTEM: Final = "tallybook"
 _ID: Final = re.compile(rb'^\{"crc":"[0-9a-f]{8}","seq":[0-9]+,"id":"([^"]*)"', re.MULTILINE)
 
@@ -157,6 +157,7 @@ class Sync:
         before = self.log.history.frontier
         self.upto = before.upto
         while True:
+            started = clock.elapsed_s()
             contents = self._take_in()
             if before.chain and not self.replica.has(before.chain):
                 raise _differs(self.engine.address)
@@ -164,7 +165,9 @@ class Sync:
             if self._append(contents) or clock.elapsed_s() > self.deadline:
                 break
             self.result.tries += 1
-            clock.wait_about(min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2**self.result.tries))
+            # In proportion to how long a try takes, so that a slow engine spreads its machines as well as a fast one.
+            took = clock.elapsed_s() - started
+            clock.wait_about(min(_MAX_PAUSE_S, took * 2 ** min(self.result.tries, _MAX_DOUBLINGS)))
         self.machine.save_end(self.replica.end()[:2])
         self._note_frontier(before.seq)
         end = self.replica.end()
