@@ -168,17 +168,20 @@ class _Step:
         state: The playbook before it.
         joined: As in `_Landed`; entries of this batch are added.
         repeated: Whether the book has the delivery already.
+        made: Entries that this batch made so far.
     """
 
     intent: Intent
     state: Playbook
     joined: dict[str, str]
     repeated: bool
+    made: set[str] = attrs.field(factory=set)
 
     def land(self, record: EventRecord) -> list[Any]:
         """Return what the book gets of an event."""
         event: Any = record.event
         if isinstance(event, MAKERS) and event.name == record.id:
+            self.made.add(record.id)
             return [self._make(event)]
         if self.repeated and isinstance(event, REPEATABLE):
             return [events.EventRepeated("")]
@@ -199,7 +202,9 @@ class _Step:
         return attrs.evolve(event, name=self._standing(event.name)) if isinstance(event, NAMED) else event
 
     def _standing(self, name: str) -> str:
-        return name if name in self.state.entries else self.joined.get(name, name)
+        # An entry whose joining was undone is joined no more.
+        stands = name in self.state.entries or name not in self.state.merged
+        return name if stands and name not in self.made else self.joined.get(name, name)
 
     def _make(self, event: Any) -> Any:
         """Return an entry that is new for its machine: joined to the one that has its text, or added."""
