@@ -1,0 +1,168 @@
+"""Joining a book with a history of one's own: what lands, what is joined to what others have, and what counts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.git_repositories import git
+from helpers.shared_clones import make_clones
+from helpers.sharing_projects import make_team
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
+    from helpers.sharing_projects import Team
+
+HISTORIES = {
+    "anna": (
+        ("add", "Run the tests first"),  # kpt_001
+        ("add", "Use type hints"),  # kpt_002, which ben calls kpt_001
+        ("add", "Only anna has this"),  # kpt_003
+        ("add", "Run tests before a commit"),  # kpt_004, merged
+        ("rate", "kpt_001", "helpful", "--session", "a1"),
+        ("rate", "kpt_002", "helpful", "--session", "a1"),
+        ("rate", "kpt_003", "harmful", "--session", "a2"),
+        ("undo", "--session", "a2"),
+        ("pin", "kpt_002"),
+        ("merge", "kpt_001", "kpt_004"),
+        ("rate", "kpt_004", "helpful", "--session", "a3"),
+    ),
+    "ben": (
+        ("add", "Use type hints"),  # kpt_001
+        ("add", "Write short commits"),  # kpt_002
+        ("add", "Run tests before a commit"),  # kpt_003, merged on anna's machine
+        ("add", "A mistake"),  # kpt_004, undone
+        ("rate", "kpt_001", "harmful", "--session", "b1"),
+        ("rate", "kpt_002", "helpful", "--session", "b1"),
+        ("rate", "kpt_003", "helpful", "--session", "b1"),
+        ("undo", "kpt_004"),
+        ("pin", "kpt_002"),
+        ("rate", "kpt_002", "harmful", "--session", "b2"),
+        ("undo", "--session", "b2"),
+        ("merge", "kpt_002", "kpt_003"),
+    ),
+}
+
+
+@pytest.fixture
+def team(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Team:
+    """Return a team on an engine in memory."""
+    return make_team("memory", tmp_path, run, monkeypatch)
+
+
+def record(team: Team, *machines: str) -> None:
+    """Record the history of each machine."""
+    for machine in machines:
+        for words in HISTORIES[machine]:
+            team.run(machine, *(words if words[0] != "undo" or "--session" in words else undo(team, machine, words)))
+
+
+def undo(team: Team, machine: str, words: tuple[str, ...]) -> tuple[str, str]:
+    """Return the command that undoes the adding of an entry."""
+    rows = [json.loads(line) for line in team.run(machine, "log", "--json").out.splitlines()]
+    return "undo", next(str(row["seq"]) for row in rows if words[1] in json.dumps(row) and "added" in row["kind"])
+
+
+def by_text(team: Team, machine: str) -> dict[str, tuple[int, int]]:
+    """Return the counts of each text that a machine shows."""
+    return {text: (helpful, harmful) for text, helpful, harmful in team.entries(machine).values()}
+
+
+def pinned(team: Team, machine: str) -> set[str]:
+    """Return the texts of the pinned entries that a machine shows."""
+    entries = team.entries(machine)
+    return {text for name, (text, _, _) in entries.items() if "pinned" in team.run(machine, "why", name).out}
+
+
+@pytest.mark.parametrize("order", [("anna", "ben"), ("ben", "anna")])
+def test_two_histories_join(team: Team, order: tuple[str, str]) -> None:
+    """Equal texts become one with the ratings of both, equal names part; pins, merges and undone events stay."""
+    record(team, *order)
+    before = {machine: team.run(machine, "show", "--json", "--at", "5").out for machine in order}
+    dry = json.loads(team.run(order[0], "share", "memory", "memory", "--dry-run", "--json").out)
+    assert ("", 0) == (dry["book"], len(team.ids()))
+    team.share(order[0])
+    shown = team.entries(order[0])
+    dry = json.loads(team.run(order[1], "share", "memory", "memory", "--book", "main", "--dry-run", "--json").out)
+    assert (len(shown), len(team.entries(order[1]))) == (dry["entries"], dry["own_entries"])
+    team.share(order[1])
+    assert shown.keys() <= team.entries(order[1]).keys()
+    team.sync(*order)
+    both = {"Use type hints": (1, 1), "Run the tests first": (2, 0), "Only anna has this": (0, 0)}
+    for machine in order:
+        assert both | {"Write short commits": (2, 0)} == by_text(team, machine)
+        assert {"Use type hints", "Write short commits"} == pinned(team, machine)
+        assert before[machine] == team.run(machine, "show", "--json", "--at", "5").out
+        team.run(machine, "verify")
+    assert team.entries("anna") == team.entries("ben")
+    assert len(team.ids()) == len(set(team.ids()))
+
+
+def test_an_undo_from_before_joining_can_be_taken_back_by_the_other(team: Team) -> None:
+    """An undo that both histories brought is an event like any other: undone anywhere, its ratings count again."""
+    record(team, "anna", "ben")
+    team.share("anna")
+    team.share("ben")
+    rows = [json.loads(line) for line in team.run("ben", "log", "--json").out.splitlines()]
+    undos = [f"book:{row['book']}" for row in rows if row["kind"] == "events.voided"]
+    assert 3 == len(undos)
+    for seq in undos:
+        team.run("ben", "undo", seq)
+    team.sync("ben", "anna")
+    assert team.entries("anna") == team.entries("ben")
+    shown = by_text(team, "anna")
+    assert [(0, 1), (2, 1), (0, 0)] == [
+        shown[one] for one in ("Only anna has this", "Write short commits", "A mistake")
+    ]
+
+
+def test_only_the_excess_of_another_playbook_file_counts(team: Team) -> None:
+    """Of a ledger begun with another's file the counts that stand do not count again, and what is only there does."""
+    team.run("anna", "add", "Use git")
+    team.run("anna", "add", "Use type hints")
+    for rating in ("helpful", "helpful", "harmful"):
+        team.run("anna", "rate", "kpt_001", rating)
+    team.share("anna")
+    file = json.loads((team.root("anna") / ".claude/playbook.json").read_bytes())
+    team.run("anna", "rate", "kpt_001", "harmful")
+    team.sync("anna")
+    # What ben's file says more than the book: two ratings, and an entry.
+    file["key_points"][1]["helpful"] = 2
+    file["key_points"].append({"name": "kpt_003", "text": "Only in the file", "helpful": 1, "harmful": 0})
+    (team.root("ben") / ".claude/playbook.json").write_text(json.dumps(file))
+    team.run("ben", "rate", "kpt_001", "helpful")
+    expected = {"Use git": (3, 1), "Use type hints": (2, 0), "Only in the file": (1, 0)}
+    assert expected == by_text(team, "ben")
+    team.share("ben")
+    team.sync("anna")
+    for machine in ("anna", "ben"):
+        assert expected | {"Use git": (3, 2)} == by_text(team, machine)
+    team.run("ben", "sync")
+    assert len(team.ids()) == len(set(team.ids()))
+
+
+def test_clones_with_a_tracked_playbook_join_by_the_commands(tmp_path: Path) -> None:
+    """Two clones whose ledgers began with the tracked file share through git: its counts count once, ratings all."""
+    _, (anna, ben) = make_clones(tmp_path, "anna", "ben")
+    anna.do("add", "Use git")
+    anna.do("rate", "kpt_001", "helpful")
+    git(anna.root, "add", "--force", ".claude/playbook.json")
+    git(anna.root, "commit", "--quiet", "--message", "Add the playbook")
+    git(anna.root, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+    git(ben.root, "pull", "--quiet", "origin", "main")
+    ben.do("rate", "kpt_001", "harmful")
+    ben.do("add", "Write short commits")
+    anna.do("add", "Write short commits")
+    anna.do("rate", "kpt_001", "helpful")
+    assert ("Use git", 1, 1) == ben.entries()["kpt_001"]
+    for machine in (anna, ben):
+        machine.do("share", "git", "--yes")
+    anna.do("sync")
+    assert {"kpt_001": ("Use git", 2, 1), "kpt_002": ("Write short commits", 0, 0)} == anna.entries() == ben.entries()
+    assert anna.replica() == ben.replica()
+    for machine in (anna, ben):
+        machine.do("verify")
