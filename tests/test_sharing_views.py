@@ -10,7 +10,9 @@ import pytest
 
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook import Ledger
-from tallybook.ledger.events import PlaybookInjected, PointCited
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import KIND_OF, PlaybookInjected, PointCited, PointRated
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain
 from tallybook.projections.event_rows import EventFilter
 from tallybook.projections.surfaces import commands
@@ -96,6 +98,38 @@ def test_people_read_book_numbers_and_machines(anna: SharedMachine) -> None:
         any(line.split()[:1] == ["10"] and "human  kpt_003 rated helpful" in line for line in lines),
     ]
     assert "book:14" in anna.run("blame").out
+
+
+def test_pending_events_have_the_numbers_of_the_own_ledger(anna: SharedMachine) -> None:
+    """A pending batch of which an event is not shared shows its other events by their own numbers, which `undo` takes.
+
+    The page numbers them without gaps.
+    """
+    assert 0 == anna.run("rate", "kpt_003", "harmful", "--reason", "it was unkind").code
+    rows = [(row["seq"], row["kind"]) for row in anna.lines("log") if (row["seq"] or 0) > 9]
+    batches = decode(JsonlLog(anna.project.ledger).read())
+    own = [(one.seq, KIND_OF[type(one.event)]) for batch in batches for one in batch.records if one.seq > 9]
+    assert [(12, "point.noted"), (13, "point.rated"), (14, "playbook.updated")] == own[2:]
+    assert own == rows
+    assert ("Be kind", 2, 1) == anna.entries()["kpt_003"]
+    made = anna.json("page", "--output", str(anna.project.root / "page.html"))
+    assert 25 == made["counts"]["events"]
+    assert ["kpt_003 rated harmful"] == [row["summary"] for row in anna.json("undo", "13")["events"]][:1]
+    assert ("Be kind", 2, 0) == anna.entries()["kpt_003"]
+
+
+def test_a_pending_undo_of_a_long_session_undoes_all_of_it(anna: SharedMachine) -> None:
+    """An undo that lands as several events undoes everything, also where another undo follows it directly."""
+    ratings = PlainEvents((PointRated("kpt_003", "helpful"),) * 1001)
+    record.write(anna.project, [Request(ratings, HUMAN | {"session": "s2"})])
+    assert 0 == anna.run("undo", "--of", "s2").code
+    last = JsonlLog(anna.project.ledger).head().seq
+    rows = [row["seq"] for row in anna.lines("log") if row["kind"] == "events.voided"]
+    assert ([last, last + 1], 2) == (rows, anna.entries()["kpt_003"][1])
+    assert 0 == anna.run("undo", "10").code
+    assert 1 == anna.entries()["kpt_003"][1]
+    anna.sync()
+    assert 1 == anna.entries()["kpt_003"][1]
 
 
 def test_the_log_is_in_the_order_in_which_things_happened(anna: SharedMachine) -> None:

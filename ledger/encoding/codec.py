@@ -34,7 +34,7 @@ from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownE
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, split_line, split_lines
 from tallybook.ledger.records import Author, Batch, EventRecord
-from tallybook.ledger.sharing.numbers import shared_number
+from tallybook.ledger.sharing.numbers import PENDING, shared_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -213,9 +213,10 @@ def parse_head(head: bytes) -> LineHead | None:
 def parse_head_at(head: bytes, batch: RawBatch, index: int) -> LineHead | None:
     """Return the fields of the head of a batch's line; None where Tallybook did not write it in this place."""
     fields = parse_head(head)
-    place = batch.first + index, (index + 1, batch.last - batch.first + 1)
-    is_here = fields is not None and (fields.seq, fields.part) == place and not (index and fields.key)
-    return fields if is_here else None
+    if fields is None or fields.part != (index + 1, len(batch.lines)) or (index and fields.key):
+        return None
+    # A pending batch as it lands in a book has own numbers, with gaps where an event is not shared.
+    return fields if fields.seq == batch.first + index or batch.first > PENDING else None
 
 
 @lru_cache(maxsize=1024)

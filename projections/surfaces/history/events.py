@@ -13,7 +13,7 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import SECTION, START, head_field
+from tallybook.ledger.line import SECTION, START, first_seq, head_field
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.event_rows import EventFilter, brief, row, select_events
@@ -142,10 +142,10 @@ def find_event_numbers(log: Log, ids: Collection[str]) -> dict[str, int]:
     """Return the numbers of the events with these ids."""
     seqs: dict[str, int] = {}
     for batch in log.read() if ids else ():
-        for seq, line in enumerate(batch.data.split(b"\n"), batch.first):
+        for line in batch.lines:
             id_ = head_field(line.partition(SECTION)[0], b"id")
             if id_ in ids:
-                seqs[id_] = shared_number(seq)
+                seqs[id_] = shared_number(first_seq(line))
         if len(seqs) == len(ids):
             break
     return seqs

@@ -162,7 +162,7 @@ def _in_book(log: SharedLog, number: int, what: str) -> Moment:
         raise BadInputError(what, f"the playbook contains the book up to book:{end}", "run `tallybook sync`")
 
     def read() -> Iterator[RawBatch]:
-        return (renumber(batch, BOOK) for batch in log.read_book(number))
+        return (renumber(one, range(BOOK + one.first, BOOK + one.last + 1)) for one in log.read_book(number))
 
     return Moment(SharedNumber(BOOK + number), read, shared=True, in_book=number)
 

@@ -191,8 +191,9 @@ def numbered_history(log: Log) -> Iterator[Batch]:
     def batches() -> Iterator[RawBatch]:
         last = 0
         for batch in log.read():
-            yield renumber(batch, last + 1 - batch.first)
-            last += batch.last - batch.first + 1
+            end = last + len(batch.lines)
+            yield renumber(batch, range(last + 1, end + 1))
+            last = end
 
     return decode(batches())
 

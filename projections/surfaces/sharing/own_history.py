@@ -13,7 +13,7 @@ from tallybook.ledger.sharing.landing import SHARED, OwnBatch
 from tallybook.ledger.sharing.numbers import SharedNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tallybook.ledger.records import Batch
 
@@ -94,15 +94,14 @@ def read_history(
 # ---- Lines under other numbers ----
 
 
-def renumber(batch: RawBatch, base: int) -> RawBatch:
-    """Return a batch whose event numbers are larger by ``base``; its bytes no longer prove themselves."""
-    lines = [_numbered(line, batch.first + index, base) for index, line in enumerate(batch.lines)]
-    return batch._replace(first=SharedNumber(batch.first + base), last=SharedNumber(batch.last + base), lines=lines)
+def renumber(batch: RawBatch, numbers: Sequence[int]) -> RawBatch:
+    """Return a batch with other event numbers, one for each line; its bytes no longer prove themselves."""
+    lines = [_numbered(line, number) for line, number in zip(batch.lines, numbers, strict=True)]
+    return batch._replace(first=SharedNumber(numbers[0]), last=SharedNumber(numbers[-1]), lines=lines)
 
 
-def _numbered(line: bytes, seq: int, base: int) -> bytes:
-    old = b'"seq":%d,' % seq
-    return line[:CRC_BYTES] + b'"seq":%d,' % (seq + base) + line[CRC_BYTES + len(old) :]
+def _numbered(line: bytes, number: int) -> bytes:
+    return line[:CRC_BYTES] + b'"seq":%d' % number + line[line.index(b",", CRC_BYTES) :]
 
 
 def without_shared(batch: RawBatch) -> Iterator[RawBatch]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tallybook.ledger.decisions.update import KnownPlaybook
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import EventsVoided, NamesMeant, PointAdded, PointEdited, PointSeeded
-from tallybook.ledger.line import START, Position, batch_key
+from tallybook.ledger.line import START, Position, batch_key, head_field
 from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
 from tallybook.ledger.sharing.numbers import PENDING
 from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.projections.fold import UNDOABLE, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.sharing.own_history import renumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,21 +60,34 @@ def land_all(
     names = Names(dict(log.history.renamed))
     facts = _Facts(log, frozenset(state.used))
     landed: list[tuple[LandedBatch, RawBatch | None]] = []
+    last = 0
     for own in pending:
         batch = land(own, known_playbook(state), names, facts)
         if not batch.events:
             landed.append((batch, None))
             continue
-        if publisher is None:
-            after = Position(PENDING + own.records[0].seq - 1, after.chain, 0)
         raw = (publisher or Publisher()).frame(batch, after)
         after = raw.position
+        if publisher is None:
+            raw = _with_own_numbers(raw, batch, last)
+            last = raw.last
         landed.append((batch, raw))
         if any(isinstance(one.event, EventsVoided) for one in batch.events):
             state = _refold(log, [raw for _, raw in landed if raw is not None])
         else:
             fold(PLAYBOOK, decode([raw]), state)
     return state, landed, names
+
+
+def _with_own_numbers(raw: RawBatch, landed: LandedBatch, last: int) -> RawBatch:
+    """Return a batch as it lands, after another one, with the numbers that its events have in the own ledger."""
+    seqs = {one.record.id: PENDING + one.record.seq for one in landed.events}
+    numbers: list[int] = []
+    for line in raw.lines:
+        # Landing may make several events of a long undo, and views tell events apart by their numbers.
+        last = max(last + 1, seqs[head_field(line, b"id").partition(".")[0]])
+        numbers.append(last)
+    return renumber(raw, numbers)
 
 
 def known_playbook(state: Playbook) -> KnownPlaybook:

@@ -18,7 +18,7 @@ from tallybook.ledger.events import PointMatched
 from tallybook.ledger.line import GENESIS, START, Draft, Position
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.numbers import BOOK, SharedNumber
+from tallybook.ledger.sharing.numbers import BOOK
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.projections.surfaces.sharing.own_history import (
@@ -128,10 +128,8 @@ class SharedLog(JsonlLog):
                 break
             yield from map(names.rename, without_shared(batch))
         for batch in self.read_book():
-            yield renumber(batch, BOOK)
-        for _, raw in self.landed():
-            if raw is not None:
-                yield raw._replace(first=SharedNumber(raw.first), last=SharedNumber(raw.last))
+            yield renumber(batch, range(BOOK + batch.first, BOOK + batch.last + 1))
+        yield from (raw for _, raw in self.landed() if raw is not None)
 
     def read_book(self, until: int | None = None) -> Iterator[RawBatch]:
         """Yield the book up to the frontier, or up to an earlier event number.
