@@ -80,18 +80,20 @@ PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, 
 
 def open_log(project: Project) -> JsonlLog:
     """Return the project's ledger, with the shared book in it if it has one; nothing is created yet."""
-    log = table.open_log(project.ledger)
+    log = open_own_log(project)
     if log.is_shared():
         from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
         log = SharedLog(project.ledger, log.now)
-    log.watch = METER.watcher
+        log.watch = METER.watcher
     return log
 
 
 def open_own_log(project: Project) -> JsonlLog:
     """Return the project's own ledger alone, for what no book shares; nothing is created yet."""
-    return table.open_log(project.ledger)
+    log = table.open_log(project.ledger)
+    log.watch = METER.watcher
+    return log
 
 
 def open_for_append(project: Project) -> JsonlLog:

@@ -91,6 +91,6 @@ def find_firsts(undos: Iterable[EventRecord], numbers: Mapping[str, int], begins
             named = [numbers.get(id_, 0) for id_ in undo.event.ids]
             if undo.event.session is not None:
                 named.append(begins.get(undo.event.session, undo.seq))
-            # Undoing an undo concerns what that one did.
-            firsts[undo.seq] = min((firsts.get(seq, seq) for seq in named), default=undo.seq)
+            # Undoing an undo concerns what that one did, too.
+            firsts[undo.seq] = min((min(seq, firsts.get(seq, seq)) for seq in named), default=undo.seq)
     return firsts
