@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.books import make_run, make_runs
 from helpers.nats_cluster import Cluster, Connect, append, connections, held, new_book, shared_cluster
 from helpers.repository import ROOT
@@ -19,9 +20,14 @@ from tallybook.ledger.sharing import counting
 from tallybook.ledger.sharing.engines.engine import ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.engines.nats import NatsEngine
 from tallybook.ledger.sharing.engines.nats_connection import Access
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.sharing import status
+from tallybook.projections.surfaces.sharing.membership import Membership
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -113,8 +119,8 @@ def test_a_stream_with_a_limit_is_noted(cluster: Cluster, connect: Connect, book
     ) == engine.notes
 
 
-def test_one_server_holds_a_book_and_says_so(request: pytest.FixtureRequest) -> None:
-    """Where there are fewer servers than copies, the stream has one copy, which is noted."""
+def test_one_server_holds_a_book_and_says_so(request: pytest.FixtureRequest, project: Path) -> None:
+    """Where there are fewer servers than copies, the stream has one copy, which `share status` notes."""
     single = Cluster(servers=1)
     request.addfinalizer(single.close)
     single.start()
@@ -122,6 +128,10 @@ def test_one_server_holds_a_book_and_says_so(request: pytest.FixtureRequest) -> 
     append(engine, *make_runs(2))
     assert (make_runs(2), ("the stream main has 1 of 3 copies",)) == (held(engine), engine.notes)
     engine.close()
+    commands.add(Project(project), "Use type hints", HUMAN)
+    part = Membership("", "", "", "main", "nats", single.address, "anna-0a1b2c3d")
+    found = status.examine(Project(project), part, lambda: single.engine("main"))
+    assert ("", "Note: the stream main has 1 of 3 copies") == (found.reason, status.status_lines(found)[-1])
 
 
 def test_a_server_without_jetstream_is_told(request: pytest.FixtureRequest) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import json
+from pathlib import Path
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,10 +16,11 @@ from helpers.books import make_run
 from helpers.example_secrets import EXAMPLES
 from helpers.installation import lay_out
 from helpers.sharing_projects import make_team
+from tallybook.ledger.sharing.engines.engine import ReadOnlyError
 from tallybook.projections.surfaces.sharing import syncing
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from helpers.command_line import Run
     from helpers.sharing_projects import Team
@@ -160,3 +164,49 @@ def test_a_program_from_before_sharing_stops(team: Team) -> None:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         assert (4, True) == (done.returncode, "upgrade" in done.stderr), done
     assert before == log.read_bytes()
+
+
+def test_the_state_says_that_this_machine_may_only_read(team: Team) -> None:
+    """`share status` has the engine's reason as of the last sync, until a sync could publish again."""
+    team.run("ben", "rate", "kpt_001", "helpful")
+    with refused_appends(team, "Ask an owner."):
+        team.run("ben", "sync")
+        assert "Ask an owner." in json.loads(team.run("ben", "share", "status", "--json").out)["read_only"]
+        assert "\nRead-only as of the last sync: " in team.run("ben", "share", "status").out
+    team.run("ben", "sync")
+    found = json.loads(team.run("ben", "share", "status", "--json").out)
+    assert ("", 0, [], []) == tuple(found[key] for key in ("read_only", "pending", "notes", "set_aside"))
+
+
+@contextmanager
+def refused_appends(team: Team, why: str) -> Iterator[None]:
+    """Make the engine refuse to store anything for a while."""
+    if team.engine == "git":
+        hook = Path(team.address) / "hooks" / "pre-receive"
+        hook.write_text(f"#!/bin/sh\necho '{why}'\nexit 1\n", encoding="utf-8")
+        hook.chmod(0o755)
+        yield
+        hook.unlink()
+        return
+    with pytest.MonkeyPatch.context() as patch:
+
+        def refuse(*_: object) -> None:
+            raise ReadOnlyError(team.address, why)
+
+        patch.setattr(team.memory, "append", refuse)
+        yield
+
+
+def test_the_state_lists_what_was_set_aside(team: Team) -> None:
+    """`share status` names each copy of the book that was set aside, and says whether it is readable."""
+    folder = team.ledger("anna") / "book"
+    log = folder / "1" / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"short", b"SHORT"))
+    team.sync("anna")
+    shutil.copytree(folder / "1", folder / "1.aside-2")
+    rows = json.loads(team.run("anna", "share", "status", "--json").out)["set_aside"]
+    assert [("1.aside-1", False), ("1.aside-2", True)] == [(Path(row["folder"]).name, row["readable"]) for row in rows]
+    told = team.run("anna", "share", "status").out
+    end = rows[1]["end"]
+    assert f"Set aside: {folder}/1.aside-2, readable, up to event {end} of its book" in told
+    assert f"Set aside: {folder}/1.aside-1, damaged" in told

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FOLDER = "book"
 CURRENT = "current"
+ASIDE = ".aside-"
 _MAX_BYTES = 8 * 1024
 _KEY = re.compile(rb'"key":"([^"]*)"')
 _WAIT_MS = 250
@@ -104,6 +105,13 @@ def copy_names(ledger: StrPath) -> list[str]:
     return []
 
 
+def aside_names(ledger: StrPath) -> list[str]:
+    """Return the names of all copies that were set aside because they were damaged or not of this machine."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(name for name in os.listdir(os.path.join(ledger, FOLDER)) if ASIDE in name)
+    return []
+
+
 def next_copy(ledger: StrPath) -> Replica:
     """Return a new copy, which holds nothing yet."""
     return Replica(ledger, str(max(map(int, copy_names(ledger)), default=0) + 1))
@@ -116,7 +124,7 @@ def set_aside(copy: Replica) -> str:
         CannotWriteError: The disk refuses.
     """
     number = 1
-    while os.path.lexists(place := f"{copy.folder}.aside-{number}"):
+    while os.path.lexists(place := f"{copy.folder}{ASIDE}{number}"):
         number += 1
     try:
         os.rename(copy.folder, place)

@@ -7,7 +7,7 @@ same runs in the same order, and an append is done only if nobody else appended 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, TallybookError
 from tallybook.ledger.line import GENESIS
@@ -117,12 +117,16 @@ class UnreachableError(EngineError):
         super().__init__(address, f"cannot be reached: {why}", hint)
 
 
+READ_ONLY: Final = "is read-only here: "
+"""What stands in a message before the reason for which an engine lets this user read, not write."""
+
+
 class ReadOnlyError(EngineError):
     """The engine lets this user read, not write."""
 
     def __init__(self, address: str, why: str) -> None:
         """Give the engine's own reason."""
-        super().__init__(address, f"is read-only here: {why}", "events wait in the own ledger")
+        super().__init__(address, f"{READ_ONLY}{why}", "events wait in the own ledger")
 
 
 class MissingLibraryError(EngineError):

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.sharing import replica
+from tallybook.ledger.sharing.engines.engine import READ_ONLY
 from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.projections.comparison.diff import Diff
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tallybook.ledger.records import Batch
     from tallybook.ledger.sharing.engines.engine import Engine
@@ -26,6 +29,21 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult
     from tallybook.projections.surfaces.sharing.upkeep import BookCheck
     from tallybook.projections.surfaces.workspace.project import Project
+
+
+@attrs.frozen
+class AsideCopy:
+    """A copy of the book that was set aside.
+
+    Attributes:
+        folder: Its folder.
+        readable: Whether every byte of it verifies.
+        end: The last event number of it that is whole; None where even that cannot be read.
+    """
+
+    folder: str
+    readable: bool
+    end: int | None
 
 
 @attrs.frozen
@@ -45,6 +63,9 @@ class ShareStatus:
         engine_end: The last event number that the engine states; None where it does not answer.
         pending: How many own batches are not in the book.
         warnings: What in the engine's settings endangers the book, as far as the engine says.
+        notes: What is unusual about how the engine stores it, as far as the engine says.
+        read_only: Why the last sync could not publish; empty where it could, or had nothing to publish.
+        set_aside: Copies of the book that were set aside because they were damaged or not of this machine.
     """
 
     name: str
@@ -59,6 +80,9 @@ class ShareStatus:
     engine_end: int | None
     pending: int
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    read_only: str = ""
+    set_aside: tuple[AsideCopy, ...] = ()
 
 
 def own_end(project: Project) -> int:
@@ -72,12 +96,13 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
     history = log.history
     reason, engine_end, address = "", None, part.address
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     try:
         with closing(open_engine()) as engine:
             address = engine.address
             engine_end = engine.read(history.frontier.seq).end.seq
             # Only an engine that sees its server's settings has any.
-            warnings = getattr(engine, "warnings", ())
+            warnings, notes = getattr(engine, "warnings", ()), getattr(engine, "notes", ())
     except TallybookError as error:
         reason = str(error)
     return ShareStatus(
@@ -93,7 +118,25 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
         engine_end,
         len(history.pending),
         warnings,
+        notes,
+        _read_only(project),
+        tuple(_aside_copies(project)),
     )
+
+
+def _read_only(project: Project) -> str:
+    """Return why the last sync could not publish."""
+    problems = [text for one in sync_results.read(project)[-1:] for text in one["problems"]]
+    return next((text.partition(READ_ONLY)[2] for text in problems if READ_ONLY in text), "")
+
+
+def _aside_copies(project: Project) -> Iterator[AsideCopy]:
+    for name in replica.aside_names(project.ledger):
+        copy = replica.Replica(project.ledger, name)
+        end = None
+        with suppress(TallybookError, OSError):
+            end = copy.end().seq
+        yield AsideCopy(copy.folder, copy.is_whole(), end)
 
 
 def status_lines(status: ShareStatus) -> list[str]:
@@ -106,8 +149,17 @@ def status_lines(status: ShareStatus) -> list[str]:
         f"This machine is {status.writer}; its own ledger ends at event {status.own_end}",
         f"The playbook contains the book up to event {status.taken}{book_end}",
         f"{pending} wait to be published" if status.pending else "Everything of this machine is in the book",
+        *([f"Read-only as of the last sync: {status.read_only}"] if status.read_only else []),
         *(f"Warning: {warning}" for warning in status.warnings),
+        *(f"Note: {text}" for text in status.notes),
+        *map(_aside_line, status.set_aside),
     ]
+
+
+def _aside_line(copy: AsideCopy) -> str:
+    state = "readable" if copy.readable else "damaged"
+    end = "" if copy.end is None else f", up to event {copy.end} of its book"
+    return f"Set aside: {copy.folder}, {state}{end}"
 
 
 def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
