@@ -20,6 +20,7 @@ FORMAT: Final = 1
 MARK: Final = b'<meta name="generator" content="tallybook page">'
 """What a page has among its first bytes, and other files have not."""
 
+_LANES_PLACE: Final = "<footer>\n"
 _HEAD_BYTES: Final = 4096
 _BROWSER: Final = Path(__file__).with_name("browser")
 
@@ -46,14 +47,16 @@ def security_policy(*, served: bool) -> str:
     return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
 
 
-def assemble(meta: Mapping[str, Any], streams: Mapping[str, bytes]) -> bytes:
+def assemble(meta: Mapping[str, Any], streams: Mapping[str, bytes], lanes: str = "") -> bytes:
     """Return the file.
 
     Args:
         meta: What the script knows before it unpacks a stream; ``served`` is whether a server sends the page.
         streams: Name → the stream before compression.
+        lanes: The section of a shared project; empty without sharing.
     """
     template, style, script = _parts()
+    template = template.replace(_LANES_PLACE, _LANES_PLACE + lanes)
     policy = f'<meta http-equiv="Content-Security-Policy" content="{security_policy(served=meta["served"])}">'
     parts = {
         "policy": f"{MARK.decode()}\n{policy}",

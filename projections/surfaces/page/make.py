@@ -181,7 +181,15 @@ def make(project: Project, choices: Choices) -> Page:
     except BadInputError:
         # Its own message has the path of the file.
         meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
-    return Page(document.assemble(meta, packed), meta)
+    return Page(document.assemble(meta, packed, _lanes(project, choices) if shared else ""), meta)
+
+
+def _lanes(project: Project, choices: Choices) -> str:
+    """Return the section of a shared project: a lane for each writer."""
+    from tallybook.projections.surfaces.page.lanes import lanes_section
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+
+    return lanes_section(SharedLog(project.ledger), with_texts=choices.with_texts)
 
 
 def numbered_history(log: Log) -> Iterator[Batch]:
