@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.sharing_projects import make_team
+from tallybook.ledger.encoding.codec import decode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,3 +78,36 @@ def test_what_the_engine_keeps_is_removed_by_the_command_that_is_named(team: Tea
     assert [] == holding(team, "cleo")
     refused = team.run("ben", "add", PRIVATE, code=1).err
     assert "redacted" in refused
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_pending_text_that_was_redacted_elsewhere_is_joined(team: Team, *, undone: bool) -> None:
+    """An own text that equals one redacted elsewhere is linked to it before it is erased; others stay apart."""
+    other = "Petra Zwiebel has the keys"
+    team.run("ben", "add", other)
+    team.run("ben", "add", "Petra Zwiebel knows it")
+    name = next(name for name, (text, _, _) in team.entries("ben").items() if text == other)
+    team.run("ben", "rate", name, "helpful")
+    for text in (other, "Petra Zwiebel is away"):
+        team.run("anna", "add", text)
+    if undone:
+        team.run("ben", "undo")
+        team.run("ben", "rate", name, "harmful")
+    team.sync("anna")
+    team.run("ben", "redact", "--text", "Petra Zwiebel knows", "--yes", "--reason", "a name")
+    team.run("anna", "redact", "--text", "Petra Zwiebel", "--yes", "--reason", "a name")
+    team.sync("anna", "ben", "anna")
+    assert team.entries("anna") == team.entries("ben")
+    rating = [0, 1] if undone else [1, 0]
+    redacted = [counts for text, *counts in team.entries("anna").values() if text == "[redacted]"]
+    # The text that both had before, the one that both had just now, and one that each machine alone had.
+    assert sorted([[1, 0], rating, [0, 0], [0, 0]]) == sorted(redacted)
+    kinds = [type(record.event).__name__ for batch in decode(team.batches()) for record in batch.records]
+    assert 1 == kinds.count("RedactionLinked")
+    assert 2 == kinds.count("PointMatched")
+    before = team.entries("ben")
+    team.sync("ben", "anna")
+    assert before == team.entries("ben")
+    for machine in ("anna", "ben"):
+        team.run(machine, "verify")
+    assert [] == holding(team, "ben")

@@ -63,6 +63,10 @@ class Book(Protocol):
         """Return the entry that an entry of the book was joined to when it landed; None where it was not joined."""
         ...
 
+    def linked(self, id_: str) -> frozenset[str]:
+        """Return the entries of the book whose text was equal to that of an own event before both were redacted."""
+        ...
+
     def made_name(self, id_: str) -> str | None:
         """Return the name in the book of an entry that an event of the own ledger made; None where it made none."""
         ...
@@ -207,7 +211,7 @@ class Step:
             return
         if isinstance(event, PointEdited) and self.resolve(event.name) is not None:
             return
-        standing = self._standing(event)
+        standing = self._standing(record.id, event)
         name = self._free_name(event.name)
         self.taken_names.add(name)
         if standing is not None:
@@ -217,17 +221,21 @@ class Step:
         if name != event.name:
             self.renamed[event.name] = name
 
-    def _standing(self, event: Any) -> str | None:
+    def _standing(self, id_: str, event: Any) -> str | None:
         """Return the entry of the book that has the text of a new one; None where the new one stands by itself."""
         text = text_of(event.text)
-        if text == REDACTED:
-            return None
+        linked = self.book.linked(id_) if text == REDACTED else frozenset[str]()
+
+        def is_equal(entry: Entry) -> bool:
+            # Two redacted texts look the same; only what was equal before is noted.
+            return entry.text == text and (text != REDACTED or entry.name in linked)
+
         if isinstance(event, PointEdited):
             # A person may well add by hand a text that another entry has, as long as he saw that.
             shown = self.book.shown(self.own)
-            if shown is None or any(entry.text == text for entry in shown.values()):
+            if shown is None or any(map(is_equal, shown.values())):
                 return None
-        return next((name for name, entry in self.known.entries.items() if entry.text == text), None)
+        return next((entry.name for entry in self.known.entries.values() if is_equal(entry)), None)
 
     def counts(self, event: Any) -> tuple[int, int]:
         """Return the counts that a new entry brings with it: none where the book has the delivery already."""

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.decisions.update import KnownPlaybook
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.events import EventsVoided, NamesMeant, PointAdded, PointEdited, PointSeeded
+from tallybook.ledger.events import (
+    KIND_OF,
+    EventsVoided,
+    NamesMeant,
+    PointAdded,
+    PointEdited,
+    PointMatched,
+    PointReworded,
+    PointSeeded,
+    RedactionLinked,
+)
 from tallybook.ledger.line import START, Position, batch_key, head_field
 from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
 from tallybook.ledger.sharing.numbers import PENDING
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 MAKES_ENTRY: Final = (PointAdded, PointSeeded, PointEdited)
+GIVES_TEXT: Final = (*MAKES_ENTRY, PointMatched, PointReworded)
 
 
 def entries_made(records: Sequence[EventRecord]) -> dict[str, str]:
@@ -133,6 +144,27 @@ class _Facts:
     def _matched(self) -> Mapping[str, str]:
         """Return the entries that were joined to another one when they landed: name → the other one's name."""
         return self._log.matched()
+
+    def linked(self, id_: str) -> frozenset[str]:
+        groups = (ids for ids in self._links if id_ in ids)
+        equal = frozenset[str]().union(*groups)
+        return frozenset(name for name, event_id in self._texts.items() if event_id in equal) if equal else equal
+
+    @cached_property
+    def _links(self) -> Sequence[frozenset[str]]:
+        """Return the ids of events whose texts were equal before they were redacted, as this machine found them."""
+        needle = b'"kind":"%b"' % KIND_OF[RedactionLinked].encode()
+        # Also for a past moment: what was joined then by its text stays joined.
+        batches = decode(raw for raw in self._log.own.read() if needle in raw.data)
+        events = (event for batch in batches for event in batch.events)
+        return [frozenset(event.ids) for event in events if isinstance(event, RedactionLinked)]
+
+    @cached_property
+    def _texts(self) -> Mapping[str, str]:
+        """Return the event that gave each entry of the book its last text: name → id."""
+        records = (record for batch in decode(self._log.read_book()) for record in batch.records)
+        events: list[tuple[str, Any]] = [(one.id, one.event) for one in records if isinstance(one.event, GIVES_TEXT)]
+        return {event.name: id_ for id_, event in events}
 
     def own_name(self, name: str) -> str | None:
         return self._log.history.renamed.get(name, name) if name in self._made.values() else None

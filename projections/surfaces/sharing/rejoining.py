@@ -290,6 +290,10 @@ class _Facts:
     def matched(self, name: str) -> None:
         """Return nothing: the old history has its batches as they landed."""
 
+    def linked(self, id_: str) -> frozenset[str]:  # noqa: ARG002 - as the protocol has it
+        """Return nothing, as ``matched``."""
+        return frozenset()
+
     def shown(self, own: OwnBatch) -> Mapping[str, Entry]:  # noqa: ARG002 - as the protocol has it
         return self.before
 

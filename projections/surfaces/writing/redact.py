@@ -18,9 +18,10 @@ from tallybook.ledger.errors import (
     OutcomeUnknownError,
     TallybookError,
 )
-from tallybook.ledger.events import LogRecovered
+from tallybook.ledger.events import LogRecovered, RedactionLinked
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import FREE_MARK, chained_bytes
+from tallybook.ledger.sharing.landing import SHARED
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections.surfaces.history import reading
@@ -149,7 +150,9 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
         }
         if not events:
             return ()
-        with JsonlLog(log.folder).transaction():
+        with JsonlLog(log.folder).transaction() as tx:
+            if links := [codec.encode(RedactionLinked(group)) for group in _linked(events.values(), ids)]:
+                tx.append(links, by)
             held = {one.id: codec.texts_of(one.event).values() for one in events.values()}
             redacted_digests.remember(log.folder, None, held, log.now().at, 0)
             before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
@@ -159,6 +162,16 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
             redaction.write_pending(log.folder, redaction.PendingRedaction(every, erasable, reason, before.by or by))
         _finish(project, log)
     return tuple(events)
+
+
+def _linked(records: Collection[EventRecord], ids: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the ids of shared events whose texts are equal, for texts that other ids have than those redacted."""
+    groups: dict[str, list[str]] = {}
+    for one in records:
+        text = getattr(one.event, "text", None)
+        if text and type(one.event) in SHARED:
+            groups.setdefault(text, []).append(one.id)
+    yield from (tuple(group) for group in groups.values() if not set(group) <= set(ids))
 
 
 def _remember(log: JsonlLog, target: RedactionTarget, events: Collection[EventRecord]) -> None:
