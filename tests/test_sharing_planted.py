@@ -183,3 +183,37 @@ def test_a_merged_pull_request_of_a_stranger_is_not_the_replica(tmp_path: Path) 
     assert 0 != anna.run("sync").code
     assert before == git(tmp_path / "other.git", "rev-parse", "refs/heads/tallybook/main")
     assert not (anna.home / ".cache/tallybook/books").exists()
+
+
+def test_a_replica_that_git_tracks_is_refused(tmp_path: Path) -> None:
+    """`sync` sends and fetches nothing, and names the command after which it goes on."""
+    remote, (anna,) = make_clones(tmp_path, "anna")
+    share_all([anna])
+    anna.do("rate", "kpt_001", "helpful")
+    git(anna.root, "add", "--force", ".claude/ledger/book")
+    git(anna.root, "commit", "--quiet", "--message", "Track the copy of the book")
+    before = git(remote, "rev-parse", "refs/heads/tallybook/main")
+    for words in (("sync",), ("sync", "--rejoin")):
+        refused = anna.run(*words)
+        assert 2 == refused.code
+        assert "git rm -r --cached" in refused.err
+    assert before == git(remote, "rev-parse", "refs/heads/tallybook/main")
+    git(anna.root, "rm", "-r", "--quiet", "--cached", ".claude/ledger/book")
+    anna.do("sync")
+    assert before != git(remote, "rev-parse", "refs/heads/tallybook/main")
+
+
+def test_a_cache_folder_in_the_project_is_not_used(tmp_path: Path) -> None:
+    """Git's repository is temporary where the user's cache folder is in the project, or open to other users."""
+    _, (anna, ben) = make_clones(tmp_path, "anna", "ben")
+    anna.environment["TALLYBOOK_CACHE_DIR"] = str(anna.root / "caches")
+    (shared := tmp_path / "shared").mkdir()
+    shared.chmod(0o777)
+    ben.environment["TALLYBOOK_CACHE_DIR"] = str(shared)
+    share_all([anna, ben])
+    ben.do("rate", "kpt_001", "helpful")
+    for machine in (ben, anna):
+        machine.do("sync")
+    assert {"kpt_001": ("Use type hints", 1, 0)} == anna.entries() == ben.entries()
+    assert not (anna.root / "caches").exists()
+    assert [] == list(shared.iterdir())

@@ -119,7 +119,7 @@ def _engine_lines(project: Project, done: RedactionResult) -> list[str]:
     part = membership.load(project)
     if part is None or not done.events:
         return []
-    if part.engine == "git" and (cache := engines.cache_of(part.address, part.name)) is not None:
+    if part.engine == "git" and (cache := engines.cache_of(part.address, part.name, project.ledger)) is not None:
         shutil.rmtree(cache, ignore_errors=True)
     commands = engines.removal(part.engine, part.address, part.name, [one.id for one in done.events])
     return [f"the book {part.name} at {part.address} still holds it; run: {command}" for command in commands]

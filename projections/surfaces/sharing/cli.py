@@ -73,7 +73,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
 
 def _join(project: Project, engine_name: str, address: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
     part = _membership(project, engine_name, address, options)
-    with closing(engines.open_engine(engine_name, part.address, part.name, part.options)) as engine:
+    with closing(engines.open_engine(engine_name, part.address, part.name, part.options, project.ledger)) as engine:
         shown = joining.preview(project, engine, part.name)
     if not as_json:
         say(*_preview_lines(shown))
@@ -180,7 +180,7 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
 
 def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
-    with closing(engines.open_engine(part.engine, part.address, part.name, part.options)) as engine:
+    with closing(engines.open_engine(part.engine, part.address, part.name, part.options, project.ledger)) as engine:
         done = joining.rejoin(project, part, engine)
     changes = status.change_lines(project, before) if done.taken else []
     sync_results.store(project, (before, status.own_end(project)), changes, [], shown=results.is_seen())
@@ -223,7 +223,7 @@ def _confirm(question: str) -> None:
 def _opened(project: Project) -> tuple[Membership, Engine]:
     """Return the project's part in a book, and the engine."""
     part = membership.require(project)
-    return part, engines.open_engine(part.engine, part.address, part.name, part.options)
+    return part, engines.open_engine(part.engine, part.address, part.name, part.options, project.ledger)
 
 
 def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,15 +24,20 @@ def _load(name: str) -> Any:
     return import_module(f"tallybook.ledger.sharing.engines.{name}")
 
 
-def _git(address: str, name: str, _options: Mapping[str, str]) -> Engine:
-    engine: Engine = _load("git").GitEngine(address, name, cache_of(address, name))
+def _git(address: str, name: str, _options: Mapping[str, str], ledger: Path) -> Engine:
+    engine: Engine = _load("git").GitEngine(address, name, cache_of(address, name, ledger))
     return engine
 
 
-def cache_of(address: str, name: str) -> str | None:
-    """Return git's repository for a book in the user's cache folder; None where there is no such folder."""
+def cache_of(address: str, name: str, ledger: Path) -> str | None:
+    """Return git's repository for a book in the user's cache folder; None where there is no such folder that is safe.
+
+    One in the project could be somebody else's, with a configuration that runs a command.
+    """
     base = caches.user_folder()
-    return str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}"))) if base else None
+    if not base or caches.find_fault(base, os.path.realpath(ledger)):
+        return None
+    return str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}")))
 
 
 def removal(engine: str, address: str, name: str, ids: Sequence[str]) -> list[str]:
@@ -41,7 +47,7 @@ def removal(engine: str, address: str, name: str, ids: Sequence[str]) -> list[st
     return ["tallybook sync", "tallybook share repair"]
 
 
-def _nats(address: str, name: str, options: Mapping[str, str]) -> Engine:
+def _nats(address: str, name: str, options: Mapping[str, str], _: Path) -> Engine:
     fields = {field: value for field, value in options.items() if field != "password_file"}
     if "password_file" in options:
         fields["password"] = disk.read_file(options["password_file"]).decode("utf-8", "replace").strip("\r\n")
@@ -49,24 +55,24 @@ def _nats(address: str, name: str, options: Mapping[str, str]) -> Engine:
     return engine
 
 
-def _postgres(address: str, name: str, _options: Mapping[str, str]) -> Engine:
+def _postgres(address: str, name: str, _options: Mapping[str, str], _: Path) -> Engine:
     engine: Engine = _load("postgres").PostgresEngine(address, name)
     return engine
 
 
-ENGINES: Final[dict[str, Callable[[str, str, Mapping[str, str]], Engine]]] = {
+ENGINES: Final[dict[str, Callable[[str, str, Mapping[str, str], Path], Engine]]] = {
     "git": _git,
     "nats": _nats,
     "postgres": _postgres,
 }
-"""Name of an engine → the function that opens it by address, name of the book and options."""
+"""Name of an engine → the function that opens it by address, name of the book, options and the folder of the ledger."""
 
 OPTIONS: Final = {"nats": ("user", "password_file", "creds", "ca", "cert", "key")}
 """Name of an engine → the options that it takes; PostgreSQL and git take theirs from the usual places."""
 
 
-def open_engine(engine: str, address: str, name: str, options: Mapping[str, str]) -> Engine:
-    """Return an engine; nothing is asked of it yet.
+def open_engine(engine: str, address: str, name: str, options: Mapping[str, str], ledger: Path) -> Engine:
+    """Return an engine for a ledger; nothing is asked of it yet.
 
     Raises:
         BadInputError: There is no such engine, or it does not take an option or the address.
@@ -76,4 +82,4 @@ def open_engine(engine: str, address: str, name: str, options: Mapping[str, str]
     for option in options:
         if option not in OPTIONS.get(engine, ()):
             raise BadInputError(f"--{option.replace('_', '-')}", f"is not an option of {engine}", "leave it out")
-    return ENGINES[engine](address, name, options)
+    return ENGINES[engine](address, name, options, ledger)

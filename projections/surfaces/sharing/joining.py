@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import closing, suppress
 import os
 from pathlib import Path
+import shlex
 from typing import TYPE_CHECKING
 
 import attrs
@@ -27,6 +28,7 @@ from tallybook.projections.surfaces.history.reading import open_log, open_own_lo
 from tallybook.projections.surfaces.sharing import engines, membership, rejoining, syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import Machine
+from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.writing import record, redact, secrets
 from tallybook.projections.surfaces.writing.requests import Request
 
@@ -113,14 +115,14 @@ def join(project: Project, part: Membership) -> SyncResult:
     before = membership.load(project)
     if moves(before, part) and before is not None:
         # What others appended there meanwhile comes along, if it still answers.
-        with suppress(EngineError), closing(_open(before)) as engine:
+        with suppress(EngineError), closing(_open(project, before)) as engine:
             run(project, before, engine)
     former = membership.load(project) or membership.left(project)
     if former is not None:
         part = attrs.evolve(part, book=former.book, writer=former.writer, end=former.end, unmasked=former.unmasked)
     ledger = ledger_id(project.ledger / LOG_NAME)
     part = attrs.evolve(part, ledger=ledger, path=os.path.realpath(project.ledger))
-    with closing(_open(part)) as engine:
+    with closing(_open(project, part)) as engine:
         return run(project, part, engine)
 
 
@@ -131,19 +133,33 @@ def moves(before: Membership | None, part: Membership) -> bool:
     return (before.name, before.engine, before.address) != (part.name, part.engine, part.address)
 
 
-def _open(part: Membership) -> Engine:
-    return engines.open_engine(part.engine, part.address, part.name, part.options)
+def _open(project: Project, part: Membership) -> Engine:
+    return engines.open_engine(part.engine, part.address, part.name, part.options, project.ledger)
 
 
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:
     """Sync once, note in the user's settings how far the replica goes, and render the playbook."""
+    _refuse_tracked(project)
     result = syncing.sync(machine_of(project, part, limit_s), engine)
     _finish(project, part, result.end)
     return result
 
 
+def _refuse_tracked(project: Project) -> None:
+    """Refuse a copy of the book that a pull or a checkout can change.
+
+    Raises:
+        BadInputError: Git tracks it.
+    """
+    folder = project.ledger / replica.FOLDER
+    if git.is_tracked(project, folder):
+        hint = f"run `git rm -r --cached {shlex.quote(str(folder))}` and commit that; nothing was sent or fetched"
+        raise BadInputError(str(folder), "git tracks it, and a checkout would change this machine's copy", hint)
+
+
 def rejoin(project: Project, part: Membership, engine: Engine) -> Rejoined:
     """Take another history of the same book, append what it lacks, and render the playbook."""
+    _refuse_tracked(project)
     done = rejoining.rejoin(machine_of(project, part), engine)
     _finish(project, part, done.end)
     return done

@@ -31,7 +31,7 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
     """
     before = status.own_end(project)
     try:
-        with closing(engines.open_engine(part.engine, part.address, part.name, part.options)) as engine:
+        with closing(engines.open_engine(part.engine, part.address, part.name, part.options, project.ledger)) as engine:
             result = joining.run(project, part, engine, limit_s)
     except LockHeldError:
         raise
