@@ -148,10 +148,17 @@ def test_a_copy_of_the_book_that_is_lost_or_planted_is_fetched_anew(team: Team, 
 
 
 def test_a_moment_whose_lines_are_gone_says_so(team: Team) -> None:
-    """Without its copy of the book a past moment is not available, which is no damage; a sync brings it back."""
+    """Without its copy of the book `show` prints the last rendering and says so; past moments return with a sync."""
+    before = team.run("anna", "show", "--json").out
     shutil.rmtree(team.ledger("anna") / "book")
-    for words in (("show",), ("show", "--at", "4")):
-        assert "not available here: book lines 1 to" in team.run("anna", *words, code=1).err
+    shown = team.run("anna", "show", "--json")
+    assert before == shown.out
+    for part in ("not available here: book lines 1 to", "tallybook sync", "the last rendering of playbook.json"):
+        assert part in shown.err
+    assert "Run the tests first" in team.run("anna", "show").out
+    assert "not available here: book lines 1 to" in team.run("anna", "show", "--at", "4", code=1).err
+    team.ledger("anna").joinpath("rendered").unlink()
+    assert "not available here: book lines 1 to" in team.run("anna", "show", code=1).err
     team.sync("anna")
     assert 2 == len(team.entries("anna"))
     team.run("anna", "show", "--at", "4")
