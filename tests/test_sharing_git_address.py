@@ -69,13 +69,13 @@ def share(engine: GitEngine) -> list[Run]:
         ("file:///srv/a.git", "file:///srv/a.git", "file:///srv/a.git"),
         ("/srv/a.git", "/srv/a.git", "/srv/a.git"),
         ("/srv/a:b::c", "/srv/a:b::c", "/srv/a:b::c"),
-        ("../a.git", "/work/a.git", "/work/a.git"),
-        ("./a:b", "/work/project/a:b", "/work/project/a:b"),
+        ("../a.git", "/srv/a.git", "/srv/a.git"),
+        ("./a:b", "/srv/project/a:b", "/srv/project/a:b"),
     ],
 )
 def test_addresses_over_https_ssh_and_files_are_taken(text: str, url: str, shown: str) -> None:
     """Git is given an address without a password, and messages show it without a login."""
-    address = parse_address(text, "/work/project")
+    address = parse_address(text, "/srv/project")
     assert (url, shown) == (address.url, address.shown)
 
 
