@@ -5,7 +5,7 @@ from __future__ import annotations
 STAMP = "ledger"
 """Top-level key of ``playbook.json`` that says which moment of the ledger the file shows, as ``SEQ:CHAIN``."""
 BOOK_STAMP = "book"
-"""Top-level key beside it that says which moment of a shared book the file contains, as ``SEQ:CHAIN``."""
+"""The next top-level key, which says which moment of a shared book the file contains, as ``SEQ:CHAIN``."""
 PLAYBOOK_NEUTRAL = frozenset(
     {
         "playbook.injected",

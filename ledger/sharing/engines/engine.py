@@ -134,9 +134,9 @@ class MissingLibraryError(EngineError):
 
     exit_code = 2
 
-    def __init__(self, address: str, extra: str) -> None:
-        """Name the extra that installs it."""
-        super().__init__(address, f"needs the extra {extra!r}", f"pip install 'tallybook[{extra}]'")
+    def __init__(self, address: str, package: str, command: str = "") -> None:
+        """Name its package, and the command that installs it where this Tallybook is; by default pip's."""
+        super().__init__(address, f"needs the package {package}", f"run: {command or f'pip install {package}'}")
 
 
 class Engine(Protocol):

@@ -64,7 +64,7 @@ class Servers:
             try:
                 await link.open(host, access, secure=self._secure)
             except ImportError as error:
-                raise MissingLibraryError(self.address, "nats") from error
+                raise MissingLibraryError(self.address, "nats-py") from error
             except LinkError as error:
                 reasons.append(f"{host}: {error}")
                 self._rotate()

@@ -75,7 +75,7 @@ def connect(address: str, timeout: float) -> Connection:
     try:
         import psycopg
     except ImportError as error:
-        raise MissingLibraryError(address, "postgres") from error
+        raise MissingLibraryError(address, "psycopg[binary]", "pip install 'psycopg[binary]'") from error
     # What psycopg logs of a broken connection would go to standard error; it is an error of the engine as well.
     logging.getLogger("psycopg").addHandler(_SILENT)
     # Without prepared statements: a pipeline that fails leaves psycopg in doubt of which exist, and poolers have none.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.sharing.engines.engine import MissingLibraryError
 from tallybook.ledger.storage import caches, disk
+from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,16 +73,25 @@ ENGINES: Final[dict[str, Callable[[str, str, Mapping[str, str], Path], Engine]]]
 OPTIONS: Final = {"nats": ("user", "password_file", "creds", "ca", "cert", "key")}
 """Name of an engine → the options that it takes; PostgreSQL and git take theirs from the usual places."""
 
+LIBRARIES: Final = {"nats": ("nats", "nats-py"), "postgres": ("psycopg", "psycopg[binary]")}
+"""Name of an engine → the module of its client library, and the package that installs it."""
+
 
 def open_engine(engine: str, address: str, name: str, options: Mapping[str, str], ledger: Path) -> Engine:
     """Return an engine for a ledger; nothing is asked of it yet.
 
     Raises:
         BadInputError: There is no such engine, or it does not take an option or the address.
+        MissingLibraryError: Its client library is not installed.
     """
     if engine not in ENGINES:
         raise BadInputError(engine, "is not an engine", f"use {', '.join(ENGINES)}")
     for option in options:
         if option not in OPTIONS.get(engine, ()):
             raise BadInputError(f"--{option.replace('_', '-')}", f"is not an option of {engine}", "leave it out")
-    return ENGINES[engine](address, name, options, ledger)
+    opened = ENGINES[engine](address, name, options, ledger)
+    module, package = LIBRARIES.get(engine, ("", ""))
+    if module and find_spec(module) is None:
+        opened.close()
+        raise MissingLibraryError(opened.address, package, install_command(package))
+    return opened

@@ -1,4 +1,4 @@
-"""Joining a book, making one, and leaving it: what a person is told before, and what changes in the user's settings."""
+"""Joining a book, making one, and leaving it: what a person sees before, and what changes in the user's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of syncs: stored by each sync, and told once by the next command of a person on a terminal."""
+"""The results of syncs: stored by each sync, and shown once by the next command of a person on a terminal."""
 
 from __future__ import annotations
 

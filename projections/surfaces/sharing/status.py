@@ -1,4 +1,4 @@
-"""What a person is told of a shared book: its engine, what is pending, and what a sync brought."""
+"""What a person sees of a shared book: its engine, what is pending, and what a sync brought."""
 
 from __future__ import annotations
 

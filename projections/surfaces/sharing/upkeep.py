@@ -50,7 +50,7 @@ class MovedBookError(TallybookError):
 
 @attrs.frozen
 class BookCheck:
-    """What an engine holds, beside this machine's copy.
+    """What an engine holds, and this machine's copy.
 
     Attributes:
         runs: How many runs it holds.

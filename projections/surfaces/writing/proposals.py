@@ -42,7 +42,7 @@ def must_propose(project: Project, wish: Curation) -> str:
     if find_agent() is None:
         return ""
     if wish.verb in PERSONS_ONLY:
-        return "a person's"
+        return "only a person may"
     if wish.verb not in OF_PROTECTED:
         return ""
     state = reading.current(reading.open_log(project))
