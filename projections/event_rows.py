@@ -205,8 +205,13 @@ def _count(number: int, singular: str, plural: str) -> str:
     return f"{number} {singular if number == 1 else plural}"
 
 
-def _left_out(number: int) -> str:
-    return f", {number} left out" if number else ""
+def _injection(event: events.PlaybookInjected) -> str:
+    left_out = sum(event.left_out.values())
+    return (
+        f"{_count(len(event.names), 'entry', 'entries')} injected"
+        + (f", {len(event.held)} withheld" if event.held else "")
+        + (f", {left_out:g} left out" if left_out else "")
+    )
 
 
 def _tokens(event: events.ReflectionCompleted | events.ReflectionFailed) -> str:
@@ -276,7 +281,7 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.PointUnpinned: _summarise_decision("unpinned"),
     events.PointMerged: lambda e: f"{', '.join(e.merged)} merged into {e.name}{_why(e.reason)}",
     events.EventsVoided: _summarise_undo,
-    events.PlaybookInjected: lambda e: f"{_count(len(e.names), 'entry', 'entries')} injected" + _left_out(e.left_out),
+    events.PlaybookInjected: _injection,
     events.PointCited: lambda e: f"{e.name} cited in {'a message' if e.where == 'message' else e.where}",
     events.ReflectionRequested: lambda e: (
         f"reflection requested by {e.trigger}, up to byte {e.end:,} of the transcript"

@@ -10,6 +10,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import call, events, here, set_to
+from helpers.injections import injected
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import installation, table
@@ -116,7 +117,7 @@ def test_each_agent_is_answered_once_in_the_shape_that_it_takes(
         answer = answer[key]
     assert "[kpt_001] helpful=0 harmful=0 :: Use type hints" in answer
     assert "" == call(document)
-    assert [PlaybookInjected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
+    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from helpers.hook_calls import START, call, events, here, set_to, told
+from helpers.injections import injected
 from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
@@ -51,7 +52,7 @@ def test_a_session_gets_the_playbook_once(here: Project) -> None:
         assert "" == call(again)
     assert "" == call({**START, "source": "resume"})
     assert told(answer) == told(call(START, "s2"))
-    assert [PlaybookInjected(("kpt_001", "kpt_002"), 0)] * 2 == events(here, PlaybookInjected)
+    assert [injected(("kpt_001", "kpt_002"), 0)] * 2 == events(here, PlaybookInjected)
 
 
 def test_a_session_without_a_start_gets_it_at_its_first_prompt_or_tool(here: Project) -> None:
@@ -107,7 +108,7 @@ def test_a_legacy_file_is_imported_and_injected(project: Path, write_playbook: C
     """Without a ledger the hook begins one from the file."""
     write_playbook({"key_points": ["old advice"]})
     assert "[kpt_001] helpful=0 harmful=0 :: old advice" in told(call(START))
-    assert [PlaybookInjected(("kpt_001",), 0)] == events(Project(project), PlaybookInjected)
+    assert [injected(("kpt_001",), 0)] == events(Project(project), PlaybookInjected)
 
 
 def test_events_without_effect_on_the_playbook_leave_the_file_current(here: Project) -> None:
@@ -177,7 +178,7 @@ def test_a_held_ledger_delays_no_session(here: Project) -> None:
     assert 2 == len(spooled(here))
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert [] == spooled(here)
-    assert [PlaybookInjected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
+    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
     assert [PointCited("kpt_002", "message")] == events(here, PointCited)
     assert "" == call(START)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.hook_calls import START, call, events, here, set_to, told
+from helpers.injections import injected
 from helpers.spool_files import held, spooled
 from tallybook.ledger import clock
 from tallybook.ledger.events import PlaybookInjected
@@ -68,7 +69,7 @@ def test_a_forked_session_is_told_once(here: Project) -> None:
         call(prompt, "the fork"),
         call(prompt, "the fork"),
     ]
-    assert [PlaybookInjected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
+    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
     # A session that is resumed as itself leaves nothing that another one could be taken for its fork by.
     assert ["", ""] == [call({**START, "source": "resume"}), call(prompt)]
     assert "Use type hints" in told(call(prompt, "another"))

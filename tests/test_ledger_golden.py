@@ -179,7 +179,7 @@ BATCHES = [
         "2026-11-22T00:00:06.000000Z",
         {"rater": "tallybook", "session": "77b0c1d2", "agent": "a1"},
         (
-            PlaybookInjected(("kpt_002",), 3),
+            PlaybookInjected(("kpt_002",), (), Numbers({"room": 3}), None, "", "", "", (), 0.0),
             PointCited("kpt_002", "Bash"),
             ReflectionRequested(81920, "SessionEnd", "/home/me/.claude/projects/p/77b0c1d2.jsonl"),
         ),
@@ -240,6 +240,24 @@ BATCHES = [
         "2026-11-23T15:32:00.000000Z",
         {"rater": "human"},
         (ProposalDecided("0192aaaa-0000-7000-8000-000000000032", "rejected", "they do not"),),
+    ),
+    Golden(
+        "2026-11-23T18:30:00.000000Z",
+        {"rater": "tallybook", "session": "s2"},
+        (
+            PlaybookInjected(
+                ("kpt_002",),
+                ("kpt_003", "kpt_005"),
+                Numbers({"room": 3, "task": 1}),
+                0.25,
+                "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+                "0192aaaa-0000-7000-8000-000000000033",
+                "s1",
+                ("kpt_003", "kpt_005", "kpt_006"),
+                0.2,
+            ),
+        ),
+        "injected:s2",
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

@@ -10,8 +10,9 @@ import pytest
 
 from helpers.browser import Tab, append, chromium, opened, write_page
 from helpers.documentation import section
+from helpers.injections import injected
 from helpers.repository import ROOT
-from tallybook.ledger.events import PlaybookInjected, PlaybookUpdated, PointAdded, PointCited, PointRated, PointRetired
+from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointCited, PointRated, PointRetired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,7 +151,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     append(log, [PointAdded("kpt_001", "Read the error."), update])
     append(log, [PointRated("kpt_001", "helpful")])
     append(log, [PointAdded("kpt_002", "Ask first."), update])
-    append(log, [PlaybookInjected(("kpt_001",), 0), PointCited("kpt_001", "message")], "s2", "hook")
+    append(log, [injected(("kpt_001",), 0), PointCited("kpt_001", "message")], "s2", "hook")
     append(log, [PointRetired("kpt_002", "")], "s2", "human")
     with chromium() as browser:
         yield Tab(browser, write_page(folder))

@@ -9,10 +9,10 @@ from urllib.parse import parse_qs
 import pytest
 
 from helpers.browser import Tab, append, chromium, opened, write_page
+from helpers.injections import injected
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,
-    PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
     PointCited,
@@ -32,7 +32,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     folder = tmp_path_factory.mktemp("page") / "project"
     log = opened(folder)
     append(log, [PointAdded("kpt_001", "Read the error first."), PointAdded("kpt_002", "=1+1"), UPDATE])
-    append(log, [PlaybookInjected(("kpt_001",), 0)], "s2", "hook")
+    append(log, [injected(("kpt_001",), 0)], "s2", "hook")
     append(log, [PointCited("kpt_001", "message")], "s2", "hook")
     for session in ("s2", "s3", "s4"):
         append(log, [PointRated("kpt_001", "harmful"), UPDATE], session)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.browser import Tab, append, chromium, opened, write_page
+from helpers.injections import injected
 from helpers.repository import ROOT
-from tallybook.ledger.events import PlaybookInjected, PlaybookUpdated, PointAdded, PointCited, PointRated, PointRetired
+from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointCited, PointRated, PointRetired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,7 @@ def write_hostile(folder: Path) -> Path:
     log = opened(folder)
     update = PlaybookUpdated(0, 1, 0)
     append(log, [*(PointAdded(f"<{name}>", text) for name, text in HOSTILE.items()), update], SESSION)
-    append(log, [PlaybookInjected(("<markup>",), 0)], SESSION, "<i>hook</i>")
+    append(log, [injected(("<markup>",), 0)], SESSION, "<i>hook</i>")
     append(log, [PointCited("<markup>", "<u>tool</u>")], CONTROL, "<i>hook</i>")
     append(log, [PointRated("<script>", "harmful"), PointRated("<marks>", "helpful"), update], CONTROL)
     append(log, [PointRetired("<link>", "<s>reason</s>")], "plain", "human")

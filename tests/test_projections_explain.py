@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 import pytest
 
+from helpers.injections import injected
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     EventsVoided,
-    PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
     PointCited,
@@ -181,10 +181,10 @@ def test_notes_are_listed() -> None:
 
 def test_uses_are_counted_and_change_nothing() -> None:
     """Injections and citations have a number and a last time; they are no steps of the story."""
-    injected: list[Any] = [PlaybookInjected(("kpt_002", "kpt_001"), 0)]
+    given: list[Any] = [injected(("kpt_002", "kpt_001"), 0)]
     cited: list[Any] = [PointCited("kpt_001", "message"), PointCited("kpt_002", "Bash")]
     noted: list[Any] = [PointCited("kpt_001", "Bash"), PointNoted("kpt_001", "as [kpt_001] says")]
-    stretches: list[list[Any]] = [LEARNED, injected, cited, [PlaybookInjected(("kpt_002",), 1)], noted, injected]
+    stretches: list[list[Any]] = [LEARNED, given, cited, [injected(("kpt_002",), 1)], noted, given]
     extras = further_fields(*stretches)
     assert (2, 9) == (extras["told"]["count"], extras["told"]["last"]["seq"])
     assert (2, 7) == (extras["cited"]["count"], extras["cited"]["last"]["seq"])

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
+from helpers.injections import injected
 from tallybook.ledger.events import (
     EVENT_TYPES,
     BaselineSet,
@@ -28,7 +29,6 @@ from tallybook.ledger.events import (
     Numbers,
     PlaybookAdopted,
     PlaybookEdited,
-    PlaybookInjected,
     PlaybookOrdered,
     PlaybookUpdated,
     PointAdded,
@@ -93,7 +93,7 @@ EXAMPLES: list[Any] = [
     PointUnpinned("kpt_001", ""),
     PointMerged("kpt_001", ("kpt_003", "kpt_004"), ""),
     EventsVoided(("019a", "019b"), None, "misread"),
-    PlaybookInjected(("kpt_001", "kpt_004"), 3),
+    injected(("kpt_001", "kpt_004"), 3),
     PointCited("kpt_001", "Bash"),
     ReflectionRequested(81920, "SessionEnd", "/home/me/.claude/projects/p/s1.jsonl"),
     ReflectionStarted("claude", 21000),
@@ -223,8 +223,8 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (EventsVoided(("019a",), None, None), "event 019a undone: [redacted]"),
         (PlaybookAdopted("ab12", 1, "{}"), "legacy playbook imported: 1 entry"),
         (PlaybookAdopted("ab12", 2, "{}"), "legacy playbook imported: 2 entries"),
-        (PlaybookInjected(("kpt_001",), 0), "1 entry injected"),
-        (PlaybookInjected(("kpt_001", "kpt_004"), 3), "2 entries injected, 3 left out"),
+        (injected(("kpt_001",), 0), "1 entry injected"),
+        (injected(("kpt_001", "kpt_004"), 3), "2 entries injected, 3 left out"),
         (PointCited("kpt_001", "message"), "kpt_001 cited in a message"),
         (PointCited("kpt_001", "Bash"), "kpt_001 cited in Bash"),
         (

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.injections import injected
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
     Numbers,
-    PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
     PointEdited,
@@ -229,9 +229,9 @@ def test_a_change_with_the_good_session_is_no_lead_and_with_the_bad_one_is(at: s
 
 def test_an_injection_of_other_entries_is_a_lead() -> None:
     """However many sessions get the same; those before the range are known as well."""
-    one, both = PlaybookInjected(("kpt_001",), 0), PlaybookInjected(("kpt_001", "kpt_002"), 0)
+    one, both = injected(("kpt_001",), 0), injected(("kpt_001", "kpt_002"), 0)
     rows = ("05 08", "s", [A, B, CLOSE]), ("05 09", "s", one), ("06 01", "s", one), ("06 02", "t", both)
-    rest = ("06 03", "u", both), ("06 04", "v", PlaybookInjected(("kpt_002",), 1)), ("06 05", "w", both)
+    rest = ("06 03", "u", both), ("06 04", "v", injected(("kpt_002",), 1)), ("06 05", "w", both)
     expected: list[tuple[Any, ...]] = [
         (6, "told", ["kpt_002"], [], []),
         (8, "told", [], ["kpt_001"], []),
@@ -260,7 +260,7 @@ def test_a_lead_reads_as_in_log_and_names_its_entries() -> None:
     rows = (
         ("06 01", "s", [*points, CLOSE]),
         ("06 02", "t", [*[PointRated("kpt_001", "harmful")] * 3, CLOSE]),
-        ("06 03", "u", PlaybookInjected(tuple(point.name for point in points[1:]), 0)),
+        ("06 03", "u", injected(tuple(point.name for point in points[1:]), 0)),
     )
     view = leads_view("2026-01-01", "2026-02-01")
     rows_ = [lead_json(lead) for lead in fold_history(view, lambda: timed_batches(*rows)).leads[-3:]]

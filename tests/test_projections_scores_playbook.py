@@ -8,12 +8,12 @@ from hypothesis import given
 import pytest
 
 from helpers.documentation import examples
+from helpers.injections import injected
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
     Numbers,
-    PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
     PointCited,
@@ -80,7 +80,7 @@ def of_session(state: Scores, session: str) -> dict[str, float]:
         ([PointAdded("kpt_001", "Quote ids."), CLOSE], {}),
         (PRUNE, {"ratings": 3, "judged": 3, "pruned": 1}),
         ([*PRUNE, CLOSE], {"ratings": 3, "judged": 3, "pruned": 1}),
-        ([PlaybookInjected(("kpt_001", "kpt_002"), 4), PlaybookInjected(("kpt_001",), 5)], {"told": 3}),
+        ([injected(("kpt_001", "kpt_002"), 4), injected(("kpt_001",), 5)], {"told": 3}),
         ([PointCited("kpt_001", "message"), PointCited("kpt_001", "Bash")], {"cited": 2}),
     ],
 )
@@ -176,7 +176,7 @@ def test_an_undone_event_measures_nothing() -> None:
         ([PointAdded("kpt_003", "Quote ids."), CLOSE], (60, 0.5)),
         ([CLOSE], (43, 0.35)),
         (PRUNE, (35, 0.85)),
-        ([PlaybookInjected(("kpt_001",), 0), PointCited("kpt_001", "message")], None),
+        ([injected(("kpt_001",), 0), PointCited("kpt_001", "message")], None),
     ],
 )
 def test_a_score_is_made_of_the_measured_parts(events: list[Any], expected: tuple[int, float] | None) -> None:

@@ -13,10 +13,10 @@ import pytest
 from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESSIONS
 from helpers.authors import HUMAN
 from helpers.hook_calls import call, events, here
+from helpers.injections import injected
 from helpers.transcripts import answer
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
-    PlaybookInjected,
     PointCited,
     PointRated,
     ReflectionCompleted,
@@ -85,7 +85,7 @@ def hook(payload: Mapping[str, Any], environment: Mapping[str, str], monkeypatch
 def inject(place: Project, session: str) -> None:
     """Record that a session was given the playbook, as a hook does, or as a ledger that came with a clone says."""
     by = {"rater": "tallybook", "session": session}
-    record.write(place, [Request(PlainEvents((PlaybookInjected(("kpt_001",), 0),)), by)])
+    record.write(place, [Request(PlainEvents((injected(("kpt_001",), 0),)), by)])
 
 
 def sent(asked: Mapping[str, str]) -> str:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.injections import injected
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook import Ledger
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.events import KIND_OF, PlaybookInjected, PointCited, PointRated
+from tallybook.ledger.events import KIND_OF, PointCited, PointRated
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain
 from tallybook.projections.event_rows import EventFilter
 from tallybook.projections.surfaces import commands
@@ -345,8 +346,8 @@ def test_own_unshared_events_follow_a_renamed_entry(tmp_path: Path) -> None:
     commands.add(anna.project, "Always test", HUMAN)
     commands.add(ben.project, "Be kind", HUMAN)
     assert 0 == ben.run("rate", "kpt_001", "helpful", "--reason", "it was").code
-    injected = PlainEvents((PlaybookInjected(("kpt_001",), 0), PointCited("kpt_001", "message")))
-    record.write(ben.project, [Request(injected, {"rater": "agent", "session": "s1"})])
+    given = PlainEvents((injected(("kpt_001",), 0), PointCited("kpt_001", "message")))
+    record.write(ben.project, [Request(given, {"rater": "agent", "session": "s1"})])
     for machine in (anna, ben, anna):
         machine.sync()
     assert {"kpt_001": ("Always test", 0, 0), "kpt_002": ("Be kind", 1, 0)} == ben.entries()
@@ -356,7 +357,7 @@ def test_own_unshared_events_follow_a_renamed_entry(tmp_path: Path) -> None:
         for story in [ben.json("why", name)]
     }
     assert {"kpt_001": (0, 0, 0), "kpt_002": (1, 1, 1)} == uses
-    record.write(ben.project, [Request(injected, {"rater": "agent", "session": "s2"})])
+    record.write(ben.project, [Request(given, {"rater": "agent", "session": "s2"})])
     assert [1, 1] == [ben.json("why", name)["cited"]["count"] for name in ("kpt_001", "kpt_002")]
 
 

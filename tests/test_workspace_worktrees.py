@@ -15,6 +15,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.doctor import findings_of
 from helpers.hook_calls import HOOK, START, events, told
+from helpers.injections import injected
 from helpers.repository import ROOT
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
@@ -133,7 +134,7 @@ def test_a_session_in_a_worktree_gets_the_main_playbook(main: Path, linked: Path
     payload = json.dumps({"session_id": "s1", "cwd": str(linked), **START}).encode()
     done = subprocess.run(HOOK, input=payload, cwd=main.parent, env=environment(), check=True, capture_output=True)
     assert "Use type hints" in told(done.stdout.decode())
-    assert [PlaybookInjected(("kpt_001",), 0)] == events(Project(main), PlaybookInjected)
+    assert [injected(("kpt_001",), 0)] == events(Project(main), PlaybookInjected)
     assert not (linked / ".claude").exists()
 
 

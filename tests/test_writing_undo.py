@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.injections import injected
 from helpers.reference_model import book, extraction, point
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import EXIT_NO
-from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionCompleted, ReflectionRequested
+from tallybook.ledger.events import PointCited, ReflectionCompleted, ReflectionRequested
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
@@ -67,7 +68,7 @@ def import_file(here: Project, run: Run, count: int) -> None:
 
 def test_undo_skips_injections_citations_and_reflection_records(here: Project, run: Run) -> None:
     """Events since the last rating changed neither the playbook nor a score, so the rating is undone."""
-    append(here, PlaybookInjected(("kpt_001",), 1), PointCited("kpt_001", "message"))
+    append(here, injected(("kpt_001",), 1), PointCited("kpt_001", "message"))
     append(here, ReflectionRequested(100, "SessionEnd", "t.jsonl"))
     append(here, ReflectionCompleted("claude", 10, 20))
     commands.record(here, extraction(), {"rater": "reflector", "session": "s1"})

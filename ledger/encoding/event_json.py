@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+def _lift_injection(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an injection of version 1, which left out entries for want of room alone."""
+    names, left_out = fields.pop("names"), fields.pop("left_out")
+    if fields:
+        raise ValueError(f"expected names and left_out, got {', '.join(fields)}")
+    empty = {"lowest": None, "candidates": "", "question": "", "lineage": "", "units": (), "probability": 0.0}
+    return {"names": names, "held": (), "left_out": {"room": left_out}, **empty}
+
+
+UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
+    ("playbook.injected", 1): _lift_injection,
+}
 """(kind, old version) → a function from its fields to those of the next version; applied up to today's version."""
 
 REFUSALS = (ValueError, TypeError, KeyError, AttributeError)
@@ -70,6 +82,10 @@ def check_text(value: Any, _: object = None) -> str:
     return value
 
 
+def _check_optional_number(value: Any, _: object) -> float | None:
+    return None if value is None else _check_number(value, None)
+
+
 def _check_texts(value: Any, _: object) -> tuple[str, ...]:
     # A class holds a tuple where JSON has a list.
     if type(value) not in {list, tuple}:
@@ -92,6 +108,7 @@ _CHECKS: Final[dict[Any, Callable[[Any, object], Any]]] = {
     float: _check_number,
     str: check_text,
     str | None: _check_optional_text,
+    float | None: _check_optional_number,
     tuple[str, ...]: _check_texts,
     Numbers: _check_numbers,
 }
@@ -182,7 +199,7 @@ def _shape_of(begin: bytes) -> _Shape | None:
     return _Shape(
         f',"{texts[0]}":'.encode() if texts else b"",
         msgspec.json.Decoder(cls, dec_hook=lambda type_, value: _check_numbers(value, type_)).decode,
-        _encode_floats if types & {float, Numbers} else msgspec.json.Encoder().encode,
+        _encode_floats if types & {float, float | None, Numbers} else msgspec.json.Encoder().encode,
     )
 
 

@@ -20,7 +20,7 @@ def _check_count(_event: object, field: attrs.Attribute[Any], value: int) -> Non
         raise ValueError(f"{field.name!r} must be from 0 to 2^53: {value}")
 
 
-def _check_exact(_event: object, field: attrs.Attribute[Any], value: int | None) -> None:
+def _check_exact(_event: object, field: attrs.Attribute[Any], value: float | None) -> None:
     if value is not None and not abs(value) <= MAX_INT:
         raise ValueError(f"{field.name!r} must be from -2^53 to 2^53: {value}")
 

@@ -6,3 +6,5 @@ from typing import Final
 
 MAX_INT: Final = 2**53
 """Largest integer that every JSON reader keeps exact: many read each number as a double."""
+MAX_HOLD: Final = 0.5
+"""Largest probability with which an entry is withheld from a session."""

@@ -5,24 +5,55 @@ Each is about the session that its line names in ``by``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
-from tallybook.ledger.kinds.fields import FREE_TEXT, NAMES, NOT_NEGATIVE, PERCENT, Event, Numbers
+from tallybook.ledger.kinds.fields import EXACT, FREE_TEXT, NAMES, NOT_NEGATIVE, PERCENT, Event, Numbers
+from tallybook.ledger.kinds.limits import MAX_HOLD
 
 # ---- What an agent saw and cited ----
 
 
+def _check_counts(_event: object, field: attrs.Attribute[Any], counts: Numbers) -> None:
+    """Refuse a count that is not an integer from 0."""
+    if not all(type(count) is int and count >= 0 for count in counts.values()):
+        raise ValueError(f"{field.name!r} must have integers from 0: {dict(counts)}")
+
+
+def _check_draw(event: PlaybookInjected, _field: object, probability: float) -> None:
+    """Refuse half a draw: a question has units and a probability, and without one there is neither."""
+    if not 0 <= probability <= MAX_HOLD or {bool(probability), bool(event.units)} != {bool(event.question)}:
+        raise ValueError(f"a draw needs a question, units and a probability up to {MAX_HOLD}: {probability}")
+    if event.held and not event.question:
+        raise ValueError("entries are held for a question only")
+
+
 @attrs.frozen(eq=False, repr=False, slots=False)
 class PlaybookInjected(Event):
-    """A session received the playbook.
+    """A session received the playbook, or what a draw left of it.
 
     Attributes:
         names: The entries that it received, in order.
-        left_out: How many further entries did not fit, 0 or more.
+        held: The entries that were selected for it and then withheld by the draw, in order.
+        left_out: Cause → how many further entries were not selected; ``room``: they did not fit.
+        lowest: The lowest score of a selected entry; None where entries were not ranked by a task.
+        candidates: Digest of the names that were selected from, in order; empty where unknown.
+        question: Id of the ``lift.asked`` that the draw is for; empty without a draw.
+        lineage: The session with which the conversation began; empty without a draw.
+        units: What was drawn for: ``playbook``, ``new``, or entries' names; empty without a draw.
+        probability: With which each unit was held, up to MAX_HOLD; 0 without a draw.
     """
 
     names: tuple[str, ...] = attrs.field(validator=NAMES)
-    left_out: int = attrs.field(validator=NOT_NEGATIVE)
+    held: tuple[str, ...] = attrs.field(validator=NAMES)
+    left_out: Numbers = attrs.field(validator=_check_counts)
+    lowest: float | None = attrs.field(validator=EXACT)
+    candidates: str
+    question: str
+    lineage: str
+    units: tuple[str, ...] = attrs.field(validator=NAMES)
+    probability: float = attrs.field(validator=_check_draw)
 
 
 @attrs.frozen(eq=False, repr=False, slots=False)

@@ -8,7 +8,7 @@ from tallybook.projections.playbook.confidence import lower_bound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from typing import Any
 
 PLACEHOLDER = "{key_points}"
@@ -117,6 +117,12 @@ def _fitting(indexes: Iterable[int], entries: Sequence[Mapping[str, Any]], room:
                 room -= len(text) + 1
                 fitting[index] = text
     return fitting, room
+
+
+def told_lines(choice: Choice, held: Container[str]) -> list[str]:
+    """Return the lines of a choice without those of the entries that are withheld; their room stays empty."""
+    told = [text for name, text in zip(choice.names, choice.lines, strict=False) if name not in held]
+    return [*told, *choice.lines[len(choice.names) :]] if told else []
 
 
 def fill(template: str, lines: Sequence[str]) -> str:

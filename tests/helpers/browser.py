@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.injections import injected
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     EventsVoided,
-    PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
     PointCited,
@@ -148,7 +148,7 @@ def _batch(chance: Random, names: Sequence[str], number: int) -> Iterator[Any]:
         yield PointAdded(names[number], f"Guidance number {number}: read the whole output first.")
     name, other = chance.sample(names, 2)
     special: dict[int, list[Any]] = {
-        3: [PlaybookInjected(tuple(chance.sample(names, 6)), 0)],
+        3: [injected(tuple(chance.sample(names, 6)), 0)],
         5: [PointCited(name, "message")],
         11: [PointPinned(name, "")],
         13: [PointReworded(name, "", f"Reworded in batch {number}.")],

@@ -33,14 +33,20 @@ GOOD: dict[Any, Any] = {
     str | None: "x",
     int | None: 1,
     tuple[str, ...]: ("x", "y"),
+    float | None: 2.5,
     Numbers: Numbers({"x": 1, "y": 2.5, "z": True}),
 }
 """Type of a field → a value that it takes; a field of another type needs its row here and in BAD."""
 
 
+BOUNDED: dict[str, Any] = {"top": "", "left_out": Numbers({"room": 1}), "probability": 0.25}
+"""Name of a field that takes less than its type → a value that it takes."""
+
+
 BAD: dict[Any, list[Any]] = {
     int: [None, True, 1.0, 1.5, "1", [1], 2**53 + 1, -(2**53) - 1, 2**70],
     int | None: [False, 1.0, "1", [1], 2**53 + 1, -(2**53) - 1],
+    float | None: [True, "1", [1], 2**53 + 1, -(2**53) - 1, 2.0**54],
     float: [None, True, "1", [1], 2**53 + 1, -(2**53) - 1, 2.0**54],
     str: [None, 1, 1.5, True, ["x"], {"x": "y"}],
     str | None: [1, 1.5, True, ["x"], {"x": "y"}],
@@ -63,7 +69,7 @@ WRONG = [
 def sample(kind: str) -> Any:
     """Return an event of a kind with a plain value in each field."""
     cls, _ = EVENT_TYPES[kind]
-    return cls(**{field.name: "" if field.name == "top" else GOOD[field.type] for field in attrs.fields(cls)})
+    return cls(**{field.name: BOUNDED.get(field.name, GOOD[field.type]) for field in attrs.fields(cls)})
 
 
 def sections(kind: str) -> tuple[dict[str, Any], dict[str, Any] | None]:

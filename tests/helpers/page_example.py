@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from helpers.browser import append
+from helpers.injections import injected
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
@@ -13,7 +14,6 @@ from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
     Numbers,
-    PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
     PointCited,
@@ -79,7 +79,7 @@ def _session(chance: Random, number: int, log: JsonlLog) -> Iterator[tuple[list[
     """Yield the batches of one session, each with who rates."""
     known = [f"kpt_{n + 1:03d}" for n in range(min(2 * (number + 1), len(GUIDANCE)))]
     if number:
-        yield [PlaybookInjected(tuple(known[-8:]), 0)], "hook"
+        yield [injected(tuple(known[-8:]), 0)], "hook"
         yield [PointCited(name, "message") for name in chance.sample(known[-8:], 2)], "hook"
     extracted: list[Any] = [
         PointAdded(name, GUIDANCE[int(name[4:]) - 1]) for name in known[2 * number :] if number < len(GUIDANCE) / 2

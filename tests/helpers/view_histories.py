@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from hypothesis import strategies as st
 
+from helpers.injections import injected
 from helpers.reference_model import COUNTS, NAMES, TEXTS
 from tallybook.ledger.clock import moment
 from tallybook.ledger.events import (
@@ -20,7 +21,6 @@ from tallybook.ledger.events import (
     Numbers,
     PlaybookAdopted,
     PlaybookEdited,
-    PlaybookInjected,
     PlaybookOrdered,
     PlaybookUpdated,
     PointAdded,
@@ -104,7 +104,7 @@ KNOWN = st.one_of(
     st.builds(PointMerged, NAMES, st.lists(NAMES, max_size=3).map(tuple), NONE),
     st.builds(EventsVoided, st.lists(EVENT_IDS, max_size=4).map(tuple), st.none(), NONE),
     st.builds(EventsVoided, st.just(()), st.integers(0, 9).map("s{}".format), NONE),
-    st.builds(PlaybookInjected, st.lists(NAMES, max_size=3).map(tuple), COUNTS),
+    st.builds(injected, st.lists(NAMES, max_size=3).map(tuple), COUNTS),
     st.builds(PointCited, NAMES, st.just("message")),
     st.builds(ReflectionRequested, COUNTS, st.just("SessionEnd"), TEXTS | st.none()),
     st.builds(ReflectionStarted, RATERS, COUNTS),

@@ -7,7 +7,7 @@ import os
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.fast_stdlib import dumps, sha256
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, sha256
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.workspace.project import MARKS
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import Draft
     from tallybook.projections.playbook import inject
     from tallybook.projections.surfaces.agents.agent import Agent, Payload
+    from tallybook.projections.surfaces.hooks.draws import Draw
     from tallybook.projections.surfaces.workspace.project import ProjectPaths
 
 SUBAGENT_START = "SubagentStart"
@@ -26,6 +27,20 @@ RESUMED = "resumed"
 """Marker that names the session that was resumed last and has had no prompt since."""
 # Two automatic compactions in one turn have the prompt's id in common; two hooks of the same one fire together.
 _COMPACTION_US = 10 * clock.MICROSECONDS
+
+
+class Selection(NamedTuple):
+    """What is selected for a session, before a draw withholds some of it.
+
+    Attributes:
+        template: The text around the entries.
+        candidates: The names that were selected from, in order.
+        choice: What was selected.
+    """
+
+    template: str
+    candidates: tuple[str, ...]
+    choice: inject.Choice
 
 
 def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
@@ -46,12 +61,16 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if _has_playbook(payload, marker):
         return ""
     # Most hooks end above: they load no more than they need.
-    from tallybook.projections.surfaces.hooks import ledger_access
+    from tallybook.projections.playbook import inject
+    from tallybook.projections.surfaces.hooks import draws, ledger_access
 
-    choice, text = _choose_text(project, payload, agent)
-    if not text:
+    selection = _select(project, payload, agent)
+    if not selection.choice.names:
         return ""
-    event = ledger_access.draft("playbook.injected", names=list(choice.names), left_out=choice.left_out)
+    # The selection comes first: the place of an entry that is withheld stays empty.
+    drawn = draws.draw(project, payload, selection.choice.names)
+    text = inject.fill(selection.template, inject.told_lines(selection.choice, drawn.held))
+    event = _draft_event(selection, drawn)
     try:
         if payload.source == "compact":
             is_new = _append_compaction(project, payload, event)
@@ -63,7 +82,7 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
         is_new = payload.event in {"SessionStart", SUBAGENT_START}
     # Later hooks of the session need not ask the ledger, or could not.
     mark_injected(project, payload)
-    return agent.answer(payload.name, text) if is_new else ""
+    return agent.answer(payload.name, text) if is_new and text else ""
 
 
 def expect_compaction(project: ProjectPaths, payload: Payload) -> str:
@@ -89,8 +108,8 @@ def _conversation(payload: Payload) -> str:
     return f"{payload.session}:{payload.subagent}" if payload.subagent else payload.session
 
 
-def _choose_text(project: ProjectPaths, payload: Payload, agent: Agent) -> tuple[inject.Choice, str]:
-    """Return the entries to inject and the text that fits the agent, empty where there is none to give."""
+def _select(project: ProjectPaths, payload: Payload, agent: Agent) -> Selection:
+    """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
     from tallybook.projections.playbook import inject
     from tallybook.projections.surfaces.hooks import ledger_access
     from tallybook.projections.surfaces.workspace import settings, templates
@@ -99,20 +118,36 @@ def _choose_text(project: ProjectPaths, payload: Payload, agent: Agent) -> tuple
     with suppress(OSError):
         template = templates.load_template() or template
     chosen = settings.read(project)
-    nothing = inject.Choice((), (), 0), ""
+    nothing = Selection(template, (), inject.Choice((), (), 0))
     if not chosen.budget_chars or (payload.subagent and not chosen.subagents):
         return nothing
     entries = ledger_access.read_entries(project)
     room = chosen.budget_chars - len(template)
     while room > 0:
         choice = inject.choose(entries, room)
-        text = inject.fill(template, choice.lines)
-        size = agent.size(text)
+        size = agent.size(inject.fill(template, choice.lines))
         if size <= agent.max_size:
-            return (choice, text) if choice.names else nothing
+            return Selection(template, tuple(entry["name"] for entry in entries), choice)
         # The agent counts otherwise than in characters.
         room = min(room - 1, room * agent.max_size // size)
     return nothing
+
+
+def _draft_event(selection: Selection, drawn: Draw) -> Draft:
+    from tallybook.projections.surfaces.hooks import ledger_access
+
+    return ledger_access.draft(
+        "playbook.injected",
+        names=[name for name in selection.choice.names if name not in drawn.held],
+        held=list(drawn.held),
+        left_out={"room": selection.choice.left_out},
+        lowest=None,
+        candidates=_digest(dumps(list(selection.candidates))),
+        question=drawn.question,
+        lineage=drawn.lineage,
+        units=list(drawn.units),
+        probability=drawn.probability,
+    )
 
 
 def _append_compaction(project: ProjectPaths, payload: Payload, event: Draft) -> bool:

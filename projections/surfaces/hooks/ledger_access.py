@@ -47,7 +47,11 @@ _MAX_SEARCHED_BYTES = 1024 * 1024
 _DELIVERY_WAIT_MS = 2_000
 
 BODIES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
-    "playbook.injected": (1, ("names", "left_out"), ()),
+    "playbook.injected": (
+        2,
+        ("names", "held", "left_out", "lowest", "candidates", "question", "lineage", "units", "probability"),
+        (),
+    ),
     "point.cited": (1, ("name", "where"), ()),
     "reflection.requested": (1, ("end", "trigger"), ("transcript",)),
 }

@@ -68,8 +68,9 @@ class OwnNames:
         body, end = _DECODER.raw_decode(text)
         if "name" in body:
             body["name"] = self._name(body["name"], number)
-        if "names" in body:
-            body["names"] = [self._name(name, number) for name in body["names"]]
+        for field in ("names", "held", "units"):
+            if field in body:
+                body[field] = [self._name(name, number) for name in body[field]]
         return line[:begin] + dumps(body).encode() + text[end:].encode()
 
     def _name(self, name: str, number: int) -> str:
