@@ -1,0 +1,130 @@
+"""Evidence that a draw changed outcomes: an e-process that bets on each recorded draw.
+
+The sharp null says that no session's outcome depends on its own draw. Under it an outcome tells nothing about the
+draw, so a player who sees the outcome and bets on the draw at the recorded odds gains nothing on average. A bet of
+stake ``s`` on a session that was held with probability ``p`` multiplies the wealth by ``1 + s * (held - p)``, whose
+expectation is 1, so the wealth is a martingale and exceeds ``1 / a`` at any time with probability ``a`` at most
+(Ville's inequality). That is testing by betting: I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random
+variables by betting", Journal of the Royal Statistical Society B 86 (2024), pages 1 to 27.
+
+The stake is the one that gains most where outcomes are normal with a difference of ``d`` standard deviations. With
+``z`` the outcome in standard deviations from the mean of the past, and ``u`` the odds of "held" that it suggests,
+
+    u = exp(-d * (z + d * (1/2 - p)))      s = (u - 1) / (1 - p + p * u)
+
+so that the factor is ``u / (1 - p + p * u)`` for a held session and ``1 / (1 - p + p * u)`` for another: positive
+whatever happens. The wealth is the mean over a few values of ``d``. Mean and spread come from past outcomes alone.
+
+A bet on "helps" gains nothing on average either where being told lowers outcomes, because ``u`` falls as the outcome
+rises: each direction tests "never better" or "never worse", not just "no difference".
+"""
+
+from __future__ import annotations
+
+from math import exp, isfinite, log, sqrt
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SIZES: Final = (0.1, 0.2, 0.4, 0.8)
+"""The differences, in standard deviations, on which equal parts of the wealth bet."""
+_START: Final = 5
+"""So many outcomes place no bet: mean and spread come from them."""
+_MEMORY: Final = 40
+"""Over about so many outcomes mean and spread are taken, so that they follow a drift."""
+_STEEPEST: Final = 3.0
+"""An outcome moves the odds by at most e to this power, so that one outlier cannot take the wealth."""
+_LARGEST: Final = 700.0
+"""The logarithm at which an e-value ends, just below the largest float."""
+
+
+class Trial(NamedTuple):
+    """A lineage of sessions that was drawn once.
+
+    Attributes:
+        held: Whether the draw withheld the unit.
+        probability: The recorded probability that it would be withheld, above 0 and below 1. It may depend on
+            everything before the draw.
+        outcome: A score from 0 to 100, or another number; None where it is missing.
+    """
+
+    held: bool
+    probability: float
+    outcome: float | None
+
+
+class Evidence(NamedTuple):
+    """An e-value for each direction: 1 at the start, and above ``1 / a`` by chance with probability ``a`` at most.
+
+    Attributes:
+        helps: Against "being told never raised an outcome".
+        hurts: Against "being told never lowered an outcome".
+    """
+
+    helps: float
+    hurts: float
+
+
+def payoff(trial: Trial, odds: float) -> float:
+    """Return the factor of the wealth for a draw on which was bet: its expectation over the draw is 1."""
+    return (odds if trial.held else 1.0) / (1 - trial.probability + trial.probability * odds)
+
+
+class Wealth:
+    """The wealth of both directions while trials come in, one after another.
+
+    Attributes:
+        shift: The difference between told and held that the null assumes: 0, or another for an interval.
+        logs: For each direction, "helps" first, the logarithm of the wealth that bets on each size.
+    """
+
+    def __init__(self, shift: float = 0.0) -> None:
+        """Start with a wealth of 1 and no past."""
+        self.shift = shift
+        self.logs = ([0.0] * len(_SIZES), [0.0] * len(_SIZES))
+        self._seen = 0
+        self._mean = 0.0
+        self._variance = 0.0
+
+    def add(self, trial: Trial) -> None:
+        """Bet on a trial; a missing outcome places no bet."""
+        if not 0 < trial.probability < 1:
+            raise ValueError(f"probability {trial.probability}: must be above 0 and below 1")
+        if trial.outcome is None:
+            return
+        if not isfinite(trial.outcome):
+            raise ValueError(f"outcome {trial.outcome}: must be a finite number")
+        value = trial.outcome if trial.held else trial.outcome - self.shift
+        if self._seen >= _START and self._variance > 0:
+            self._bet(trial, (value - self._mean) / sqrt(self._variance))
+        self._learn(value)
+
+    def _bet(self, trial: Trial, score: float) -> None:
+        """Multiply the wealth of each direction and size."""
+        for sign, logs in zip((-1.0, 1.0), self.logs, strict=True):
+            for place, size in enumerate(_SIZES):
+                steepness = size * (score - sign * size * (0.5 - trial.probability))
+                odds = exp(sign * max(-_STEEPEST, min(_STEEPEST, steepness)))
+                logs[place] += log(payoff(trial, odds))
+
+    def _learn(self, value: float) -> None:
+        """Take a value into mean and spread, after the bet."""
+        self._seen += 1
+        weight = max(1 / self._seen, 1 / _MEMORY)
+        error = value - self._mean
+        self._mean += weight * error
+        self._variance = (1 - weight) * (self._variance + weight * error * error)
+
+    def evidence(self) -> Evidence:
+        """Return the wealth of each direction: the mean over the sizes."""
+        helps, hurts = (sum(exp(min(value, _LARGEST)) for value in logs) / len(logs) for logs in self.logs)
+        return Evidence(helps, hurts)
+
+
+def evidence_of(trials: Iterable[Trial], shift: float = 0.0) -> Evidence:
+    """Return the evidence of trials against a constant difference of ``shift``."""
+    wealth = Wealth(shift)
+    for trial in trials:
+        wealth.add(trial)
+    return wealth.evidence()
