@@ -129,7 +129,8 @@ class RawBatch(NamedTuple):
     @property
     def raw(self) -> bytes:
         """Return its bytes as in the file."""
-        return b"".join((self.data, CHAIN_MARK, self.chain.encode(), CHAIN_END))
+        last = self.lines[-1][: -len(LINE_END)]
+        return b"".join([*self.lines[:-1], last, CHAIN_MARK, self.chain.encode(), CHAIN_END])
 
 
 def complete_lines(data: bytes) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallybook.ledger.batches import choose_digest, verify_run
@@ -10,13 +11,14 @@ from tallybook.ledger.events import BookOpened, BookRules
 from tallybook.ledger.line import Position, head_field, split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.sharing.engines.engine import Run
 
 
 _SYSTEM: Final = b'"kind":"book.'
+_ID: Final = re.compile(rb'\{"crc":"[0-9a-f]{8}","seq":[0-9]+,"id":"([^"]*)"')
 
 
 class SkippedRun(NamedTuple):
@@ -51,7 +53,12 @@ def ids_of(batch: RawBatch) -> Iterator[str]:
         yield head_field(line, b"id")
 
 
-def count(runs: Iterable[Run], after: Position, known: Callable[[Collection[str]], Collection[str]]) -> Counted:
+def find_ids(data: bytes) -> list[bytes]:
+    """Return the id of each line in some bytes of a book; much faster than one line after another."""
+    return _ID.findall(data)
+
+
+def count(runs: Sequence[Run], after: Position, known: set[bytes]) -> Counted:
     """Return what counts of the runs of an engine after a position.
 
     A batch counts if its bytes are a batch, its chain value follows from the last batch that counted, and none of its
@@ -61,27 +68,39 @@ def count(runs: Iterable[Run], after: Position, known: Callable[[Collection[str]
     Args:
         runs: The runs, in the engine's order.
         after: The position in the book after which they are read.
-        known: Returns which of some ids are in the book up to that position.
+        known: The ids of the events up to that position; those of what counts are added.
     """
     batches: list[RawBatch] = []
     skipped: list[SkippedRun] = []
-    seen: set[str] = set()
+    digest = choose_digest(sum(len(run.data) for run in runs))
     for run in runs:
         data, fault = _after(run, after)
-        found = verify_run(data, after, (), choose_digest(len(data))).batches if not fault else []
-        for batch in found:
-            ids = list(ids_of(batch))
-            if len({*ids}) < len(ids) or not seen.isdisjoint(ids) or known(ids):
-                fault = f"event {batch.first} is in the book already"
-                break
-            seen.update(ids)
-            batches.append(batch)
-            after = batch.position
+        found = verify_run(data, after, (), digest).batches if not fault else []
+        new = _count_new(found, data[: found[-1].end - after.offset], known) if found else 0
+        if new < len(found):
+            fault = f"event {found[new].first} is in the book already"
+        if new:
+            batches += found[:new]
+            after = batches[-1].position
         if not fault and after.seq < run.last:
             fault = f"it does not follow event {after.seq} of the book"
         if fault:
             skipped.append(SkippedRun(run.place, run.author, fault))
     return Counted(batches, skipped)
+
+
+def _count_new(batches: Sequence[RawBatch], data: bytes, known: set[bytes]) -> int:
+    """Return how many batches come before the first one with an id that is known, and add their ids to those."""
+    ids = {*find_ids(data)}
+    if len(ids) == batches[-1].last - batches[0].first + 1 and known.isdisjoint(ids):
+        known |= ids
+        return len(batches)
+    for index, batch in enumerate(batches):
+        each = [id_.encode() for id_ in ids_of(batch)]
+        if len({*each}) < len(each) or not known.isdisjoint(each):
+            return index
+        known.update(each)
+    return len(batches)
 
 
 def within_rules(batches: list[RawBatch], rules: int) -> tuple[list[RawBatch], int]:

@@ -20,6 +20,7 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, TallybookError
 from tallybook.ledger.line import LOG_NAME, START, Position
 from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.sharing.counting import find_ids
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
@@ -34,6 +35,7 @@ FOLDER = "book"
 CURRENT = "current"
 ASIDE = ".aside-"
 _MAX_BYTES = 8 * 1024
+_READ_BYTES = 1024 * 1024
 _KEY = re.compile(rb'"key":"([^"]*)"')
 _WAIT_MS = 250
 
@@ -246,6 +248,17 @@ class Replica:
             if self._keys[0] != size:
                 self._keys = size, frozenset(_KEY.findall(disk.read_file(self.log.log_file)))
         return key.encode() in self._keys[1]
+
+    def ids(self) -> set[bytes]:
+        """Return the id of every event in it; what follows its end is of an append that was interrupted."""
+        ids: set[bytes] = set()
+        left = self.end().offset
+        with suppress(FileNotFoundError), os.fdopen(disk.open_file(self.log.log_file, write=False), "rb") as file:
+            while left > 0 and (lines := file.readlines(min(left, _READ_BYTES))):
+                data = b"".join(lines)
+                ids.update(find_ids(data[:left]))
+                left -= len(data)
+        return ids
 
     def append(self, batches: Sequence[RawBatch]) -> None:
         """Append batches, at least one, that follow its end and were verified, and flush them.

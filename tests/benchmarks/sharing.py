@@ -119,7 +119,7 @@ class _Contest:
         with closing(PostgresEngine(self._address, self._book)) as engine:
             engine.read(self._runs[-1].last)
             start = perf_counter()
-            batches = count(engine.read(0).runs, START, lambda _: ()).batches
+            batches = count(engine.read(0).runs, START, set()).batches
             replica = Replica(place, "1")
             replica.append(batches)
             taken = perf_counter() - start

@@ -134,7 +134,7 @@ def _catch_up(cluster: Cluster, setting: Setting, events: int) -> float:
     replica = Replica(setting.folder, f"copy{next(_numbers)}")
     begin = perf_counter()
     engine = cluster.engine("main")
-    counted = counting.count(engine.read(0).runs, START, lambda _: ())
+    counted = counting.count(engine.read(0).runs, START, set())
     replica.append(counted.batches)
     engine.close()
     seconds = perf_counter() - begin

@@ -102,7 +102,7 @@ class Team:
     def batches(self) -> list[RawBatch]:
         """Return what counts in the engine."""
         with self.open_engine() as engine:
-            return count(engine.read(0).runs, START, lambda _: ()).batches
+            return count(engine.read(0).runs, START, set()).batches
 
     def ids(self) -> list[str]:
         """Return the id of each event in the engine that counts."""

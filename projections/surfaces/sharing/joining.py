@@ -75,7 +75,7 @@ def preview(project: Project, engine: Engine, name: str) -> Preview:
         OtherBookError: What the engine holds is no book.
         EngineError: The engine cannot be reached.
     """
-    batches = count(engine.read(0).runs, START, lambda _: ()).batches
+    batches = count(engine.read(0).runs, START, set()).batches
     book = opening_of(batches[0], engine.address) if batches else None
     log = SharedLog(project.ledger)
     outgoing = outgoing_kinds(log) if log.exists() else {}

@@ -130,7 +130,7 @@ class _Rejoin(Sync):
             OtherBookError: It is another book, or there is none.
         """
         contents = self.engine.read(0)
-        batches = count(contents.runs, START, lambda _: ()).batches
+        batches = count(contents.runs, START, set()).batches
         if not batches:
             raise OtherBookError(
                 f"{self.engine.address}: holds nothing; run `tallybook sync`, which gives back what this machine has"
@@ -146,8 +146,7 @@ class _Rejoin(Sync):
         """Take in what others appended meanwhile."""
         end = fresh.end()
         contents = self.engine.read(end.seq)
-        known = {id_ for batch in fresh.read() for id_ in ids_of(batch)}
-        batches = count(contents.runs, end, known.intersection).batches
+        batches = count(contents.runs, end, fresh.ids()).batches
         if batches:
             fresh.append(batches)
         return contents

@@ -6,8 +6,6 @@ anything is appended, so an append whose outcome is unknown is found by its ids.
 
 from __future__ import annotations
 
-from pathlib import Path
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -22,7 +20,6 @@ from tallybook.ledger.sharing.counting import SkippedRun, count, ids_of, within_
 from tallybook.ledger.sharing.engines.engine import Contents, Engine, Outcome, ReadOnlyError
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
-from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.surfaces.sharing.pending_landing import entries_made, land_all
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
@@ -41,7 +38,6 @@ _LEFT: Final = 25
 _MAX_DOUBLINGS: Final = 4
 _MAX_PAUSE_S: Final = 8.0
 SYSTEM: Final = "tallybook"
-_ID: Final = re.compile(rb'^\{"crc":"[0-9a-f]{8}","seq":[0-9]+,"id":"([^"]*)"', re.MULTILINE)
 
 
 class OtherBookError(TallybookError):
@@ -180,8 +176,7 @@ class Sync:
     def _take_in(self) -> Contents:
         end = self.replica.end()
         contents = self.engine.read(end.seq)
-        known = self._ids_in_replica(end) if contents.runs else frozenset[str]()
-        counted = count(contents.runs, end, known.intersection)
+        counted = count(contents.runs, end, self.replica.ids() if contents.runs else set())
         if not counted.batches and contents.end[:2] != (end.seq, end.chain):
             contents = self._compare_histories(end, contents)
         self.result.skipped = counted.skipped
@@ -195,12 +190,6 @@ class Sync:
                 self.log.refreshed()
             self.result.taken += sum(one.last - one.first + 1 for one in batches)
         return contents
-
-    def _ids_in_replica(self, end: Position) -> frozenset[str]:
-        """Return the id of every event of the replica; what follows its end is of an interrupted append."""
-        path = Path(self.replica.log.log_file)
-        data = disk.read_file(path)[: end.offset] if path.exists() else b""
-        return frozenset(id_.decode() for id_ in _ID.findall(data))
 
     def _check_book(self, first: RawBatch) -> None:
         """Refuse a book other than the one that this machine shares.
@@ -227,7 +216,7 @@ class Sync:
             OtherBookError: It holds another history.
         """
         whole = self.engine.read(0)
-        counted = count(whole.runs, START, lambda _: ())
+        counted = count(whole.runs, START, set())
         places = {(one.last, one.chain) for one in counted.batches}
         if (end.seq, end.chain) in places or not end.seq:
             return contents

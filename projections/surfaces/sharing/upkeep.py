@@ -74,7 +74,7 @@ class BookCheck:
 def verify(project: Project, engine: Engine) -> BookCheck:
     """Read the whole engine, and compare it with this machine's copy."""
     runs = engine.read(0).runs
-    counted = count(runs, START, lambda _: ())
+    counted = count(runs, START, set())
     copy = list(SharedLog(project.ledger).copy.read())
     pairs = list(zip(counted.batches, copy, strict=False))
     differs = next((one.first for one, other in pairs if chained_bytes(one.data) != chained_bytes(other.data)), 0)
@@ -124,7 +124,7 @@ def repair(project: Project, engine: Engine) -> BookCheck:
     if not check.skipped and not check.redacted:
         return check
     contents = engine.read(0)
-    batches = count(contents.runs, START, lambda _: ()).batches
+    batches = count(contents.runs, START, set()).batches
     copy = {one.chain: one for one in SharedLog(project.ledger).copy.read()}
     _replace(engine, contents, [copy.get(one.chain, one) for one in batches], "share repair")
     return check
@@ -144,7 +144,7 @@ def reset(project: Project, part: Membership, engine: Engine) -> Rejoined:
     """
     joining.run(project, part, engine)
     contents = engine.read(0)
-    batches = count(contents.runs, START, lambda _: ()).batches
+    batches = count(contents.runs, START, set()).batches
     opened = joining.opening_of(batches[0], engine.address)
     opening = BookOpened(opened.book, opened.name, opened.epoch + 1, rules_of(batches))
     _replace(engine, contents, _beginning(project, part, opening), "share reset")
@@ -218,6 +218,6 @@ def _expected(contents: Contents, end: Position, engine: Engine) -> End:
     Raises:
         MovedBookError: Batches that count follow the end of the copy.
     """
-    if count(contents.runs, end, lambda _: ()).batches:
+    if count(contents.runs, end, set()).batches:
         raise MovedBookError(engine.address, "tallybook share upgrade")
     return contents.end
