@@ -6,6 +6,7 @@
     ├── NothingToDoError      1  already done, or impossible for this entry
     ├── DamagedLedgerError    3  acknowledged bytes are missing or changed
     ├── NewerLedgerError      4  the ledger has a newer format
+    ├── MissingLinesError     1  lines of the shared book are not on this machine
     ├── CannotWriteError      4  nothing was written
     ├── OutcomeUnknownError   4  written, but the disk did not confirm it
     └── LockHeldError         4  another process holds the lock
@@ -95,6 +96,16 @@ class DamagedLedgerError(TallybookError):
         self.problems = tuple(problems)
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
         super().__init__(f"{self.problems[0]}{more}; the ledger is damaged, run `tallybook verify`")
+
+
+class MissingLinesError(TallybookError):
+    """Lines of the shared book that a moment contains are not on this machine, or are damaged here."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, moment: str, last: int, hint: str, state: str = "missing") -> None:
+        """Name the moment, the last of the lines, and how to get them."""
+        super().__init__(f"{moment}: not available here: book lines 1 to {last} are {state}; {hint}")
 
 
 class NewerLedgerError(TallybookError):

@@ -7,7 +7,6 @@ Modules that only some verbs need are loaded by those: most of a command's time 
 from __future__ import annotations
 
 from contextlib import closing
-import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -17,10 +16,11 @@ from tallybook.ledger.errors import (
     BadInputError,
     CannotWriteError,
     LockHeldError,
+    MissingLinesError,
     TallybookError,
 )
 from tallybook.ledger.events import RATINGS
-from tallybook.ledger.fast_stdlib import import_lazily, sha256
+from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
@@ -174,25 +174,23 @@ def recorded(project: Project, request: Request) -> Outcome:
 
 
 def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
-    """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one."""
-    return as_of.as_of(project, PLAYBOOK_FORM, when)
+    """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one.
+
+    Where lines of the shared book are missing, that is the last rendering of ``playbook.json``, and a note says so.
+    """
+    try:
+        return as_of.as_of(project, PLAYBOOK_FORM, when)
+    except MissingLinesError as error:
+        state = None if when else as_of.last_rendering(project)
+        if state is None:
+            raise
+        note = f"{error}; this is the last rendering of playbook.json"
+        return as_of.AsOf(state, "the last rendering of playbook.json", state.seq, (note,))
 
 
 def unverified_playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     """Return the recorded playbook, now or as of a moment, without comparing any chain value."""
     return as_of.unverified(project, when)
-
-
-def last_rendering(project: Project, error: TallybookError) -> dict[str, Any] | None:
-    """Return the last rendering of ``playbook.json`` where lines of the shared book are missing; else None."""
-    from tallybook.projections.surfaces.sharing.shared_log import MissingLinesError
-
-    rendered = playbook_file.last_rendered(project) if isinstance(error, MissingLinesError) else None
-    data = playbook_file.read_bytes(project.playbook)
-    if rendered is None or data is None or sha256(data).hexdigest() != rendered.sha256:
-        return None
-    document: dict[str, Any] = json.loads(data)
-    return {key: value for key, value in document.items() if key not in {"ledger", "book"}}
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import attrs
 import click
 
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
+from tallybook.ledger.errors import EXIT_NO, BadInputError
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import (
@@ -41,24 +41,15 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
     WHEN is an event number, ~N (N events before the last), a date or time, an age such as 2d, session:ID (before that
     session), session:ID+ (after it) or git:REV (the playbook of a commit).
     """
-    last = None
-    try:
-        shown = commands.playbook(project, when)
-        playbook = playbook_dict(shown.state)
-        last = shown.moment
-        note(*shown.notes, *commands.spool_notes(project))
-    except TallybookError as error:
-        found = None if when else commands.last_rendering(project, error)
-        if found is None:
-            raise
-        playbook = found
-        note(f"{error}; this is the last rendering of playbook.json", *commands.spool_notes(project))
+    shown = commands.playbook(project, when)
+    playbook = playbook_dict(shown.state)
+    note(*shown.notes, *commands.spool_notes(project))
     if as_json:
         answer(playbook)
     else:
         from tallybook.projections.surfaces.console import terminal
 
-        moment = None if when is None else last
+        moment = None if when is None else shown.moment
         console = terminal.console_for(sys.stdout)
         terminal.print_playbook(console, playbook["key_points"], playbook["last_updated"], moment)
 
@@ -128,7 +119,7 @@ def _print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False
         return
     lines = [f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}" for one in outcome.ignored]
     if outcome.spooled:
-        lines.append("another process holds the ledger; spooled, the next command that writes records it")
+        lines.append(outcome.spooled_why)
     elif outcome.repeated:
         lines.append("already recorded under this key; nothing was added")
     else:
@@ -228,8 +219,9 @@ def needs_ratings(project: Project, /, *, limit: int, as_json: bool) -> None:
     """
     from tallybook.projections.playbook.render import needs_ratings as rank
 
-    rows = rank(commands.playbook(project).state)[:limit]
-    note(*commands.spool_notes(project))
+    shown = commands.playbook(project)
+    rows = rank(shown.state)[:limit]
+    note(*shown.notes, *commands.spool_notes(project))
     if as_json:
         answer(rows)
         return

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import attrs
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.sharing.numbers import PENDING, book_number
 from tallybook.projections.fold import State, fold, fold_history
-from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.reading import fold_view, log_with_book, open_log
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import Log
-    from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.history.reading import Form
     from tallybook.projections.surfaces.workspace.project import Project
@@ -96,6 +96,29 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
     state = state_at(form, log, moment)
     end = state.seq if moment.until is not None else PENDING + state.seq
     return AsOf(state, describe(state, moment.seq, moment.named), end, moment.notes, moment.commit)
+
+
+def last_rendering(project: Project, *, edited: bool = False) -> Playbook | None:
+    """Return the entries that ``playbook.json`` was rendered with last; None where it is no such rendering.
+
+    Args:
+        project: The project.
+        edited: Whether a file with a manual edit will do.
+    """
+    from tallybook.ledger.decisions.legacy_import import read_legacy
+    from tallybook.projections.surfaces.history import playbook_file
+
+    rendered, data = playbook_file.last_rendered(project), playbook_file.read_bytes(project.playbook)
+    if rendered is None or data is None or not (edited or sha256(data).hexdigest() == rendered.sha256):
+        return None
+    try:
+        legacy = read_legacy(data, project.playbook.name)
+    except BadInputError:
+        return None
+    top = legacy.top_keys
+    updated = top.pop("last_updated", None)
+    entries = {item.entry.name: item.entry for item in legacy.items}
+    return Playbook(rendered.seq, entries=entries, used=set(entries), top=top, adopted_at=updated)
 
 
 def state_at(form: Form[S], log: Log, moment: Moment) -> S:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
+from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, MissingLinesError, Problem
 from tallybook.ledger.events import ItemSkipped, PlaybookAdopted
 from tallybook.ledger.fast_stdlib import import_lazily, sha256
 from tallybook.ledger.names import rename_in_sections
@@ -75,7 +75,7 @@ class ExaminedFile:
         problems: What was odd in it.
         legacy: The file as it was read, None where it was not.
         unreadable: Whether it is there and is not a playbook.
-        is_foreign: Whether it is another machine's rendering, and not what the shared book says.
+        is_foreign: Whether it is not what the shared book says, nor an edit of a moment that is available here.
     """
 
     events: tuple[Event, ...] = ()
@@ -152,9 +152,10 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
         legacy, refusals = redacted.filter_legacy(legacy)
         problems = (*legacy.problems, *_problems(project, refusals))
         return ExaminedFile(legacy_import.seed_events(legacy), digest, adoption_key(data), problems, legacy)
-    if state.shared_stamp[0] and not _is_ours(project, legacy):
+    is_ours = not state.shared_stamp[0] or _is_ours(project, legacy)
+    base = _base(project, legacy, state, rendering) if is_ours else None
+    if base is None:
         return _examine_foreign(project, legacy, digest)
-    base = _base(project, legacy, state, rendering)
     log = reading.open_log(project)
     names = log.names_since(base.seq) if reading.log_with_book(log) and base is not state else None
     events, refusals = _edit_events(legacy, state, Base(base, read, names), redacted)
@@ -188,18 +189,24 @@ def _examine_foreign(project: Project, legacy: LegacyFile, digest: str) -> Exami
         entries = tuple(item.entry for item in legacy.items)
         if (book.seq, book.chain) == stamp and entries == tuple(book.entries.values()):
             return ExaminedFile(sha256=digest)
-    problem = Problem(project.playbook.name, "is of another machine and not what the book says, and is set aside")
+    problem = Problem(project.playbook.name, "is not what the book says, nor an edit of what is here, and is set aside")
     return ExaminedFile(sha256=digest, is_foreign=True, problems=(problem,))
 
 
-def _base(project: Project, legacy: LegacyFile, state: Playbook, rendering: Rendered | None) -> Playbook:
-    """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head."""
+def _base(project: Project, legacy: LegacyFile, state: Playbook, rendering: Rendered | None) -> Playbook | None:
+    """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head.
+
+    None where lines of the shared book as of then are missing.
+    """
     stamp = read_stamp(legacy.stamp)
     # A file without a stamp is an edit of the last rendering, or else of the adopted file.
     seq = stamp[0] if stamp is not None else rendering.seq if rendering is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
-    base = reading.current(reading.open_log(project), seq)
+    try:
+        base = reading.current(reading.open_log(project), seq)
+    except MissingLinesError:
+        return None
     return base if stamp is None or base.stamp == stamp else state
 
 

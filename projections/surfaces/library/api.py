@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+import warnings
 
 from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import Entry
@@ -115,12 +116,16 @@ class Ledger:
         """Return the entries of the playbook, now or as of a moment.
 
         Args:
-            at: An event number, or a moment as ``--at`` takes it; None for now.
+            at: An event number, or a moment as ``--at`` takes it; None for now, which is the last rendering of
+                ``playbook.json`` where lines of a shared book are missing, and a warning says so.
 
         Raises:
             BadInputError: There is no such moment.
         """
-        return tuple(commands.playbook(self.project, None if at is None else str(at)).state.entries.values())
+        found = commands.playbook(self.project, None if at is None else str(at))
+        for note in found.notes if at is None else ():
+            warnings.warn(note, stacklevel=2)
+        return tuple(found.state.entries.values())
 
     def events(
         self,

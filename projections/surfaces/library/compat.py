@@ -15,14 +15,14 @@ import warnings
 
 from tallybook.ledger import clock
 from tallybook.ledger.decisions.update import RefusedText
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.errors import BadInputError, MissingLinesError
 from tallybook.ledger.events import ReflectionCompleted
 from tallybook.ledger.names import generate_keypoint_name
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook import inject, render
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.surfaces.history import playbook_file, reading
+from tallybook.projections.surfaces.history import as_of, playbook_file, reading
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.workspace.templates import PLAYBOOK, load_template
 from tallybook.projections.surfaces.writing import record, secrets
@@ -116,14 +116,22 @@ def load_playbook() -> dict[str, Any]:
     """Return the playbook in canonical form, legacy entries migrated (REQ-SCORE-004 to 006).
 
     It is the playbook of the ledger with the manual edits of ``playbook.json``. Nothing is recorded: the next save
-    records the edits. Without a readable file and a ledger it is empty.
+    records the edits. Without a readable file and a ledger it is empty. Where lines of a shared book are missing, it
+    is the last rendering, and a warning says so.
 
     Raises:
         DamagedLedgerError: The ledger is damaged.
     """
     project = Project(get_project_dir())
     log = reading.open_log(project)
-    state = reading.current(log)
+    try:
+        state = reading.current(log)
+    except MissingLinesError as error:
+        last = as_of.last_rendering(project)
+        if last is None:
+            raise
+        warnings.warn(f"{error}; this is the last rendering of playbook.json", stacklevel=2)
+        return LoadedPlaybook(render.playbook_dict(last), last)
     file = playbook_file.examine(project, state, log.read)
     if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
         migrated = file.legacy.migrated

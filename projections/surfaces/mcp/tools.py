@@ -69,7 +69,8 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
 
     Entries that share more words with the task come first; of equals the one that is better proven, then the newer.
     """
-    entries = ledger.entries(at=given.get("at"))
+    found = commands.playbook(ledger.project, given.get("at"))
+    entries = tuple(found.state.entries.values())
     words = set(_WORD.findall(given.get("task", "").lower()))
     room = given.get("budget", DEFAULT_BUDGET_CHARS)
     chosen = []
@@ -83,7 +84,8 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
                 "helpful": entry.helpful,
                 "harmful": entry.harmful,
             })  # fmt: skip
-    return {"entries": chosen, "left_out": len(entries) - len(chosen)}
+    notes = {"notes": list(found.notes)} if found.notes else {}
+    return {"entries": chosen, "left_out": len(entries) - len(chosen), **notes}
 
 
 def _rank(entry: Entry, words: set[str]) -> tuple[int, float]:

@@ -14,12 +14,13 @@ import attrs
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.errors import BadInputError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, BookOpened
 from tallybook.ledger.line import LOG_NAME, START, RawBatch
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import EngineError
+from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -138,10 +139,28 @@ def _open(project: Project, part: Membership) -> Engine:
 
 
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:
-    """Sync once, note in the user's settings how far the replica goes, and render the playbook."""
+    """Sync, note in the user's settings how far the replica goes, and render the playbook.
+
+    What waits in the spool is recorded before; where lines of the book are missing, once they are here.
+    """
     _refuse_tracked(project)
+    has_spool = bool(spool.read_files(project.ledger)[0])
+    if has_spool:
+        with suppress(MissingLinesError):
+            record.write(project, [])
     result = syncing.sync(machine_of(project, part, limit_s), engine)
     _finish(project, part, result.end)
+    if has_spool and SharedLog(project.ledger).history.pending:
+        more = syncing.sync(machine_of(project, part, limit_s), engine)
+        _finish(project, part, more.end)
+        result = attrs.evolve(
+            more,
+            taken=result.taken + more.taken,
+            published=result.published + more.published,
+            tries=result.tries + more.tries,
+            restored=result.restored + more.restored,
+            set_aside=result.set_aside or more.set_aside,
+        )
     return result
 
 

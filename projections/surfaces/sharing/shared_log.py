@@ -13,7 +13,7 @@ import attrs
 
 from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import EXIT_NO, TallybookError
+from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
 from tallybook.ledger.events import PointMatched
 from tallybook.ledger.line import GENESIS, START, Draft, Position
 from tallybook.ledger.names import parse_number
@@ -41,18 +41,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.fold import State
     from tallybook.projections.playbook.view import Playbook
-
-
-class MissingLinesError(TallybookError):
-    """Lines of the book that a moment contains are not on this machine."""
-
-    exit_code = EXIT_NO
-
-    def __init__(self, last: int, until: int | None) -> None:
-        """Say which, and of which own moment; None for the present."""
-        hint = "run `tallybook sync`" if until is None else "they are in no copy of the book on this machine"
-        moment = "the present playbook" if until is None else f"event {until}"
-        super().__init__(f"{moment}: not available here: book lines 1 to {last} are missing; {hint}")
 
 
 class SharedLog(JsonlLog):
@@ -118,7 +106,8 @@ class SharedLog(JsonlLog):
         """Yield own batches that the book does not share, then the book, then pending batches as they land.
 
         Raises:
-            DamagedLedgerError: The own ledger or the copy of the book is damaged, or lacks lines.
+            DamagedLedgerError: The own ledger is damaged.
+            MissingLinesError: The copy of the book lacks lines, or is damaged.
         """
         if after != START:
             raise ValueError("a shared history is read from its beginning")
@@ -135,15 +124,27 @@ class SharedLog(JsonlLog):
         """Yield the book up to the frontier, or up to an earlier event number.
 
         Raises:
-            DamagedLedgerError: Lines up to the frontier are missing, or of another history.
+            MissingLinesError: Lines up to the frontier are missing, damaged, or of another history.
         """
         frontier = self.history.frontier
         last, chain = 0, ""
-        for batch in self.copy.read(frontier.seq if until is None else until):
-            yield batch
-            last, chain = batch.last, batch.chain
+        try:
+            for batch in self.copy.read(frontier.seq if until is None else until):
+                yield batch
+                last, chain = batch.last, batch.chain
+        except DamagedLedgerError as error:
+            raise self._missing(error) from error
         if until is None and frontier.seq and (last, chain) != (frontier.seq, frontier.chain):
-            raise MissingLinesError(frontier.seq, self.until)
+            raise self._missing()
+
+    def _missing(self, damage: DamagedLedgerError | None = None) -> MissingLinesError:
+        """Return the error that says which lines are not here, and how to get them."""
+        present = self if self.until is None else SharedLog(self.ledger_folder, self.now)
+        is_fetched = damage is not None or not present.copy.has(present.history.frontier.chain)
+        moment = "the present playbook" if self.until is None else f"event {self.until}"
+        hint = "run `tallybook sync`" if is_fetched else "they are in no copy of the book on this machine"
+        state = "missing" if damage is None else f"missing or damaged ({damage.problems[0]})"
+        return MissingLinesError(moment, self.history.frontier.seq, hint, state)
 
     def landed(self) -> list[tuple[LandedBatch, RawBatch | None]]:
         """Return the pending batches as they land, each with its bytes; None for one that concerns nobody else."""
@@ -162,9 +163,12 @@ class SharedLog(JsonlLog):
         """Return the playbook of the book alone, as of one of its event numbers."""
         from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM, fold_view
 
-        # Checkpoints go on from the end, which another process may have moved since, or which an interrupted sync left.
-        state = fold_view(PLAYBOOK_FORM, self.copy.log, None if self.copy.end().seq == seq else seq)
-        return state if state.seq <= seq else fold_view(PLAYBOOK_FORM, self.copy.log, seq)
+        try:
+            # Checkpoints go on from the end, which another process may have moved, or which an interrupted sync left.
+            state = fold_view(PLAYBOOK_FORM, self.copy.log, None if self.copy.end().seq == seq else seq)
+            return state if state.seq <= seq else fold_view(PLAYBOOK_FORM, self.copy.log, seq)
+        except DamagedLedgerError as error:
+            raise self._missing(error) from error
 
     def _landed(self) -> tuple[Playbook, list[tuple[LandedBatch, RawBatch | None]], Names]:
         if self._landing is None:

@@ -12,7 +12,7 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.errors import EXIT_DAMAGED, DamagedLedgerError, TallybookError
+from tallybook.ledger.errors import EXIT_DAMAGED, DamagedLedgerError, MissingLinesError, TallybookError
 from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.sharing import replica as replicas
@@ -122,7 +122,7 @@ def sync(machine: Machine, engine: Engine) -> SyncResult:
         aside = replicas.set_aside_foreign(machine.folder, machine.load_end())
         try:
             result = Sync(machine, engine).run()
-        except DamagedLedgerError:
+        except (DamagedLedgerError, MissingLinesError):
             copy = SharedLog(machine.folder).copy
             if copy.is_whole():
                 raise

@@ -15,12 +15,19 @@ from tallybook.ledger import clock
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.update import Decision, RefusedText
 from tallybook.ledger.encoding import codec
-from tallybook.ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
+from tallybook.ledger.errors import (
+    BadInputError,
+    LockHeldError,
+    MissingLinesError,
+    Problem,
+    TallybookError,
+    UnknownEntryError,
+)
 from tallybook.ledger.events import RATINGS, PlaybookUpdated, PointRated, PointRestored
 from tallybook.ledger.storage import redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.history import cache_files, playbook_file
+from tallybook.projections.surfaces.history import as_of, cache_files, playbook_file
 from tallybook.projections.surfaces.history.reading import catch_up, current, log_with_book, open_for_append
 from tallybook.projections.surfaces.writing.requests import (
     UNSCREENED,
@@ -34,7 +41,7 @@ from tallybook.projections.surfaces.writing.requests import (
     decide,
     update_of,
 )
-from tallybook.projections.surfaces.writing.spooled import request_to_json, requests_from_json
+from tallybook.projections.surfaces.writing.spooled import rename_entries, request_to_json, requests_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +56,8 @@ if TYPE_CHECKING:
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
+_HELD = "another process holds the ledger; spooled, the next command that writes records it"
+_MISSING = "lines of the shared book are missing here; spooled, `tallybook sync` fetches them and records it"
 
 
 @attrs.frozen
@@ -61,7 +70,8 @@ class Outcome:
         added: Names of the new entries.
         pruned: Names of the entries that its update pruned.
         ignored: The parts that count nothing, each with the reason.
-        spooled: Whether it waits in the spool because another process holds the ledger.
+        spooled: Whether it waits in the spool.
+        spooled_why: Why it waits there, and what records it; empty if it does not.
         repeated: Whether its key was recorded before, so that nothing was appended.
         rated: The rated entries that are in the playbook, with their new counts.
         renamed: Name that the sender uses → the entry's name in the ledger, where they differ.
@@ -75,6 +85,7 @@ class Outcome:
     pruned: tuple[str, ...] = ()
     ignored: tuple[IgnoredItem, ...] = ()
     spooled: bool = False
+    spooled_why: str = ""
     repeated: bool = False
     rated: tuple[Entry, ...] = ()
     renamed: Mapping[str, str] = attrs.field(factory=dict)
@@ -128,15 +139,14 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
             # If it cannot be finished now, readers still leave the redacted texts out.
             with suppress(TallybookError):
                 erasure.finish(project, log)
-        state = current(log, cold=cold)
+        state: Playbook | None = None
         try:
+            state = current(log, cold=cold)
             report, recorded = _append(project, log, state, requests)
             if log_with_book(log) or any(isinstance(request.action, Undo) for request in requests):
                 report = attrs.evolve(report, state=current(log))
-        except LockHeldError:
-            if not all(isinstance(request.action, Update | Rating) for request in requests):
-                raise
-            spooled = _spool(project, log, requests, state) if requests else ()
+        except (LockHeldError, MissingLinesError) as error:
+            spooled = _spool_refused(project, log, requests, state, error)
             return WriteResult(spooled, None, playbook_file.ExaminedFile(), masked)
         spool.remove_files(recorded)
         try:
@@ -148,6 +158,35 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
     if requests:
         cache_files.sweep(project.ledger)
     return attrs.evolve(report, problems=(*masked, *report.problems))
+
+
+def _spool_refused(
+    project: Project, log: JsonlLog, requests: Sequence[Request], state: Playbook | None, error: TallybookError
+) -> tuple[Outcome, ...]:
+    """Put requests into the spool that the ledger does not take now, if they can wait there.
+
+    Args:
+        project: The project.
+        log: Its ledger.
+        requests: The requests.
+        state: The playbook; None where lines of the shared book are missing.
+        error: Why they are not taken.
+
+    Raises:
+        TallybookError: ``error``, because they cannot wait.
+        BadInputError: A rating names an entry that the last rendering does not show, so it is not known which it is.
+    """
+    known = as_of.last_rendering(project, edited=True) if state is None else state
+    can_wait = all(isinstance(request.action, Update | Rating) for request in requests)
+    if known is None or not can_wait or (not requests and not isinstance(error, LockHeldError)):
+        raise error
+    if isinstance(error, LockHeldError):
+        return _spool(project, log, requests, known, _HELD) if requests else ()
+    try:
+        return _spool(project, log, requests, known, _MISSING)
+    except UnknownEntryError as unknown:
+        what = "is not in the last rendering of playbook.json, and lines of the shared book are missing here"
+        raise BadInputError(unknown.name, what, "run `tallybook sync` first; nothing was recorded") from unknown
 
 
 def _has_nothing_to_record(project: Project, log: JsonlLog, requests: Sequence[Request]) -> bool:
@@ -180,7 +219,9 @@ def _mask_secrets(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tup
     return secrets.mask_requests(requests)
 
 
-def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: Playbook) -> tuple[Outcome, ...]:
+def _spool(
+    project: Project, log: JsonlLog, requests: Sequence[Request], state: Playbook, why: str
+) -> tuple[Outcome, ...]:
     """Put requests into the spool, in place of waiting for the lock; the next writer records them.
 
     They stay together in one file, because a later one may name an entry that an earlier one adds. A request that the
@@ -197,8 +238,11 @@ def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: 
     for request in updates:
         drafts = [codec.encode(event, request.when) for event in decide(request.action, state).events]
         spool.check(drafts, request.by, request.key, now.at)
-    spool.put(project.ledger, now.at, clock.new_id(now.unix_us), list(map(request_to_json, updates)))
-    return tuple(Outcome(spooled=True) for _ in updates)
+    # A sync can give pending entries other names.
+    shown = {"position": state.seq} if log_with_book(log) else {}
+    rows = [request_to_json(request) | shown for request in updates]
+    spool.put(project.ledger, now.at, clock.new_id(now.unix_us), rows)
+    return tuple(Outcome(spooled=True, spooled_why=why) for _ in updates)
 
 
 def _append(
@@ -214,13 +258,13 @@ def _append(
         if file.events:
             by = {"rater": "import" if file.adopted else "human"}
             _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key))
-        recorded, problems = _record_spool(project, tx, state, redacted)
+        recorded, problems = _record_spool(project, log, tx, state, redacted)
         outcomes = record_all(tx, state, requests, file, redacted)
     return WriteResult(outcomes, state, file, (*file.problems, *problems)), recorded
 
 
 def _record_spool(
-    project: Project, tx: Transaction, state: Playbook, redacted: Redactions
+    project: Project, log: JsonlLog, tx: Transaction, state: Playbook, redacted: Redactions
 ) -> tuple[list[spool.SpoolFile], list[Problem]]:
     """Record the spool, each payload under its own key, so that it counts once even if its file survives a crash."""
     files, problems = spool.read_files(project.ledger)
@@ -230,8 +274,9 @@ def _record_spool(
             # Another version may have spooled it without masking.
             requests, masked = _mask_secrets(requests_from_json(file.requests, f"spool:{file.id}", file.at))
             tx.look_up(request.key for request in requests if request.key is not None)
+            requests = tuple(_with_present_names(log, request) for request in requests)
             outcomes = record_all(tx, state, requests, redacted=redacted)
-        except BadInputError as error:
+        except (BadInputError, MissingLinesError) as error:
             problems.append(Problem(f"spool/{file.name}", f"{error}; it stays there"))
         else:
             problems += masked
@@ -239,6 +284,18 @@ def _record_spool(
             problems += [Problem(f"spool/{file.name}: {part.item}", part.reason) for part in refused]
             recorded.append(file)
     return recorded, problems
+
+
+def _with_present_names(log: JsonlLog, request: Request) -> Request:
+    """Return a spooled request with the present names of the entries that were shown under other names then.
+
+    Raises:
+        BadInputError: It holds a curator's operations, in which names are not translated.
+        MissingLinesError: Lines of the shared book as of then are missing.
+    """
+    if request.position is None or not log_with_book(log):
+        return request
+    return rename_entries(request, log.names_since(request.position))
 
 
 def record_all(

@@ -158,12 +158,14 @@ class Request:
         by: Who records it; ``rater`` at least.
         key: The idempotency key; None for none.
         when: When it happened, if not now.
+        position: In a shared project, the own event number as of which its names were shown; None for now.
     """
 
     action: Action
     by: Mapping[str, str]
     key: str | None = None
     when: str | None = None
+    position: int | None = None
 
 
 def check(request: Request) -> None:

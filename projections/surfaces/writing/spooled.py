@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from tallybook.ledger import clock
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.update import read_entries
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import PointNoted
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces.writing.requests import Action, Change, PlainEvents, Request, Update, check
@@ -78,9 +81,43 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
         action = Change(read_entries(fields.get("base"), "base"), read_entries(fields["found"], "found"), top)
     else:
         raise BadInputError("request", "is not an update, a change or facts")
-    request = Request(action, fields.get("by", {}), given if isinstance(given, str) and given else key, when)
+    position = fields.get("position")
+    request = Request(
+        action,
+        fields.get("by", {}),
+        given if isinstance(given, str) and given else key,
+        when,
+        position if type(position) is int and position > 0 else None,
+    )
     check(request)
     return request
+
+
+def rename_entries(request: Request, renamed: Mapping[str, str]) -> Request:
+    """Return a request with other names of entries in its ratings and notes.
+
+    Raises:
+        BadInputError: It holds a curator's operations, in which names are not translated.
+    """
+    action = request.action
+    if not renamed or not isinstance(action, Update):
+        return request
+    payload: dict[str, Any] = dict(action.payload)
+    if payload.get(operations.OPERATIONS) or payload.get(operations.TAGS):
+        raise BadInputError("names", "mean other entries since a sync", "record it again with the names of today")
+    if isinstance(payload.get("evaluations"), list):
+        payload["evaluations"] = [_renamed(one, renamed) for one in payload["evaluations"]]
+    notes = (
+        attrs.evolve(one, name=renamed.get(one.name, one.name)) if isinstance(one, PointNoted) else one
+        for one in action.plain_events
+    )
+    return attrs.evolve(request, action=attrs.evolve(action, payload=payload, plain_events=tuple(notes)))
+
+
+def _renamed(rating: Any, renamed: Mapping[str, str]) -> Any:
+    """Return a rating of a payload, which is not trusted, with another name."""
+    name = rating.get("name") if isinstance(rating, dict) else None
+    return rating | {"name": renamed[name]} if isinstance(name, str) and name in renamed else rating
 
 
 def _terms(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...] | None]:
