@@ -255,10 +255,11 @@ def _ranges(seqs: Sequence[int]) -> str:
 def _summarise_proposal(event: events.PointProposed) -> str:
     """Summarise a proposal by what it would do."""
     names = ", ".join(event.merged)
-    what = f"proposed: {event.verb} {event.name or names}"
+    what = f"proposed: {event.verb} {event.name or names}".rstrip()
     if event.name and names:
         what += f" with {names}"
-    return f"{what}{f' to {_quote(event.text)}' if event.text != '' else ''}{_why(event.reason)}"
+    to = " to" if event.name or names else ""
+    return f"{what}{f'{to} {_quote(event.text)}' if event.text != '' else ''}{_why(event.reason)}"
 
 
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {

@@ -103,6 +103,7 @@ pin kpt_001
 unpin kpt_001
 reword kpt_001 Write-tests-first
 merge kpt_001 kpt_004
+duplicates
 retire kpt_002
 restore kpt_002
 undo

@@ -249,16 +249,16 @@ def _translate_tags(step: _Step, tags: Any) -> list[Any]:
 
 
 def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...], KnownPlaybook]:
-    """Return the events of a curator's update, merge or delete, and the playbook after them.
+    """Return the events of a proposed add, or of a curator's update, merge or delete, and the playbook after them.
 
     An update retires the entry and adds a new one without ratings. A merge adds a new entry, which gets the counts of
     its sources; their names lead to it.
 
     Raises:
-        NothingToDoError: An entry that it names is not in the playbook any more.
+        NothingToDoError: An entry that it names is not in the playbook any more, or one has its text meanwhile.
     """
     reason, text = change.reason or "", change.text or ""
-    for name in change.merged or (change.name,):
+    for name in change.merged or filter(None, (change.name,)):
         if name not in known.entries:
             raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
     if change.verb == "delete":
@@ -266,6 +266,10 @@ def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...]
     number = next_free_number(known.high_water, known.used_names)
     new = format_name(number)
     added = PointAdded(new, text)
+    if change.verb == "add":
+        if same := [name for name, entry in known.entries.items() if entry.text == text]:
+            raise NothingToDoError(same[0], "has this text", "reject the proposal")
+        return (added,), _after(known, added=Entry(new, text), high_water=number)
     if change.verb == "merge":
         entry = attrs.evolve(_sum(known, change.merged, text), name=new)
         after = _after(known, removed=change.merged, added=entry, high_water=number)
@@ -275,7 +279,7 @@ def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...]
 
 
 def _after(
-    known: KnownPlaybook, removed: Collection[str], added: Entry | None = None, high_water: int | None = None
+    known: KnownPlaybook, removed: Collection[str] = (), added: Entry | None = None, high_water: int | None = None
 ) -> KnownPlaybook:
     entries = {name: entry for name, entry in known.entries.items() if name not in removed}
     if added is not None:

@@ -9,7 +9,9 @@ import click
 
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError
+from tallybook.projections.comparison import similarity
 from tallybook.projections.event_rows import summary
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, read_text, with_reason
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
@@ -84,6 +86,32 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: st
     NAME gets the counts of the merged entries, and their later ratings.
     """
     _curate(project, Curation("merge", name, reason, sources=merged), by, as_json=as_json)
+
+
+@click.command(cls=Verb, example="tallybook duplicates --least 0.7")
+@click.option(
+    "--least",
+    type=click.FloatRange(0.5, 1.0),
+    default=similarity.LEAST,
+    show_default=True,
+    help="List texts of this similarity or more.",
+)
+def duplicates(project: Project, /, *, least: float, as_json: bool) -> None:
+    """List entries that say nearly the same.
+
+    Their words are compared, whatever their order. Texts with other numbers, or of which only one says not, are no
+    duplicates. Each group has the command that merges it.
+    """
+    groups = similarity.find_groups(commands.playbook(project).state.entries.values(), least)
+    note(*commands.spool_notes(project))
+    if as_json:
+        answer([similarity.group_json(group) for group in groups])
+        return
+    for group in groups:
+        say(f"{group.similarity:.2f}  {group.merge}")
+        say(*(f"    {one.name}  +{one.helpful} -{one.harmful}  {' '.join(one.text.split())}" for one in group.entries))
+    if not groups:
+        say("No entries say nearly the same.")
 
 
 @click.command(cls=Verb, rater="human", example="tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")

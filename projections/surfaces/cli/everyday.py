@@ -56,15 +56,27 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
 
 @click.command(cls=Verb, rater="human", example='tallybook add "Quote ids as strings in JSON."')
 @click.argument("text")
-@click.option("--again", is_flag=True, help="Accept a redacted text again, from now on.")
+@click.option("--again", is_flag=True, help="Add a text that repeats an entry, or was redacted.")
 @with_key
-def add(project: Project, /, *, text: str, again: bool, key: str | None, as_json: bool, **by: str | None) -> None:
+def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options: Any) -> None:
     """Add an entry to the playbook.
 
-    A TEXT of - is read from standard input. The answer has the entry's name.
+    A TEXT of - is read from standard input. The answer has the entry's name. A text that says nearly what an entry says
+    is not added: the answer names that entry, to be rated. With --again it is added all the same; inside an agent that
+    only proposes it. With --key nothing is compared.
     """
+    from tallybook.projections.surfaces.writing import repeats
+    from tallybook.projections.surfaces.writing.proposals import ProposedError
+
     text = read_text(text, "the text of the entry")
-    _print_outcome(commands.add(project, text, provenance_of(by), key, again=again), as_json=as_json)
+    author, key = provenance_of(options), options["key"]
+    proposed = None if key is not None else repeats.propose_repeat(project, text, author, again=again)
+    outcome = proposed or commands.add(project, text, author, key, again=again)
+    _print_outcome(outcome, as_json=as_json)
+    note(*(f"to say that it helped, run: tallybook rate {one.name} helpful" for one in outcome.ignored if one.name))
+    if proposed is not None:
+        hint = "a person accepts it: tallybook proposals"
+        raise ProposedError(f"add: repeats an entry, so inside an agent it was only proposed; {hint}")
 
 
 @click.command(

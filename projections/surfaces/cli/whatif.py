@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.numbers import parse_book_number
 from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
+from tallybook.projections.fold import fold
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import playbook_bytes
@@ -23,6 +26,7 @@ from tallybook.projections.surfaces.console.options import Verb, WholeNumber, at
 from tallybook.projections.surfaces.console.output import answer, format_count, format_counts, note, say
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
+from tallybook.projections.surfaces.writing.requests import known_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -108,10 +112,29 @@ def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequ
     return alternative
 
 
+def _merge(alternative: Alternative, view: View[Any], pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Merge entries of the alternative playbook, after its history, and return what comes of each merge.
+
+    Raises:
+        BadInputError, NothingToDoError, UnknownEntryError: The verb `merge` would refuse it.
+    """
+    state = alternative.other
+    rows = []
+    for name, merged in pairs:
+        event: Any = decide_curation(Curation("merge", name, sources=(merged,)), known_of(state)).events[0]
+        fold(view, [make_batch(EventRecord(state.seq, "", event))], state)
+        is_pruned = event.name in state.entries and state.prunes(state.entries[event.name])
+        rows.append({"name": event.name, "merged": list(event.merged), "pruned": is_pruned})
+    return rows
+
+
 def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the comparison as lines for people; texts are cut."""
     left_out = ", ".join(f"{value} ({format_count(count, 'event')})" for value, count in result["without"].items())
     yield f"by the policy {result['policy']}: {result['rule']}" + (f"; without {left_out}" if left_out else "")
+    for row in result.get("merge", ()):
+        if row["pruned"]:
+            yield f"{row['name']} would be pruned by the next update"
     for row in result["back"]:
         was = "was never there" if row["status"] == "unknown" else f"is {row['status']}"
         yield f"{row['name']} would be there with {format_counts(row)}, and {was}: {_cut(row['text'])}"
@@ -149,17 +172,21 @@ def _cut(text: str) -> str:
 @click.option("--margin", metavar="N", type=_COUNT, help="Prune at N more harmful than helpful ratings or more.")
 @click.option("--half-life", metavar="AGE", help="Count a rating of this age half, such as 90d.")
 @click.option("--without", metavar="WHAT", multiple=True, help="Leave out session:ID, rater:NAME or SEQ; repeatable.")
+@click.option("--merge", metavar="A B", nargs=2, multiple=True, help="Merge B into A at the end; repeatable.")
 @at_when
 @click.option("--output", metavar="FILE", help="Write that playbook to FILE; - is standard output.")
 def what_if(project: Project, /, **options: Any) -> None:
     """Replay history under another policy or without some events.
 
-    The answer compares that playbook with the real one. Nothing is recorded, and playbook.json stays as it is.
+    With --merge, entries are merged at the end, as `tallybook merge` would. The answer compares that playbook with the
+    real one. Nothing is recorded, and playbook.json stays as it is.
     """
     policy, half_life, output = POLICIES[options["policy"]], options["half_life"], options["output"]
     policy = attrs.evolve(policy, floor=options["floor"] or policy.floor, margin=options["margin"] or policy.margin)
     moment = notices.find_moment(project, options["when"])
-    alternative = _fold(project, moment, _view_of(policy, half_life), options["without"])
+    view = _view_of(policy, half_life)
+    alternative = _fold(project, moment, view, options["without"])
+    merges = _merge(alternative, view, options["merge"])
     notices.note_pending(project, moment, alternative.real)
     if output == "-":
         sys.stdout.buffer.write(playbook_bytes(alternative.other))
@@ -168,7 +195,7 @@ def what_if(project: Project, /, **options: Any) -> None:
         commands.write_copy(project, Path(output), lambda: playbook_bytes(alternative.other))
         note(f"{output} written")
     premise = {"policy": policy.name, "rule": _describe_rule(policy, half_life), "without": alternative.left_out}
-    result = premise | difference_json(alternative)
+    result = premise | ({"merge": merges} if merges else {}) | difference_json(alternative)
     if options["as_json"]:
         answer(result)
         return

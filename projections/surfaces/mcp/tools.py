@@ -13,6 +13,7 @@ from tallybook.projections.event_rows import brief
 from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
+from tallybook.projections.surfaces.writing.repeats import RepeatedTextError, find_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -112,7 +113,9 @@ def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Add an entry."""
+    """Add an entry; a text that repeats one is not added."""
+    if matches := find_repeated(ledger.project, given["text"]):
+        raise RepeatedTextError(matches[0], "rate that entry, or say what is new")
     return _recorded(ledger.add(given["text"]))
 
 
@@ -206,7 +209,7 @@ TOOLS: Final[Iterable[Tool]] = (
     ),
     Tool(
         "add",
-        "Add a lesson to the playbook for later sessions: one short, general sentence.",
+        "Add a lesson to the playbook for later sessions: one short, general sentence that repeats none.",
         {"text": _schema("The lesson")},
         ("text",),
         {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False},
