@@ -22,6 +22,7 @@ SWEEPS: Final = {
     "mutation": ("tests.mutation",),
     "benchmarks": ("tests.benchmarks",),
     "laws": ("tests.sharing_laws",),
+    "lift": ("tests.lift_simulation",),
 }
 """Name → the module to run, and its arguments; `tests` are the tests with every case of theirs."""
 

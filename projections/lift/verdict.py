@@ -12,7 +12,7 @@ from tallybook.projections.lift.missing import arms_differ
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Evidence", "Trial", "Verdict", "budget", "claims", "judge", "judge_entries"]
+__all__ = ["Evidence", "Trial", "Verdict", "budget", "claims", "decide", "judge", "judge_entries"]
 
 Word = Literal["helps", "hurts", "not known yet"]
 
@@ -104,14 +104,22 @@ def judge_entries(series: Mapping[str, Sequence[Trial]], budget: float) -> dict[
         budget: The error share of the whole question.
     """
     evidence = {name: evidence_of(trials) for name, trials in series.items()}
-    obstacles = {name: _obstacle(trials) for name, trials in series.items()}
-    # An e-value that is lowered stays one: what may not be claimed takes no part.
-    usable = {name: Evidence(0.0, 0.0) if obstacles[name] else pair for name, pair in evidence.items()}
-    words, threshold = claims(usable, budget)
+    words, obstacles, threshold = decide(series, evidence, budget)
     return {
         name: _verdict(trials, words.get(name, "not known yet"), obstacles[name], evidence[name], threshold)
         for name, trials in series.items()
     }
+
+
+def decide(
+    series: Mapping[str, Sequence[Trial]], evidence: Mapping[str, Evidence], share: float
+) -> tuple[dict[str, Word], dict[str, str], float]:
+    """Return what is claimed, the obstacle of each entry or an empty text, and the e-value that a claim takes."""
+    obstacles = {name: _obstacle(trials) for name, trials in series.items()}
+    # An e-value that is lowered stays one: an entry of which nothing may be claimed takes no part.
+    usable = {name: Evidence(0.0, 0.0) if obstacles[name] else pair for name, pair in evidence.items()}
+    words, threshold = claims(usable, share)
+    return words, obstacles, threshold
 
 
 def _outcomes(trials: Iterable[Trial], *, held: bool) -> list[tuple[float, float]]:

@@ -1,0 +1,163 @@
+"""Worlds in which sessions are drawn and scored, for the simulations of lift."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tallybook.projections.lift.betting import Wealth
+from tallybook.projections.lift.verdict import Evidence, Trial, budget, claims, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from random import Random
+
+SPREAD: Final = 15.0
+LEVEL: Final = 70.0
+
+
+def clipped(value: float) -> float:
+    """Return a score within 0 and 100."""
+    return min(100.0, max(0.0, value))
+
+
+def drifting(rng: Random) -> Iterator[float]:
+    """Yield the mean score of each lineage: it wanders around 70, and rarely by more than 10."""
+    level = LEVEL
+    while True:
+        yield level
+        level += 0.05 * (LEVEL - level) + rng.gauss(0, 1.5)
+
+
+def plain(rng: Random, count: int, p: float, effect: float = 0.0) -> Iterator[Trial]:
+    """Yield trials in which being told adds a constant effect."""
+    for _, level in zip(range(count), drifting(rng), strict=False):
+        held = rng.random() < p
+        yield Trial(held, p, clipped(rng.gauss(level, SPREAD) + (0 if held else effect)))
+
+
+def trending(rng: Random, count: int, p: float) -> Iterator[Trial]:
+    """Yield trials without effect while the mean rises from 50 to 90."""
+    for place in range(count):
+        yield Trial(rng.random() < p, p, clipped(rng.gauss(50 + 40 * place / count, SPREAD)))
+
+
+def changing(rng: Random, count: int) -> Iterator[Trial]:
+    """Yield trials without effect whose probability falls from 0.5 to 0.1 as the mean jumps from 60 to 80."""
+    for place in range(count):
+        p, level = (0.5, 60) if place < count / 2 else (0.1, 80)
+        yield Trial(rng.random() < p, p, clipped(rng.gauss(level, SPREAD)))
+
+
+def lasting(rng: Random, count: int, p: float, direct: float, carried: float) -> Iterator[Trial]:
+    """Yield trials where what told sessions wrote stays: the share of told ones among the last adds to the score."""
+    stock = 0.0
+    for _, level in zip(range(count), drifting(rng), strict=False):
+        held = rng.random() < p
+        score = rng.gauss(level, SPREAD) + carried * stock + (0 if held else direct)
+        yield Trial(held, p, clipped(score))
+        stock += 0.1 * ((not held) - stock)
+
+
+def losing(rng: Random, count: int, p: float, share: float) -> Iterator[Trial]:
+    """Yield trials without effect; held sessions lose this share of their outcomes below 60."""
+    for trial in plain(rng, count, p):
+        is_low = trial.outcome is not None and trial.outcome < 60
+        yield trial._replace(outcome=None) if trial.held and is_low and rng.random() < share else trial
+
+
+def resumed(rng: Random, count: int, p: float, *, singly: bool) -> Iterator[Trial]:
+    """Yield lineages of five sessions without effect, each session counted or the first alone."""
+    for _, level in zip(range(count), drifting(rng), strict=False):
+        held, of_lineage = rng.random() < p, rng.gauss(level, 12)
+        outcomes = [clipped(rng.gauss(of_lineage, 9)) for _ in range(5)]
+        yield from (Trial(held, p, outcome) for outcome in (outcomes if singly else outcomes[:1]))
+
+
+def placed(rng: Random, count: int, p: float, *, refilled: bool) -> Iterator[Trial]:
+    """Yield trials of an entry without effect whose place, when it is held, may go to one that adds 15 points."""
+    for trial in plain(rng, count, p):
+        extra = 15 if trial.held and refilled else 0
+        yield trial._replace(outcome=clipped((trial.outcome or 0) + extra))
+
+
+def twins(rng: Random, count: int, p: float, effect: float) -> dict[str, list[Trial]]:
+    """Return the trials of two entries drawn apart, each of which gives the whole effect alone."""
+    trials: dict[str, list[Trial]] = {"one": [], "other": []}
+    for _, level in zip(range(count), drifting(rng), strict=False):
+        held = {name: rng.random() < p for name in trials}
+        outcome = clipped(rng.gauss(level, SPREAD) + (0 if all(held.values()) else effect))
+        for name, mine in trials.items():
+            mine.append(Trial(held[name], p, outcome))
+    return trials
+
+
+def many(rng: Random, count: int, p: float, effects: Mapping[str, float]) -> dict[str, list[Trial]]:
+    """Return the trials of entries drawn apart, whose effects add up."""
+    trials: dict[str, list[Trial]] = {name: [] for name in effects}
+    for _, level in zip(range(count), drifting(rng), strict=False):
+        held = {name: rng.random() < p for name in effects}
+        score = rng.gauss(level, SPREAD) + sum(effect for name, effect in effects.items() if not held[name])
+        for name, mine in trials.items():
+            mine.append(Trial(held[name], p, clipped(score)))
+    return trials
+
+
+def first_claim(series: Mapping[str, Iterable[Trial]], share: float, *, guarded: bool = True) -> int | None:
+    """Return after how many lineages something is said first, looking after each; None if never.
+
+    Args:
+        series: Name → its trials; the n-th of each belongs to the same lineage.
+        share: The error share of the question.
+        guarded: Whether few outcomes, and arms that differ in missing ones, keep a verdict back.
+    """
+    wealth = {name: Wealth() for name in series}
+    past: dict[str, list[Trial]] = {name: [] for name in series}
+    evidence = {name: Evidence(1.0, 1.0) for name in series}
+    for number, row in enumerate(zip(*series.values(), strict=True), 1):
+        for name, trial in zip(series, row, strict=True):
+            wealth[name].add(trial)
+            past[name].append(trial)
+            evidence[name] = wealth[name].evidence()
+        if claims(evidence, share)[0] and (not guarded or decide(past, evidence, share)[0]):
+            return number
+    return None
+
+
+def unaffected(rng: Random, count: int, p: float, names: int) -> dict[str, list[Trial]]:
+    """Return the trials of entries without effect, drawn in lineages of several sessions.
+
+    The outcome is that of the lineage's first ended session, and a tenth of the outcomes is missing. The lineage's
+    further sessions add no trial, so a look after each session is one after each trial.
+    """
+    trials = {str(name): list[Trial]() for name in range(names)}
+    for _, level in zip(range(count), drifting(rng), strict=False):
+        first = None if rng.random() < 0.1 else clipped(rng.gauss(rng.gauss(level, 12), 9))
+        for mine in trials.values():
+            mine.append(Trial(rng.random() < p, p, first))
+    return trials
+
+
+def ledger_claims(rng: Random, count: int) -> bool:
+    """Say whether a ledger in which nothing has an effect ever claims something, with three questions one by one.
+
+    They are about the whole playbook, the new entries as one group, and eight single entries, over ``count`` lineages
+    each; the probability differs from ledger to ledger.
+    """
+    p = rng.choice((0.1, 0.2, 0.5))
+    asked = (unaffected(rng, count, p, names) for names in (1, 1, 8))
+    return any(first_claim(series, budget(number)) is not None for number, series in enumerate(asked, 1))
+
+
+def t_test_claims(trials: Iterable[Trial]) -> bool:
+    """Say whether a t-test at 5 % that is looked at after each lineage ever claims something."""
+    sums = {True: [0, 0.0, 0.0], False: [0, 0.0, 0.0]}
+    for trial in trials:
+        arm = sums[trial.held]
+        value = trial.outcome or 0.0
+        arm[0], arm[1], arm[2] = arm[0] + 1, arm[1] + value, arm[2] + value * value
+        if min(sums[True][0], sums[False][0]) >= 5:
+            means = {held: total / n for held, (n, total, _) in sums.items()}
+            error = sum((squares / n - means[held] ** 2) / (n - 1) for held, (n, _, squares) in sums.items())
+            if abs(means[True] - means[False]) > 1.96 * error**0.5:
+                return True
+    return False
