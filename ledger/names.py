@@ -1,4 +1,4 @@
-"""Names of entries: the form ``kpt_NNN``, the next free name, and their sections. Standard library only."""
+"""Names of entries: the forms ``kpt_NNN`` and ``my_NNN``, the next free name, and sections. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "kpt_"
+PERSONAL_PREFIX = "my_"
+"""The beginning of the names in a person's own playbook."""
 SECTION_NAMES = "section_names"
 """Top-level key of ``playbook.json`` with the sections of a later legacy format: heading → names of its entries."""
 MAX_NAME_CHARS = 200
@@ -17,26 +19,32 @@ MAX_NUMBER_DIGITS = 9
 UNPRINTABLE = frozenset(map(chr, (*range(32), *range(127, 160), 0x2028, 0x2029)))
 
 
-def parse_number(name: str) -> int | None:
+def parse_number(name: str, prefix: str = PREFIX) -> int | None:
     """Return the NNN of a ``kpt_NNN`` name; None for any other name, and for more than nine digits."""
-    digits = name.removeprefix(PREFIX)
+    digits = name.removeprefix(prefix)
     if digits == name or len(digits) > MAX_NUMBER_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits)
 
 
-def format_name(number: int) -> str:
+def format_name(number: int, prefix: str = PREFIX) -> str:
     """Return the name with this number, at least three digits wide."""
-    return f"{PREFIX}{number:03d}"
+    return f"{prefix}{number:03d}"
 
 
-def next_free_number(above: int, taken: Container[str]) -> int:
+def next_free_number(above: int, taken: Container[str], prefix: str = PREFIX) -> int:
     """Return the lowest number above ``above`` whose name is not taken."""
     # Comparing numbers alone would miss taken names that have more digits than `number_of` reads.
     number = above + 1
-    while format_name(number) in taken:
+    while format_name(number, prefix) in taken:
         number += 1
     return number
+
+
+def mint(above: int, taken: Container[str], prefix: str) -> tuple[int, str]:
+    """Return the lowest number above ``above`` whose name is not taken, and that name."""
+    number = next_free_number(above, taken, prefix)
+    return number, format_name(number, prefix)
 
 
 def generate_keypoint_name(existing_names: Iterable[str]) -> str:
@@ -71,9 +79,12 @@ def find_name(text: str, names: Collection[str]) -> str | None:
     if text in names:
         return text
     folded = text.casefold()
-    number = parse_number(folded)
+    prefix = PERSONAL_PREFIX if folded.startswith(PERSONAL_PREFIX) else PREFIX
+    number = parse_number(folded, prefix)
     like = [
-        name for name in names if name.casefold() == folded or (number is not None and parse_number(name) == number)
+        name
+        for name in names
+        if name.casefold() == folded or (number is not None and parse_number(name, prefix) == number)
     ]
     return like[0] if len(like) == 1 else None
 

@@ -113,6 +113,8 @@ sync
 proposals
 accept --help
 reject --help
+promote --help
+demote --help
 metrics --session s1 --component ac01 startup_ms=8000
 score
 baseline ac01 --value 50

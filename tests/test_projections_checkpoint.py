@@ -35,7 +35,7 @@ def through(state: Playbook, batch: Batch | None) -> Playbook:
 
 def test_every_field_of_a_state_is_stored_or_left_out_on_purpose() -> None:
     """A new field of the state is in every checkpoint."""
-    left_out = {"policy", "latest_batch", "order", "mutable", "shared_stamp"}
+    left_out = {"policy", "latest_batch", "order", "mutable", "shared_stamp", "prefix"}
     assert set(attrs.fields_dict(Playbook)) == {*pack(Playbook()), *left_out}
 
 

@@ -16,7 +16,7 @@ from tallybook.ledger.decisions.curation import MAX_REASON_CHARS
 from tallybook.ledger.decisions.update import IgnoredItem, KnownPlaybook, text_fault
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import Entry, PointAdded, PointMerged, PointNoted, PointProposed, PointRetired
-from tallybook.ledger.names import MAX_NAME_CHARS, format_name, next_free_number
+from tallybook.ledger.names import MAX_NAME_CHARS, mint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -263,8 +263,7 @@ def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...]
             raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
     if change.verb == "delete":
         return (PointRetired(change.name, reason),), _after(known, removed=(change.name,))
-    number = next_free_number(known.high_water, known.used_names)
-    new = format_name(number)
+    number, new = mint(known.high_water, known.used_names, known.prefix)
     added = PointAdded(new, text)
     if change.verb == "add":
         if same := [name for name, entry in known.entries.items() if entry.text == text]:

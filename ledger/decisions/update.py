@@ -24,7 +24,7 @@ from tallybook.ledger.events import (
     PointRemoved,
 )
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.names import MAX_NAME_CHARS, format_name, next_free_number, parse_number, rename_in_sections
+from tallybook.ledger.names import MAX_NAME_CHARS, PREFIX, mint, parse_number, rename_in_sections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -176,6 +176,7 @@ class KnownPlaybook:
         merged_into: Name of a merged entry → the entry that it was merged into.
         former_entries: Entries that left the playbook, with their last text and counts.
         refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
+        prefix: The beginning of new names.
     """
 
     entries: Mapping[str, Entry] = attrs.field(factory=dict)
@@ -185,6 +186,7 @@ class KnownPlaybook:
     merged_into: Mapping[str, str] = attrs.field(factory=dict)
     former_entries: Mapping[str, Entry] = attrs.field(factory=dict)
     refusal: Callable[[str], str | None] = attrs.field(default=lambda _: None)
+    prefix: str = PREFIX
 
 
 def decide_extraction(
@@ -218,8 +220,8 @@ def decide_extraction(
             ignored.append(RefusedText(item, why, name or None))
         else:
             wished = parse_number(wish) or 0
-            high_water = wished if wished > high_water else next_free_number(high_water, known.used_names)
-            name_of_text[text] = name = format_name(high_water)
+            high_water, name = mint(max(high_water, wished - 1), known.used_names, known.prefix)
+            name_of_text[text] = name
             events.append(PointAdded(name, text))
         if wish and wish != name:
             renamed[wish] = name
@@ -340,9 +342,11 @@ def _names_in_ledger(edit: Edit, known: KnownPlaybook, renamed_before: Mapping[s
             # A file says itself how its entries are named. A program's dict can give a name again that left it, and
             # other programs still mean the former entry by it.
             former = former or known.former_entries.get(name, _UNKNOWN_ENTRY)
-        if name in claimed or (former is not None and former.text != entry.text):
-            high_water = next_free_number(high_water, taken)
-            renamed[entry.name] = name = format_name(high_water)
+        # Of a person's own playbook no name can be taken for a project's.
+        is_foreign = known.prefix != PREFIX and not name.startswith(known.prefix)
+        if is_foreign or name in claimed or (former is not None and former.text != entry.text):
+            high_water, name = mint(high_water, taken, known.prefix)
+            renamed[entry.name] = name
         claimed.add(name)
     return renamed
 

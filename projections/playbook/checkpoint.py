@@ -26,9 +26,9 @@ PLAIN_FIELDS: Final = (
 """Fields that JSON can hold unchanged."""
 
 
-# No checkpoint holds five fields: the policy is always the specification's, the last batch is read from the log again,
-# no order is pending after a whole batch, `mutable` holds the values of `entries`, and a state with a shared book in it
-# is never stored.
+# No checkpoint holds six fields: the policy is always the specification's, the last batch is read from the log again,
+# no order is pending after a whole batch, `mutable` holds the values of `entries`, a state with a shared book in it is
+# never stored, and the prefix is set by who decides.
 
 
 def pack(state: Playbook) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
-from tallybook.ledger.names import join_sections, parse_number
+from tallybook.ledger.names import PREFIX, join_sections, parse_number
 from tallybook.projections.fold import State, UndoneEvent, View
 from tallybook.projections.playbook.entry_state import REDACTED, Entries, MutableEntry, add_rating, evolve
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
@@ -65,6 +65,7 @@ class Playbook(State):
         last_redaction: Last event number of the last batch that redacted text, 0 before the first.
         last_undo: Last event number of the last batch that undid events, 0 before the first.
         has_begun: Whether any playbook event that was not undone has been folded.
+        prefix: The beginning of new names; whoever decides sets it, no event does.
     """
 
     policy: Policy = SPEC_POLICY
@@ -90,6 +91,7 @@ class Playbook(State):
     last_redaction: int = 0
     last_undo: int = 0
     has_begun: bool = False
+    prefix: str = attrs.field(default=PREFIX, eq=False)
 
     def __attrs_post_init__(self) -> None:
         """Accept any mapping for the entries."""
@@ -99,6 +101,13 @@ class Playbook(State):
     def protects(self, entry: Entry | MutableEntry) -> bool:
         """Say whether an entry is exempt from pruning: it is pinned, or was restored with so many harmful ratings."""
         return entry.name in self.pinned or entry.harmful <= self.pardons.get(entry.name, -1)
+
+    @property
+    def highest(self) -> int:
+        """Return the highest number that a name of its form ever had, 0 for none."""
+        if self.prefix == PREFIX:
+            return self.high_water
+        return max((parse_number(name, self.prefix) or 0 for name in self.used), default=0)
 
     def prunes(self, entry: Entry) -> bool:
         """Say whether the next update prunes an entry if its counts stay the same."""

@@ -28,6 +28,7 @@ from tallybook.projections.playbook.render import playbook_bytes, playbook_dict,
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
+from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.history import as_of, playbook_file
     from tallybook.projections.surfaces.history.as_of import AsOf
     from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.personal import pair
     from tallybook.projections.surfaces.workspace import settings
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing import record as recording
@@ -49,16 +51,19 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
-    curation, update, redacted_digests, spool, recording, requests, settings, as_of, playbook_file = import_lazily(
+    curation, update, redacted_digests, spool, recording, requests = import_lazily(
         "tallybook.ledger.decisions.curation",
         "tallybook.ledger.decisions.update",
         "tallybook.ledger.storage.redacted_digests",
         "tallybook.ledger.storage.spool",
         "tallybook.projections.surfaces.writing.record",
         "tallybook.projections.surfaces.writing.requests",
+    )
+    settings, as_of, playbook_file, pair = import_lazily(
         "tallybook.projections.surfaces.workspace.settings",
         "tallybook.projections.surfaces.history.as_of",
         "tallybook.projections.surfaces.history.playbook_file",
+        "tallybook.projections.surfaces.personal.pair",
     )
 
 
@@ -163,8 +168,11 @@ def record(project: Project, payload: Any, by: Mapping[str, str], key: str | Non
 
 
 def recorded(project: Project, request: Request) -> Outcome:
-    """Record one request; return its outcome, with a note for each problem."""
-    report = recording.write(project, [request])
+    """Record one request; return its outcome, with a note for each problem.
+
+    A rating or an update of entries of the person's own playbook goes there, and the rest to the project.
+    """
+    report = recording.write(project, [request]) if personal.find(project) is None else pair.write(project, request)
     notes = [str(problem) for problem in report.problems]
     if report.unrendered is not None:
         # Only the cause: the rest of the message would seem to be about the ledger, where all is recorded.

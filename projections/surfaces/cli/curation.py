@@ -171,12 +171,18 @@ def _list_events(rows: Sequence[tuple[int, str]], what: str) -> None:
         say(f"and {len(rows) - _MAX_EVENTS:,} more")
 
 
+def _undone_json(done: UndoResult) -> dict[str, Any]:
+    events = [{"seq": seq, "summary": what} for seq, what in done.events]
+    return {"seq": done.outcome.seq_from, "events": events, "redo": done.redo}
+
+
 def _print_undone(done: UndoResult, *, as_json: bool) -> None:
     """Print what was undone, and how to bring it back."""
     if as_json:
-        events = [{"seq": seq, "summary": what} for seq, what in done.events]
-        answer({"seq": done.outcome.seq_from, "events": events, "redo": done.redo})
+        mine = {"mine": _undone_json(done.mine)} if done.mine else {}
+        answer(_undone_json(done) | mine)
         return
     _list_events(done.events, "undone")
+    _list_events(done.mine.events if done.mine else (), "undone in your own playbook")
     say(f"to bring this back, run: {done.redo}")
     note(*done.outcome.notes)

@@ -23,6 +23,7 @@ from tallybook.projections.surfaces.console.options import (
     with_reason,
 )
 from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -125,10 +126,22 @@ def _print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False
     """
     note(*outcome.notes)
     if as_json:
-        fields = {field: getattr(outcome, field) for field in ("seq_from", "seq_to", "added", "pruned")}
-        ignored, rated = ([attrs.asdict(one) for one in group] for group in (outcome.ignored, outcome.rated))
-        answer(fields | {"ignored": ignored, "spooled": outcome.spooled, "rated": rated})
+        answer(_outcome_json(outcome) | ({"mine": _outcome_json(outcome.mine)} if outcome.mine else {}))
         return
+    is_all_mine = outcome.mine is not None and outcome.seq_from is None and not (outcome.spooled or outcome.repeated)
+    if not is_all_mine:
+        say(*_outcome_lines(outcome, with_counts=with_counts))
+    if outcome.mine is not None:
+        say(*(f"your own playbook: {line}" for line in _outcome_lines(outcome.mine, with_counts=with_counts)))
+
+
+def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+    fields = {field: getattr(outcome, field) for field in ("seq_from", "seq_to", "added", "pruned")}
+    ignored, rated = ([attrs.asdict(one) for one in group] for group in (outcome.ignored, outcome.rated))
+    return fields | {"ignored": ignored, "spooled": outcome.spooled, "rated": rated}
+
+
+def _outcome_lines(outcome: Outcome, *, with_counts: bool) -> list[str]:
     lines = [f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}" for one in outcome.ignored]
     if outcome.spooled:
         lines.append(outcome.spooled_why)
@@ -143,7 +156,7 @@ def _print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False
     for one in outcome.rated if with_counts else ():
         text = one.text if len(one.text) <= _TEXT_CHARS else f"{one.text[: _TEXT_CHARS - 1]}…"
         lines.append(f"{one.name}  +{one.helpful} -{one.harmful}  {text}")
-    say(*lines)
+    return lines
 
 
 @click.command(cls=Verb, example="tallybook why kpt_003 --chart; tallybook why type hints")
@@ -164,23 +177,50 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     if as_json and any(parts.values()):
         raise BadInputError("--json", "excludes --chart and --trail", "leave them out; it has every event and count")
     moment = notices.find_moment(project, when)
+    mine = personal.find(project) if when is None else None
+    owner = project if mine is None else _owner(project, mine, name)
     try:
-        story, standing, tell = entry_story.story_of(project, name, moment)
+        story, standing, tell = entry_story.story_of(owner, name, moment)
     except entry_story.AmbiguousEntryError as error:
         _print_matches(error.matches, as_json=as_json)
         raise
     explained, extras = explain(story, standing, tell)
-    entry_story.add_arrivals(project, explained, extras)
-    notices.note_pending(project, moment, standing.book, story.name)
+    entry_story.add_arrivals(owner, explained, extras)
+    notices.note_pending(owner, moment, standing.book, story.name)
+    others = [] if mine is None else _linked_stories(project, mine, story.name, is_mine=owner is mine)
     if as_json:
-        answer(explained | extras)
+        answer(explained | extras | ({"linked": [one | more for one, more in others]} if others else {}))
     else:
         notices.note_moment(moment, standing)
         _print_story(explained, extras, as_of=when is not None, **parts)
+        for one, more in others:
+            say("", "In the project's playbook:" if owner is mine else "In your own playbook:")
+            _print_story(one, more, as_of=False, **parts)
     if explained["status"] != "unknown":
         return 0
     note(*_score_hint(project, name))
     return EXIT_NO
+
+
+def _owner(project: Project, mine: Project, name: str) -> Project:
+    """Return the playbook that knows a name, or else words of a text: the project's, if it does."""
+    from tallybook.projections.surfaces.history import entry_story
+
+    for by_words in (False, True):
+        for one in (project, mine):
+            if entry_story.is_known(one, name, by_words=by_words):
+                return one
+    return project
+
+
+def _linked_stories(
+    project: Project, mine: Project, name: str, *, is_mine: bool
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the stories of the entries that an entry came from or went to, by `promote` and `demote`."""
+    from tallybook.projections.surfaces.personal import scopes
+
+    other = project if is_mine else mine
+    return [commands.why(other, one) for one in scopes.linked_names(project, mine, name, is_mine=is_mine)]
 
 
 def _score_hint(project: Project, name: str) -> Iterator[str]:

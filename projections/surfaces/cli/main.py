@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from tallybook.ledger.errors import EXIT_BAD_INPUT, TallybookError
+from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError, TallybookError
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import complain, run_guarded
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import find_project
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ GROUPS: Final = {
         Row("merge", "cli.curation", "Merge entries that say the same"),
         Row("duplicates", "cli.curation", "List entries that say nearly the same"),
         Row("undo", "cli.curation", "Undo the last change, an event or a session"),
+        Row("promote", "personal.cli", "Add an entry of your own playbook to the project's"),
+        Row("demote", "personal.cli", "Move an entry of the project to your own playbook"),
         Row("proposals", "cli.proposals", "List the changes that agents proposed"),
         Row("accept", "cli.proposals", "Make changes that agents proposed"),
         Row("reject", "cli.proposals", "Close proposals without making their changes"),
@@ -107,6 +110,12 @@ GROUPS: Final = {
 
 VERBS: Final = {verb.name: verb for verbs in GROUPS.values() for verb in verbs}
 
+PERSONAL_VERBS: Final = frozenset(
+    {verb.name for group in ("Every day", "History", "Curation") for verb in GROUPS[group]} - {"promote", "demote"}
+    | {"verify", "replay", "import", "redact", "init"}
+)
+"""The verbs that take ``--mine``; the others work on a project, or on both playbooks."""
+
 ALTERNATIVES: Final = {
     "delete": "use `tallybook retire NAME`, which takes an entry out",
     "edit": "use `tallybook reword NAME TEXT`, which changes the text of an entry",
@@ -140,7 +149,9 @@ class Verbs(click.Group):
         commands = (value for value in vars(module).values() if isinstance(value, click.Command))
         command = next(command for command in commands if command.name == cmd_name)
         if _PROJECT not in command.params:
-            command.params.append(_PROJECT)
+            # `init` has an option of this name, which is its own.
+            own = {param.name for param in command.params}
+            command.params += [_PROJECT] if "mine" in own else [_PROJECT, _MINE]
         return command
 
     def resolve_command(
@@ -182,6 +193,18 @@ def _enter_project(context: click.Context, _option: click.Parameter, folder: str
         context.call_on_close(partial(_tell_syncs, context.obj))
 
 
+def _enter_mine(context: click.Context, _option: click.Parameter, mine: bool) -> None:  # noqa: FBT001 - Click's own
+    """Take the person's own playbook in place of the project's; ``init`` makes it."""
+    params = context.find_root().params
+    params["mine"] = mine or params["mine"]
+    if not params["mine"] or context.resilient_parsing:
+        return
+    if context.info_name not in PERSONAL_VERBS:
+        raise BadInputError(f"{context.info_name} --mine", "does not work on your own playbook", "leave --mine out")
+    if context.info_name != "init":
+        context.obj = personal.named(context.obj)
+
+
 def _tell_syncs(project: Project) -> None:
     """Print what detached syncs did since the last command of a person."""
     with suppress(TallybookError):
@@ -195,6 +218,8 @@ _PROJECT: Final = click.Option(
     ["--project"], metavar="DIR", expose_value=False, hidden=True, is_eager=True, callback=_enter_project
 )
 """``--project`` after a verb; every verb has it."""
+_MINE: Final = click.Option(["--mine"], is_flag=True, expose_value=False, hidden=True, callback=_enter_mine)
+"""``--mine`` after a verb, read after ``--project``."""
 
 
 @click.group(
@@ -204,6 +229,7 @@ _PROJECT: Final = click.Option(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--project", "folder", metavar="DIR", help="Use the project in DIR instead of finding it.")
+@click.option("--mine", is_flag=True, help="Use your own playbook instead of the project's.")
 @as_json
 @click.version_option(package_name="tallybook", prog_name="tallybook", help="Print the version and exit.")
 @click.help_option("-h", "--help", help="Print this help and exit.")
@@ -212,7 +238,7 @@ def tallybook(context: click.Context, /, *, as_json: bool, **_: Any) -> None:
     """An event-sourced ledger of ratings for coding agents.
 
     Every rating is appended to the ledger as an event; playbook.json is a
-    replay of the events. --project and --json may follow the command.
+    replay of the events. --project, --mine and --json may follow the command.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.output import note
+from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,6 +76,8 @@ class Verb(click.Command):
         """Run the verb; damage that a merge or a checkout explains is raised with the command that repairs it."""
         try:
             return super().invoke(ctx)
+        except UnknownEntryError as error:
+            raise personal.explain(ctx.obj, error) from error
         except DamagedLedgerError as error:
             from tallybook.projections.surfaces.histories import recognition
 

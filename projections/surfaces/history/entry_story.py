@@ -87,6 +87,12 @@ def story_of(
     return story, state, story_as_of
 
 
+def is_known(project: Project, words: str, *, by_words: bool = False) -> bool:
+    """Return whether an entry ever had a name, or with ``by_words`` a text with these words."""
+    state = fold_view(STATUS_FORM, open_log(project))
+    return bool(find_by_words(state, words)) if by_words else find_name(words, state.book.used) is not None
+
+
 def add_arrivals(project: Project, *answers: dict[str, Any]) -> None:
     """Add to each row about an event of a shared book when it came in here; without a book do nothing."""
     log = open_log(project)

@@ -295,7 +295,7 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
     Raises:
         BadInputError: There is none, or there are several.
     """
-    spans = _spans_of(log, beginning)
+    spans = spans_of(log, beginning)
     if beginning in spans:
         return spans[beginning]
     if not beginning or not spans:
@@ -320,7 +320,7 @@ def _nearest(log: Log, beginning: str) -> str:
     return f"{'the nearest' if close else 'the last'} is {span.session!r}, events {span.first} to {span.last}"
 
 
-def _spans_of(log: Log, beginning: str) -> dict[str, Span]:
+def spans_of(log: Log, beginning: str) -> dict[str, Span]:
     """Return the sessions of a ledger whose id begins with something, as ``_spans``."""
     from tallybook.projections.surfaces.history.index import index_of, session_prefix
 

@@ -235,7 +235,9 @@ def _edit_events(
     moment = base.stamp[0]
     drift = drift_of(edited, state) if base is not state else {}
     edit = update.Edit(base_entries, entries, top, moment, legacy.sha256)
-    current = update.KnownPlaybook(state.entries, state.high_water, state.used, refusal=redacted.refusal)
+    current = update.KnownPlaybook(
+        state.entries, state.highest, state.used, refusal=redacted.refusal, prefix=state.prefix
+    )
     decision = update.decide_edit(edit, current, drift, edited.names)
     refusals = tuple(one for one in decision.ignored if isinstance(one, update.RefusedText))
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd

@@ -167,9 +167,12 @@ def catch_up(log: JsonlLog, state: Playbook) -> Playbook:
     """Return a state folded to the end of the ledger; anew where what it has folded was redacted or undone since."""
     if log_with_book(log):
         return log.refreshed().playbook()
-    rewrites = state.rewrites
+    rewrites, prefix = state.rewrites, state.prefix
     state = fold(PLAYBOOK, decode(log.read(position_of(state))), state)
-    return state if state.rewrites == rewrites else fold_history(PLAYBOOK, lambda: decode(log.read(START)))
+    if state.rewrites != rewrites:
+        state = fold_history(PLAYBOOK, lambda: decode(log.read(START)))
+    state.prefix = prefix
+    return state
 
 
 # Checkpoints

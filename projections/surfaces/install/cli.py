@@ -30,6 +30,7 @@ _STAYS: Final = "The ledger and playbook.json stay as they are; `tallybook init`
 _agents: Final = click.argument("agents", metavar="[AGENT]...", nargs=-1)
 _dry_run: Final = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 _user: Final = click.option("--user", is_flag=True, help="Change the user's settings, for all projects.")
+_mine: Final = click.option("--mine", is_flag=True, help="Make a playbook of your own, for all projects.")
 _all: Final = click.option("--all", "everyone", is_flag=True, help="Install for every agent that is found here.")
 
 
@@ -37,19 +38,32 @@ _all: Final = click.option("--all", "everyone", is_flag=True, help="Install for 
 @_agents
 @_all
 @_user
+@_mine
 @_dry_run
 @as_json
 @click.pass_context
 def init(  # noqa: PLR0913 - each is an option
-    context: click.Context, /, *, agents: tuple[str, ...], everyone: bool, user: bool, dry_run: bool, as_json: bool
+    context: click.Context,
+    /,
+    *,
+    agents: tuple[str, ...],
+    everyone: bool,
+    user: bool,
+    mine: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Install the hooks, commands and settings of an agent.
 
     AGENT is claude, codex, gemini, copilot or cursor; without one it is Claude Code, and the other agents that are
-    found here are listed. The project gets a ledger as well. A second run changes only hook lines that another version
+    found here are listed. The project gets a ledger as well; --mine makes a playbook of your own in Claude's user
+    folder instead, and changes nothing else. A second run changes only hook lines that another version
     or installation of Tallybook wrote; the agent's other settings stay as they are.
     """
     root = context.find_root()
+    if mine or root.params["mine"]:
+        _begin_mine(context, alone=not (agents or everyone or user), dry_run=dry_run, as_json=as_json)
+        return
     names = _known(agents, "init")
     target = places.find_target(root.params["folder"], user=user)
     others = [] if names and not everyone else _others(target, {*names, table.CLAUDE})
@@ -113,6 +127,19 @@ def hook(project: Project, /, *, agent: str) -> int:
     from tallybook.projections.surfaces.hooks import handler
 
     return handler.run([agent, "--project", str(project.root)])
+
+
+def _begin_mine(context: click.Context, *, alone: bool, dry_run: bool, as_json: bool) -> None:
+    """Begin the person's own playbook.
+
+    Raises:
+        BadInputError: An agent or another place was named as well.
+    """
+    if not alone:
+        raise BadInputError("init --mine", "takes no agent, --all or --user", "nothing was created")
+    from tallybook.projections.surfaces.personal import cli as personal
+
+    personal.begin(context.obj, dry_run=dry_run, as_json=as_json)
 
 
 def _known(agents: Sequence[str], verb: str) -> tuple[str, ...]:

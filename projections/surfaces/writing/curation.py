@@ -32,7 +32,9 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.moments import session_of
+from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers, own_id
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import Request, Undo
 
@@ -62,16 +64,19 @@ class UndoResult:
         outcome: The outcome of the request.
         events: Each undone event, as (event number, summary).
         more: The outcomes of further batches, where one could not hold all ids.
+        mine: The result in the person's own playbook; None where nothing was undone there.
     """
 
     outcome: Outcome
     events: tuple[tuple[int, str], ...]
     more: tuple[Outcome, ...] = ()
+    mine: UndoResult | None = None
 
     @property
     def redo(self) -> str:
         """Return the command that brings the events back."""
-        return " && ".join(_command(one.seq_from) for one in (self.outcome, *self.more))
+        commands = [_command(one.seq_from) for one in (self.outcome, *self.more) if one.seq_from is not None]
+        return " && ".join([*commands, *([f"{self.mine.redo} --mine"] if self.mine else [])])
 
 
 def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
@@ -127,6 +132,44 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
             a redaction.
     """
     _check_reason(reason)
+    mine = None if session is None else personal.find(project)
+    if session is not None and mine is not None and (whole := _session_in(project, mine, session)):
+        return _undo_in_both(project, mine, whole, reason, by)
+    return _undo(project, target, session, reason, by)
+
+
+def _session_in(project: Project, mine: Project, session: str) -> str:
+    """Return the id of the only session with this beginning that the person's own playbook has, else an empty text."""
+    found, own = (set(moments.spans_of(reading.open_log(one), session)) for one in (project, mine))
+    whole = session if session in found | own else next(iter(found | own), "") if len(found | own) == 1 else ""
+    return whole if whole in own else ""
+
+
+def _undo_in_both(project: Project, mine: Project, session: str, reason: str, by: Mapping[str, str]) -> UndoResult:
+    """Undo a session in both ledgers; one that has nothing of it to undo, or no more, is left as it is.
+
+    Raises:
+        NothingToDoError: Neither has anything to undo.
+    """
+    pair.finish(mine)
+    done, problems = [], []
+    for one in (project, mine):
+        try:
+            done.append(_undo(one, None, session, reason, by))
+        except (BadInputError, NothingToDoError) as error:
+            done.append(UndoResult(recording.Outcome(), ()))
+            problems.append(error)
+    theirs, own = done
+    if not own.events:
+        if theirs.events:
+            return theirs
+        if isinstance(problems[0], NothingToDoError):
+            raise problems[0]
+        raise NothingToDoError(f"session {session}", "has nothing to undo any more", "see `tallybook log --mine`")
+    return attrs.evolve(theirs, mine=own)
+
+
+def _undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:
     log = _prepared(project)
     batches = history(lambda: decode(log.read()))
     if session is not None:

@@ -29,6 +29,7 @@ from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import as_of, cache_files, playbook_file
 from tallybook.projections.surfaces.history.reading import catch_up, current, log_with_book, open_for_append
+from tallybook.projections.surfaces.workspace.personal import prefix_of
 from tallybook.projections.surfaces.writing.requests import (
     UNSCREENED,
     Import,
@@ -77,6 +78,7 @@ class Outcome:
         renamed: Name that the sender uses → the entry's name in the ledger, where they differ.
         notes: Notes for a person, a line each.
         events: The events that were recorded.
+        mine: The outcome in the person's own playbook; None where the request was not about that.
     """
 
     seq_from: int | None = None
@@ -91,6 +93,7 @@ class Outcome:
     renamed: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
+    mine: Outcome | None = None
 
 
 @attrs.frozen
@@ -249,6 +252,7 @@ def _append(
     project: Project, log: JsonlLog, state: Playbook, requests: Sequence[Request]
 ) -> tuple[WriteResult, list[spool.SpoolFile]]:
     """Append under the lock: the manual edit of ``playbook.json``, the spool, then the requests."""
+    state.prefix = prefix_of(project)
     with log.transaction() as tx:
         # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):

@@ -19,14 +19,14 @@ from tallybook.ledger.decisions.update import (
 )
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
-from tallybook.ledger.events import EventsVoided, PointNoted, PointProposed, ProposalDecided
+from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
-from tallybook.ledger.names import find_name
+from tallybook.ledger.names import PREFIX, find_name
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.decisions import legacy_import
     from tallybook.ledger.decisions.legacy_import import LegacyItem
@@ -52,6 +52,7 @@ class Update:
         plain_events: Events that precede it in the same batch and change no entry.
         may: What becomes of a curator's operations in it, as in `operations.Terms`; empty where they do not count.
         shown: The names that the model's prompt showed; None where that is not known.
+        origin: Where its new entries come from, noted at each of them; empty where they are just new.
     """
 
     payload: Any
@@ -59,6 +60,7 @@ class Update:
     plain_events: tuple[Event, ...] = ()
     may: str = ""
     shown: tuple[str, ...] | None = None
+    origin: str = ""
 
 
 @attrs.frozen
@@ -239,7 +241,7 @@ def decide(
     if isinstance(action, Update):
         sent = _translated(action, known, state.policy.prunes)
         decision = decide_extraction(read_extraction(sent.payload), sent.known, action.names, renamed)
-        events = (*redactions.filter_notes((*action.plain_events, *sent.events)), *decision.events)
+        events = (*redactions.filter_notes((*action.plain_events, *sent.events)), *_with_origin(action, decision))
         return attrs.evolve(decision, events=events, ignored=(*sent.ignored, *decision.ignored))
     base = {renamed.get(entry.name, entry.name): entry for entry in action.base}
     drift = {
@@ -249,6 +251,14 @@ def decide(
     }
     top = action.top if redactions.refusal_in_json(action.top) is None else ""
     return decide_edit(Edit(action.base, action.found, top), known, drift, renamed)
+
+
+def _with_origin(action: Update, decision: Decision) -> Iterator[Event]:
+    """Yield the events of an update, each new entry followed by the note of its origin."""
+    for event in decision.events:
+        yield event
+        if action.origin and isinstance(event, PointAdded):
+            yield PointNoted(event.name, action.origin)
 
 
 def _translated(action: Update, known: KnownPlaybook, prunes: Callable[[Entry], bool]) -> operations.Translated:
@@ -281,7 +291,14 @@ def _undo(action: Undo) -> tuple[Event, ...]:
 def known_of(state: Playbook, redactions: Redactions = NO_REDACTIONS) -> KnownPlaybook:
     """Return what decisions need to know of a playbook."""
     return KnownPlaybook(
-        state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
+        state.entries,
+        state.highest,
+        state.used,
+        state.pinned,
+        state.merged,
+        state.gone,
+        redactions.refusal,
+        state.prefix,
     )
 
 
@@ -315,8 +332,9 @@ def _fresh(action: Import, state: Playbook) -> Any:
 
 def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
     """Give new names to entries whose names this ledger has used: a name means one entry for ever."""
-    naming = legacy_import.NameAssigner({*state.used, *(item.entry.name for item in items)})
-    naming.highest = state.high_water
+    naming = legacy_import.NameAssigner({*state.used, *(item.entry.name for item in items)}, state.prefix)
+    naming.highest = state.highest
     naming.used = set(state.used)
-    entries = [attrs.evolve(item.entry, name=naming.assign(item.entry.name)) for item in items]
+    is_personal = state.prefix != PREFIX
+    entries = [attrs.evolve(item.entry, name=naming.assign(None if is_personal else item.entry.name)) for item in items]
     return tuple(attrs.evolve(item, entry=entry) for item, entry in zip(items, entries, strict=True))

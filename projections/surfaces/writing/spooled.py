@@ -30,8 +30,12 @@ def request_to_json(request: Request) -> dict[str, Any]:
     if isinstance(action, Update):
         drafts = map(encode, action.plain_events)
         rows = [[one.kind, one.v, one.body, one.free] for one in drafts]
-        terms = {"may": action.may, "shown": action.shown} if action.may else {}
+        terms: dict[str, Any] = {"may": action.may, "shown": action.shown} if action.may else {}
+        terms |= {"origin": action.origin} if action.origin else {}
         return fields | {"update": action.payload, "names": dict(action.names), "beside": rows} | terms
+    if isinstance(action, PlainEvents):
+        drafts = map(encode, action.events)
+        return fields | {"facts": [[one.kind, one.v, one.body, one.free] for one in drafts]}
     if isinstance(action, Change):
         base, found = ([entry_json(entry) for entry in entries] for entries in (action.base, action.found))
         return fields | {"base": base, "found": found, "top": action.top}
@@ -72,7 +76,10 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
     if "update" in fields:
         pairs = names.items() if isinstance(names, dict) else ()
         texts = {text: name for text, name in pairs if isinstance(name, str)}
-        action: Action = Update(fields["update"], texts, _parse_plain_events(fields.get("beside", ())), *_terms(fields))
+        events, origin = _parse_plain_events(fields.get("beside", ())), fields.get("origin")
+        action: Action = Update(
+            fields["update"], texts, events, *_terms(fields), origin=origin if isinstance(origin, str) else ""
+        )
     elif "facts" in fields:
         action = PlainEvents(_parse_plain_events(fields["facts"]))
         if not action.events:

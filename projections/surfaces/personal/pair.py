@@ -1,0 +1,244 @@
+"""One result for two ledgers, the project's and the person's own: a batch in each, under one idempotency key.
+
+What belongs to which is decided by the names that the project has ever used: these only grow, so a result that comes
+again is divided in the same way. Before either batch is appended a file in the personal ledger says what is meant. If
+the project's batch is in its ledger, the next command appends the personal one; if it is not, nothing counts.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager, suppress
+import json
+import os
+from pathlib import Path
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import normalize_key
+from tallybook.ledger.names import find_name
+from tallybook.ledger.storage import disk, spool
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record as recording
+from tallybook.projections.surfaces.writing.requests import Rating, Request, Update, check, update_of
+from tallybook.projections.surfaces.writing.spooled import request_to_json, requests_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.writing.record import WriteResult
+
+PENDING: Final = "two-ledgers"
+"""Folder of the personal ledger with a file for each result whose two batches are being appended."""
+_LOCK: Final = "two-ledgers.lock"
+_LOCK_WAIT_MS: Final = 5_000
+_LISTS: Final = ("evaluations", "operations", "bullet_tags")
+_ITEM: Final = re.compile(r"([a-z_]+)\[(\d+)\]")
+
+
+class Parts(NamedTuple):
+    """A request, divided.
+
+    Attributes:
+        project: The project's part; None where all of it is about the person's own entries.
+        mine: The part about the person's own entries; None without one.
+        items: Item of the personal part → the item in the whole.
+        project_items: The same for the project's part.
+    """
+
+    project: Request | None
+    mine: Request | None = None
+    items: dict[str, str] = {}  # noqa: RUF012 - never changed
+    project_items: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+
+def _state(project: Project) -> Playbook:
+    return reading.current(reading.open_log(project))
+
+
+def divide(request: Request, used: Callable[[], set[str]], mine_used: Callable[[], set[str]]) -> Parts:
+    """Divide a request by whose entries it names.
+
+    Args:
+        request: The request; only a rating and an update can be about both.
+        used: Returns every name that the project ever used.
+        mine_used: Returns the same of the person's own playbook.
+    """
+    action = request.action
+    if isinstance(action, Rating):
+        names = [name for name in action.names if _is_mine(name, used(), mine_used())]
+        if not names:
+            return Parts(request)
+        others = tuple(name for name in action.names if name not in names)
+        own = attrs.evolve(request, action=attrs.evolve(action, names=tuple(names)))
+        return Parts(attrs.evolve(request, action=attrs.evolve(action, names=others)) if others else None, own)
+    if not isinstance(action, Update) or not isinstance(action.payload, dict):
+        return Parts(request)
+    return _divide_update(request, action, lambda name: _is_mine(name, used(), mine_used(), exact=True))
+
+
+def _is_mine(name: str, used: set[str], mine_used: set[str], *, exact: bool = False) -> bool:
+    if exact:
+        return name not in used and name in mine_used
+    return find_name(name, used) is None and find_name(name, mine_used) is not None
+
+
+def _divide_update(request: Request, action: Update, is_mine: Callable[[str], bool]) -> Parts:
+    theirs: dict[str, Any] = dict(action.payload)
+    own: dict[str, Any] = {}
+    items: dict[str, str] = {}
+    project_items: dict[str, str] = {}
+    for field in _LISTS:
+        if not isinstance(values := action.payload.get(field), list):
+            continue
+        theirs[field] = []
+        for index, value in enumerate(values):
+            names = _names_in(value)
+            is_own = bool(names) and all(map(is_mine, names))
+            target, places = (own.setdefault(field, []), items) if is_own else (theirs[field], project_items)
+            places[f"{field}[{len(target)}]"] = f"{field}[{index}]"
+            target.append(value)
+    notes = [event for event in action.plain_events if is_mine(getattr(event, "name", ""))]
+    if not own and not notes:
+        return Parts(request)
+    own.setdefault("evaluations", [])
+    rest = tuple(event for event in action.plain_events if event not in notes)
+    mine = attrs.evolve(request, action=attrs.evolve(action, payload=own, plain_events=tuple(notes), names={}))
+    is_empty = not rest and not any(theirs.values())
+    action = attrs.evolve(action, payload=theirs, plain_events=rest)
+    return Parts(None if is_empty else attrs.evolve(request, action=action), mine, items, project_items)
+
+
+def _names_in(value: Any) -> list[str]:
+    """Return the entries that an evaluation, a tag or an operation names."""
+    fields = value if isinstance(value, dict) else {}
+    sources = fields.get("source_ids")
+    names = [fields.get("name"), fields.get("target_id"), *(sources if isinstance(sources, list) else ())]
+    return [name for name in names if isinstance(name, str)]
+
+
+def write(project: Project, request: Request) -> WriteResult:
+    """Record a request in the ledgers whose entries it means; as ``recording.write``, with the personal outcome.
+
+    Raises:
+        TallybookError: A ledger is damaged, or could not be written.
+    """
+    mine = personal.find(project)
+    if mine is None or not isinstance(request.action, Rating | Update):
+        return recording.write(project, [request])
+    finish(mine)
+    states: dict[str, set[str]] = {}
+
+    def used(key: str, of: Project) -> set[str]:
+        if key not in states:
+            states[key] = _state(of).used
+        return states[key]
+
+    parts = divide(request, lambda: used("project", project), lambda: used("mine", mine))
+    if parts.mine is None:
+        return recording.write(project, [request])
+    if parts.project is None:
+        done = recording.write(mine, [parts.mine])
+        whole = recording.Outcome(mine=_renumbered(done.outcomes[0], parts.items))
+        return attrs.evolve(done, outcomes=(whole,))
+    return _write_both(project, mine, parts.project, parts.mine, parts)
+
+
+def write_both(project: Project, mine: Project, theirs: Request, own: Request) -> recording.Outcome:
+    """Record a request in the project and another one in the person's own playbook, both or none."""
+    finish(mine)
+    return _write_both(project, mine, theirs, own, Parts(theirs)).outcomes[0]
+
+
+def _write_both(project: Project, mine: Project, theirs: Request, own: Request, parts: Parts) -> WriteResult:
+    now = clock.utc_now()
+    key = theirs.key or f"two:{clock.new_id(now.unix_us)}"
+    theirs, own = (attrs.evolve(one, key=key) for one in (theirs, own))
+    check(theirs)
+    check(own)
+    with _lock(mine):
+        path = _save(mine, project, own, key, now.at)
+        try:
+            done = recording.write(project, [theirs])
+        except TallybookError:
+            # Nothing was recorded there, so nothing is to be recorded here.
+            if not _has_key(project, key):
+                path.unlink(missing_ok=True)
+            raise
+        second = recording.write(mine, [own])
+        path.unlink(missing_ok=True)
+    outcome = attrs.evolve(
+        _renumbered(done.outcomes[0], parts.project_items), mine=_renumbered(second.outcomes[0], parts.items)
+    )
+    return attrs.evolve(done, outcomes=(outcome,), problems=(*done.problems, *second.problems))
+
+
+def _renumbered(outcome: recording.Outcome, items: dict[str, str]) -> recording.Outcome:
+    """Return an outcome whose ignored parts have the places that they have in the whole payload."""
+
+    def place(item: str) -> str:
+        return _ITEM.sub(lambda match: items.get(match[0], match[0]), item)
+
+    return attrs.evolve(outcome, ignored=tuple(attrs.evolve(one, item=place(one.item)) for one in outcome.ignored))
+
+
+# A result whose second batch is missing
+
+
+@contextmanager
+def _lock(mine: Project) -> Iterator[None]:
+    path = mine.ledger / _LOCK
+    fd = disk.open_file(path, write=True, create=True)
+    try:
+        disk.lock(fd, path, _LOCK_WAIT_MS)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _save(mine: Project, project: Project, own: Request, key: str, at: str) -> Path:
+    if isinstance(own.action, Rating):
+        own = attrs.evolve(own, action=update_of(own.action, _state(mine)))
+    path = mine.ledger / PENDING / f"{clock.new_id(clock.utc_now().unix_us)}.json"
+    disk.make_folder(path.parent)
+    content = {"project": str(project.root), "key": key, "at": own.when or at, "requests": [request_to_json(own)]}
+    disk.replace_file(path, dumps(content).encode())
+    return path
+
+
+def finish(mine: Project) -> None:
+    """Append the personal batches of results whose project's batch was appended before the process ended."""
+    # What cannot be finished now stays for the next command.
+    with suppress(OSError, TallybookError):
+        if any((mine.ledger / PENDING).iterdir()):
+            with _lock(mine):
+                for path in sorted((mine.ledger / PENDING).glob("*.json")):
+                    _finish(mine, path)
+
+
+def _finish(mine: Project, path: Path) -> None:
+    try:
+        content = json.loads(disk.read_file(path))
+        project, key = Project(Path(content["project"])), content["key"]
+        requests = requests_from_json(content["requests"], key, content["at"]) if _has_key(project, key) else []
+    except (ValueError, KeyError, TypeError, RecursionError, BadInputError):
+        requests = []
+    if requests:
+        recording.write(mine, requests)
+    path.unlink(missing_ok=True)
+
+
+def _has_key(project: Project, key: str) -> bool:
+    """Return whether a project's ledger or its spool has a batch under a key."""
+    with closing(reading.open_own_log(project)) as log:
+        # The head of a batch's first line has the key in this form.
+        if log.may_contain(f',"key":"{normalize_key(key)}",'.encode()):
+            return True
+    return spool.has_recent(project.ledger, key, "")

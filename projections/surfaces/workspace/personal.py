@@ -1,0 +1,116 @@
+"""Where a person keeps a playbook of their own, for all projects: in Claude's user folder.
+
+No setting names it, and nothing that a project ships does. Standard library only: hooks look for it here.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cached_property
+import os
+import stat
+
+from tallybook.ledger.errors import BadInputError, TallybookError, UnknownEntryError
+from tallybook.ledger.names import PERSONAL_PREFIX, PREFIX
+from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, ProjectPaths, contains, ledger_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tallybook.projections.surfaces.workspace.project import AnyProject
+
+FOLDER = "my-playbook"
+"""The folder in Claude's user folder that holds ``playbook.json`` and the ledger."""
+_VARIABLE = "CLAUDE_CONFIG_DIR"
+
+
+class PersonalPlaybook(Project):
+    """The paths of a person's own playbook; its folder has no ``.claude``, for it lies in one."""
+
+    @cached_property
+    def claude(self) -> Path:
+        """Return the folder itself."""
+        return self.root
+
+
+def folder() -> str:
+    """Return the folder, whether it is there or not."""
+    configured = os.environ.get(_VARIABLE) or os.path.join(os.path.expanduser("~"), CLAUDE)
+    return os.path.join(os.path.realpath(configured), FOLDER)
+
+
+def fault(project: AnyProject | None = None) -> str:
+    """Return why the folder cannot be a person's own in a project, empty where it can.
+
+    A project can set variables for its sessions, but it does not know where its clone lies, nor who works in it.
+    """
+    configured = os.environ.get(_VARIABLE)
+    if configured and not os.path.isabs(configured):
+        return f"{_VARIABLE} is not a whole path"
+    path = folder()
+    if configured and project is not None and contains(os.path.realpath(project.root), path):
+        return f"{_VARIABLE} leads into the project"
+    with suppress(OSError, AttributeError):
+        if os.lstat(path).st_uid != os.geteuid():
+            return "the folder is another user's"
+    return "the folder is a link" if os.path.islink(path) else ""
+
+
+def find_paths(project: AnyProject) -> ProjectPaths | None:
+    """Return the paths of the person's own playbook; None where there is none, or it cannot be told in a project."""
+    path = folder()
+    with suppress(OSError, TallybookError):
+        ledger = ledger_folder(path)
+        if stat.S_ISREG(os.stat(os.path.join(ledger, "events.jsonl")).st_mode) and not fault(project):
+            return ProjectPaths(path, path, path, ledger, unnamed_home=False)
+    return None
+
+
+def find(project: AnyProject) -> PersonalPlaybook | None:
+    """Return the person's own playbook, as ``find_paths``; None for that playbook itself."""
+    paths = None if isinstance(project, PersonalPlaybook) else find_paths(project)
+    return None if paths is None else as_playbook(paths)
+
+
+def as_playbook(paths: ProjectPaths) -> PersonalPlaybook:
+    """Return the person's own playbook of its paths."""
+    # Slow to load, and hooks ask for the paths.
+    from pathlib import Path
+
+    return PersonalPlaybook(Path(paths.root))
+
+
+def place(project: AnyProject) -> PersonalPlaybook:
+    """Return where the person's own playbook is or would be.
+
+    Raises:
+        BadInputError: It cannot be there.
+    """
+    if why := fault(project):
+        raise BadInputError(folder(), f"cannot be your own playbook: {why}", f"correct {_VARIABLE}")
+    path = folder()
+    return as_playbook(ProjectPaths(path, path, path, ledger_folder(path), unnamed_home=False))
+
+
+def named(project: AnyProject) -> PersonalPlaybook:
+    """Return the person's own playbook for ``--mine``.
+
+    Raises:
+        BadInputError: There is none.
+    """
+    mine = place(project)
+    if not (mine.ledger / "events.jsonl").is_file():
+        raise BadInputError("--mine", "you have no playbook of your own", "make one: tallybook init --mine")
+    return mine
+
+
+def explain(project: AnyProject, error: UnknownEntryError) -> UnknownEntryError:
+    """Return the error about an unknown name with the option that it needs, if it is of the person's own playbook."""
+    is_own = error.name.casefold().startswith(PERSONAL_PREFIX) and find(project) is not None
+    return UnknownEntryError(error.name, f"{error.name} of your own playbook, with --mine") if is_own else error
+
+
+def prefix_of(project: AnyProject) -> str:
+    """Return the beginning of the names that a playbook gives its entries."""
+    return PERSONAL_PREFIX if isinstance(project, PersonalPlaybook) else PREFIX
