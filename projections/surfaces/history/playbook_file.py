@@ -232,12 +232,10 @@ def _edit_events(
     base_entries = tuple(base.entries.values())
     if entries == base_entries and not top and not odd:
         return (), ()
-    moment = base.stamp[0]
     drift = drift_of(edited, state) if base is not state else {}
-    edit = update.Edit(base_entries, entries, top, moment, legacy.sha256)
-    current = update.KnownPlaybook(
-        state.entries, state.highest, state.used, refusal=redacted.refusal, prefix=state.prefix
-    )
+    edit = update.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256)
+    known = (state.entries, state.highest, state.used)
+    current = update.KnownPlaybook(*known, refusal=redacted.refusal, prefix=state.prefix)
     decision = update.decide_edit(edit, current, drift, edited.names)
     refusals = tuple(one for one in decision.ignored if isinstance(one, update.RefusedText))
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
