@@ -207,11 +207,19 @@ def _count(number: int, singular: str, plural: str) -> str:
 
 def _injection(event: events.PlaybookInjected) -> str:
     left_out = sum(event.left_out.values())
+    causes = ", ".join(f"{number:g} {_CAUSES.get(cause, cause)}" for cause, number in event.left_out.items())
+    is_by_task = event.lowest is not None
     return (
         f"{_count(len(event.names), 'entry', 'entries')} injected"
+        + (" for a prompt" if is_by_task else "")
         + (f", {len(event.held)} withheld" if event.held else "")
-        + (f", {left_out:g} left out" if left_out else "")
+        + (f", {left_out:g} left out{f': {causes}' if is_by_task else ''}" if left_out else "")
+        + (f"; lowest score {event.lowest:.2f}" if is_by_task else "")
     )
+
+
+_CAUSES: Final = {"room": "for want of room", "told": "given before", "unrelated": "unrelated"}
+"""Cause of leaving an entry out → the words for it."""
 
 
 def _tokens(event: events.ReflectionCompleted | events.ReflectionFailed) -> str:

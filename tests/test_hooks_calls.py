@@ -242,9 +242,15 @@ def test_a_hostile_entry_is_injected_as_data(here: Project, text: str) -> None:
     assert len("\n".join(lines)) <= Settings().budget_chars
 
 
-def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project, installed_in: Path) -> None:
-    """Where the file is current, and settings and keys were read before, nothing installed, slow or idle is loaded."""
-    set_to(here, "[playbook]\nbudget_chars = 9000\n[reflection]\non_stop = false\n")
+@pytest.mark.parametrize("by_task", ["false", "true"])
+def test_a_hook_loads_the_standard_library_only_and_little_of_it(
+    here: Project, installed_in: Path, by_task: str
+) -> None:
+    """Where the file is current, and settings and keys were read before, nothing installed, slow or idle is loaded.
+
+    The ranking by task keeps to that (rule 22).
+    """
+    set_to(here, f"[playbook]\nbudget_chars = 9000\nby_task = {by_task}\n[reflection]\non_stop = false\n")
     call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_002]"}, "s0")
     code = (
         "import sys; sys.argv[1:] = ['hook']\n"
@@ -254,6 +260,7 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project, 
     environment = {**os.environ, "PYTHONNOUSERSITE": "1"}
     for payload in (
         START,
+        {"hook_event_name": "UserPromptSubmit", "prompt": "use type hints"},
         {"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"},
         {"hook_event_name": "SessionEnd", "transcript_path": str(here.playbook)},
     ):

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from helpers.injections import injected
+from helpers.injections import injected, injected_by_task
 from tallybook.ledger.events import (
     EVENT_TYPES,
     BaselineSet,
@@ -225,6 +225,10 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (PlaybookAdopted("ab12", 2, "{}"), "legacy playbook imported: 2 entries"),
         (injected(("kpt_001",), 0), "1 entry injected"),
         (injected(("kpt_001", "kpt_004"), 3), "2 entries injected, 3 left out"),
+        (
+            injected_by_task(("kpt_001",), 1.2345, room=2, unrelated=1),
+            "1 entry injected for a prompt, 3 left out: 2 for want of room, 1 unrelated; lowest score 1.23",
+        ),
         (PointCited("kpt_001", "message"), "kpt_001 cited in a message"),
         (PointCited("kpt_001", "Bash"), "kpt_001 cited in Bash"),
         (

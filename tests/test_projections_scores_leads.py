@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.injections import injected
+from helpers.injections import injected, injected_by_task
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     EventsVoided,
@@ -238,6 +238,12 @@ def test_an_injection_of_other_entries_is_a_lead() -> None:
         (9, "told", ["kpt_001"], [], []),
     ]
     assert expected == leads(*rows, *rest)
+
+
+def test_what_a_prompt_was_given_is_no_lead() -> None:
+    """It follows from the prompt, and the next whole injection is compared with the last one (rule 22)."""
+    one, by_task = injected(("kpt_001",), 0), injected_by_task(("kpt_002",), 1.5, told=1)
+    assert [] == leads(("05 09", "s", one), ("06 01", "s", by_task), ("06 02", "t", by_task), ("06 03", "u", one))
 
 
 def test_an_undone_change_is_listed_only_as_its_undo() -> None:

@@ -106,16 +106,23 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_ENTRY_CHARS else text[: MAX_ENTRY_CHARS - 1] + "…"
 
 
+def cut_line(entry: Mapping[str, Any], room: int) -> str | None:
+    """Return the line of an entry, cut where it is too long; None where it and a line feed do not fit."""
+    # A line is longer than its text unless it is cut, so most lines that do not fit are never built.
+    if min(len(entry["text"]), MAX_ENTRY_CHARS) < room:
+        text = _cut(line(entry))
+        if len(text) + 1 <= room:
+            return text
+    return None
+
+
 def _fitting(indexes: Iterable[int], entries: Sequence[Mapping[str, Any]], room: int) -> tuple[dict[int, str], int]:
     """Return each index whose line still fits, with that line, and the remaining room."""
     fitting = {}
     for index in indexes:
-        # A line is longer than its text unless it is cut, so most lines that do not fit are never built.
-        if min(len(entries[index]["text"]), MAX_ENTRY_CHARS) < room:
-            text = _cut(line(entries[index]))
-            if len(text) + 1 <= room:
-                room -= len(text) + 1
-                fitting[index] = text
+        if (text := cut_line(entries[index], room)) is not None:
+            room -= len(text) + 1
+            fitting[index] = text
     return fitting, room
 
 

@@ -236,7 +236,12 @@ def _add_leads(state: Leads, batch: Batch) -> None:
 
 
 def _injection(state: Leads, event: PlaybookInjected) -> Change | None:
-    """Return how an injection differs from the one before it, None where it does not."""
+    """Return how an injection differs from the one before it, None where it does not.
+
+    What a prompt was given follows from the prompt, and says nothing of a change in the playbook.
+    """
+    if event.lowest is not None:
+        return None
     before, now = dict.fromkeys(state.injected), dict.fromkeys(event.names)
     state.injected = event.names
     added = tuple(name for name in now if name not in before)

@@ -22,7 +22,7 @@ class Payload(NamedTuple):
         transcript: Path of the session's transcript, empty without one.
         source: Why a session begins: startup, resume, clear, compact, fork, new; empty for other events.
         subagent: Id of the subagent that it happened in, empty in the session itself.
-        text: The agent's last message, or the input of a tool.
+        text: The agent's last message, the input of a tool, or a person's prompt.
         where: ``message``, or the name of the tool.
         occasion: An id that is unique in the session, such as the tool call's; empty if there is none.
         prompt: Id of the prompt that it happened at, empty if the agent gives none.

@@ -15,6 +15,7 @@ from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import loads, read_up_to, sha256
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.agents.agent import text_of
 from tallybook.projections.surfaces.hooks import injection, ledger_access
 from tallybook.projections.surfaces.workspace.project import MARKS, find_paths, playbook_file
 
@@ -112,6 +113,9 @@ def read_payload(document: Mapping[str, Any]) -> Payload:
     """Return a payload as its agent means it; one of an unknown caller is read as Claude Code's."""
     caller = table.recognise(document)
     payload = table.load(caller.agent or table.CLAUDE).read(document)
+    if payload.event == injection.PROMPT:
+        # Every agent has it in a field of this name.
+        payload = payload._replace(text=text_of(document, "prompt"))
     return payload._replace(agent=caller.agent, marks=caller.marks)
 
 

@@ -14,13 +14,18 @@ from tallybook.projections.surfaces.workspace.project import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
     from tallybook.ledger.line import Draft
     from tallybook.projections.playbook import inject
     from tallybook.projections.surfaces.agents.agent import Agent, Payload
     from tallybook.projections.surfaces.hooks.draws import Draw
     from tallybook.projections.surfaces.workspace.project import ProjectPaths
+    from tallybook.projections.surfaces.workspace.settings import Settings
 
 SUBAGENT_START = "SubagentStart"
+PROMPT = "UserPromptSubmit"
 UNANSWERED = "unanswered"
 """Marker that says who called last and was given nothing, because it is not known to take an answer."""
 RESUMED = "resumed"
@@ -36,16 +41,28 @@ class Selection(NamedTuple):
         template: The text around the entries.
         candidates: The names that were selected from, in order.
         choice: What was selected.
+        left_out: Cause → how many of them were not selected.
+        lowest: The lowest score of a selected entry; None where a prompt did not rank them.
     """
 
     template: str
     candidates: tuple[str, ...]
     choice: inject.Choice
+    left_out: Mapping[str, int]
+    lowest: float | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the text for a model where nothing is withheld."""
+        from tallybook.projections.playbook import inject
+
+        return inject.fill(self.template, self.choice.lines)
 
 
 def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     """Return the playbook as context for the model: once in a session, and again after a compaction.
 
+    If the settings say so, each prompt is given the part that fits it, by the module `prompts` next to this one.
     Nothing is injected, and nothing recorded, where the caller is not known to take an answer at this event.
     """
     if not payload.session or (payload.subagent and payload.event != SUBAGENT_START):
@@ -55,25 +72,32 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
         if agent is None or not agent.injects_at:
             _save_unanswered(project, payload)
         return ""
-    marker = _marker(project, _conversation(payload))
-    if not agent.reports_compacted and _remove(_compacted_marker(marker)):
+    marker = _marker(project, conversation(payload))
+    if not agent.reports_compacted and _take_compacted(marker):
         payload = payload._replace(source="compact")
-    if _has_playbook(payload, marker):
+    if _has_playbook(payload, marker) and not (payload.event == PROMPT and _is_divided(marker)):
         return ""
     # Most hooks end above: they load no more than they need.
     from tallybook.projections.playbook import inject
     from tallybook.projections.surfaces.hooks import draws, ledger_access
+    from tallybook.projections.surfaces.workspace import settings
 
-    selection = _select(project, payload, agent)
+    chosen = settings.read(project)
+    if chosen.by_task and payload.event != SUBAGENT_START:
+        from tallybook.projections.surfaces.hooks import prompts
+
+        return prompts.inject_part(project, payload, agent, marker, chosen.budget_chars)
+    # A session that began with parts has some of them, even if the settings no longer say so.
+    selection = nothing() if _is_divided(marker) else select(project, payload, agent, chosen)
     if not selection.choice.names:
         return ""
     # The selection comes first: the place of an entry that is withheld stays empty.
     drawn = draws.draw(project, payload, selection.choice.names)
     text = inject.fill(selection.template, inject.told_lines(selection.choice, drawn.held))
-    event = _draft_event(selection, drawn)
+    event = draft_event(selection, drawn)
     try:
         if payload.source == "compact":
-            is_new = _append_compaction(project, payload, event)
+            is_new = append_compaction(project, payload, event)
         else:
             is_new = ledger_access.append(project, [event], payload.by, injection_key(payload))
     except TallybookError as error:
@@ -88,7 +112,7 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
 def expect_compaction(project: ProjectPaths, payload: Payload) -> str:
     """Note that a compaction begins, for an agent that does not report its end; there is no answer."""
     if payload.session and payload.agent and not table.load(payload.agent).reports_compacted:
-        marker = _marker(project, _conversation(payload))
+        marker = _marker(project, conversation(payload))
         with suppress(OSError):
             os.replace(marker, _compacted_marker(marker))
     return ""
@@ -100,49 +124,76 @@ def injection_key(payload: Payload) -> str:
     So an injection that an earlier version recorded for another agent, which could not take it, can be told apart.
     """
     agent = "" if payload.agent == table.CLAUDE else f"{payload.agent}:"
-    return f"injected:{agent}{_conversation(payload)}"
+    return f"injected:{agent}{conversation(payload)}"
 
 
-def _conversation(payload: Payload) -> str:
+def conversation(payload: Payload) -> str:
     """Return the id of what has a memory of its own: the session, or a subagent in it."""
     return f"{payload.session}:{payload.subagent}" if payload.subagent else payload.session
 
 
-def _select(project: ProjectPaths, payload: Payload, agent: Agent) -> Selection:
-    """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
+def load_template() -> str:
+    """Return the template around the entries; without any file, only the entries."""
     from tallybook.projections.playbook import inject
-    from tallybook.projections.surfaces.hooks import ledger_access
-    from tallybook.projections.surfaces.workspace import settings, templates
+    from tallybook.projections.surfaces.workspace import templates
 
-    template = inject.PLACEHOLDER
     with suppress(OSError):
-        template = templates.load_template() or template
-    chosen = settings.read(project)
-    nothing = Selection(template, (), inject.Choice((), (), 0))
+        return templates.load_template() or inject.PLACEHOLDER
+    return inject.PLACEHOLDER
+
+
+def nothing() -> Selection:
+    """Return the selection of no entry."""
+    from tallybook.projections.playbook import inject
+
+    return Selection("", (), inject.Choice((), (), 0), {})
+
+
+def select(project: ProjectPaths, payload: Payload, agent: Agent, chosen: Settings) -> Selection:
+    """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
+    from tallybook.projections.surfaces.hooks import ledger_access
+
     if not chosen.budget_chars or (payload.subagent and not chosen.subagents):
-        return nothing
-    entries = ledger_access.read_entries(project)
-    room = chosen.budget_chars - len(template)
-    while room > 0:
+        return nothing()
+    return select_best(ledger_access.read_entries(project), agent, chosen.budget_chars)
+
+
+def select_best(entries: Sequence[Mapping[str, Any]], agent: Agent, budget_chars: int) -> Selection:
+    """Return the best entries that fit a budget and the agent."""
+    from tallybook.projections.playbook import inject
+
+    template, candidates = load_template(), tuple(entry["name"] for entry in entries)
+
+    def choose(room: int) -> Selection:
         choice = inject.choose(entries, room)
-        size = agent.size(inject.fill(template, choice.lines))
+        return Selection(template, candidates, choice, {"room": choice.left_out})
+
+    return fit(agent, budget_chars - len(template), choose)
+
+
+def fit(agent: Agent, room: int, choose: Callable[[int], Selection]) -> Selection:
+    """Return the selection for the largest room whose text the agent passes on whole; none where nothing fits."""
+    while room > 0:
+        selection = choose(room)
+        size = agent.size(selection.text)
         if size <= agent.max_size:
-            return Selection(template, tuple(entry["name"] for entry in entries), choice)
+            return selection
         # The agent counts otherwise than in characters.
         room = min(room - 1, room * agent.max_size // size)
-    return nothing
+    return nothing()
 
 
-def _draft_event(selection: Selection, drawn: Draw) -> Draft:
+def draft_event(selection: Selection, drawn: Draw) -> Draft:
+    """Return the event of an injection; it holds names and numbers, and nothing of a prompt."""
     from tallybook.projections.surfaces.hooks import ledger_access
 
     return ledger_access.draft(
         "playbook.injected",
         names=[name for name in selection.choice.names if name not in drawn.held],
         held=list(drawn.held),
-        left_out={"room": selection.choice.left_out},
-        lowest=None,
-        candidates=_digest(dumps(list(selection.candidates))),
+        left_out=dict(selection.left_out),
+        lowest=selection.lowest,
+        candidates=digest(dumps(list(selection.candidates))),
         question=drawn.question,
         lineage=drawn.lineage,
         units=list(drawn.units),
@@ -150,11 +201,11 @@ def _draft_event(selection: Selection, drawn: Draw) -> Draft:
     )
 
 
-def _append_compaction(project: ProjectPaths, payload: Payload, event: Draft) -> bool:
+def append_compaction(project: ProjectPaths, payload: Payload, event: Draft) -> bool:
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
     from tallybook.projections.surfaces.hooks import ledger_access
 
-    prefix = f"injected:compact:{_digest(f'{payload.session} {payload.prompt}')}:"
+    prefix = f"injected:compact:{digest(f'{payload.session} {payload.prompt}')}:"
     with ledger_access.lock_deliveries(project):
         if ledger_access.has_recent(project, prefix, _COMPACTION_US):
             return False
@@ -193,18 +244,18 @@ def _has_playbook(payload: Payload, marker: str) -> bool:
         if not is_marked or continued == name:
             os.unlink(resumed)
     if not is_marked and continued not in {"", name} and os.path.exists(os.path.join(folder, continued)):
-        _create(marker)
+        _copy(os.path.join(folder, continued), marker)
         return True
     return is_marked
 
 
 def mark_injected(project: ProjectPaths, payload: Payload) -> None:
     """Note for later hooks that a session has the playbook, or is not to be given it."""
-    _create(_marker(project, _conversation(payload)))
+    _create(_marker(project, conversation(payload)))
 
 
 def _marker(project: ProjectPaths, session: str) -> str:
-    return os.path.join(project.ledger, MARKS, f"told-{_digest(session)}")
+    return os.path.join(project.ledger, MARKS, f"told-{digest(session)}")
 
 
 def _compacted_marker(marker: str) -> str:
@@ -212,12 +263,32 @@ def _compacted_marker(marker: str) -> str:
     return f"{marker}-compacted"
 
 
-def _remove(marker: str) -> bool:
-    """Remove a marker; return False if there is none."""
+def _take_compacted(marker: str) -> bool:
+    """Return whether a compaction began since the last prompt; a divided playbook is begun anew."""
+    compacted = _compacted_marker(marker)
     with suppress(OSError):
-        os.unlink(marker)
+        if _is_divided(compacted):
+            os.replace(compacted, marker)
+        else:
+            os.unlink(compacted)
         return True
     return False
+
+
+def _is_divided(marker: str) -> bool:
+    """Return whether a session is given the playbook in parts: its marker says which."""
+    try:
+        return os.stat(marker).st_size > 0
+    except OSError:
+        return False
+
+
+def _copy(marker: str, copy: str) -> None:
+    if not _is_divided(marker):
+        _create(copy)
+        return
+    with suppress(OSError, TallybookError):
+        disk.replace_cache_file(copy, disk.read_file(marker))
 
 
 def _create(marker: str) -> None:
@@ -226,5 +297,6 @@ def _create(marker: str) -> None:
         os.close(disk.create_file(marker))
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Return a short digest of a text."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

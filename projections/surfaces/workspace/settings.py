@@ -44,6 +44,7 @@ class Settings(NamedTuple):
 
     Attributes:
         budget_chars: Characters of the playbook that a session is given at most, 0 to 10,000; 0 for nothing.
+        by_task: Whether each prompt is given the entries that fit it, instead of the best of all at the start.
         subagents: Whether a subagent of Claude Code or Copilot is given the playbook as well.
         rater: Who reflects on a session, one of RATERS.
         model: The model that does; empty for the rater's own choice.
@@ -56,6 +57,7 @@ class Settings(NamedTuple):
     """
 
     budget_chars: int = 8_000
+    by_task: bool = False
     subagents: bool = False
     rater: str = RATERS[0]
     model: str = ""
@@ -142,6 +144,7 @@ def _variable(field: str) -> Rule:
 SETTINGS: dict[tuple[str, str], Rule] = {
     ("ledger", "own"): _flag(""),
     ("playbook", "budget_chars"): _whole("budget_chars", MAX_BUDGET_CHARS),
+    ("playbook", "by_task"): _flag("by_task"),
     ("playbook", "subagents"): _flag("subagents"),
     ("reflection", "rater"): _one_of("rater", RATERS)._replace(narrows=lambda new, old: new in {RATERS[0], old}),
     ("reflection", "model"): _model("model")._replace(narrows=lambda new, old: new == old),
