@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate, product
-from math import isclose, prod
+from math import isclose, log, prod
 import re
 from typing import TYPE_CHECKING
 
@@ -100,6 +100,7 @@ def test_a_direction_gains_nothing_where_the_truth_is_the_other(rows: list[tuple
     assert expectation(probabilities, lambda draws: evidence_of(mirrored(draws, -1)).hurts) <= 1 + 1e-9
 
 
+@settings(max_examples=slice_of(300, 40), deadline=None)
 @given(TRIALS)
 def test_exchanged_arms_mirror_the_verdict(trials: list[Trial]) -> None:
     """With the arms' labels and probabilities exchanged, "helps" becomes "hurts" and the difference its negative."""
@@ -116,6 +117,7 @@ def test_exchanged_arms_mirror_the_verdict(trials: list[Trial]) -> None:
     assert one.estimate == (None if other.estimate is None else pytest.approx(-other.estimate, abs=1e-6))
 
 
+@settings(max_examples=slice_of(300, 40), deadline=None)
 @given(TRIALS)
 def test_a_look_changes_nothing(trials: list[Trial]) -> None:
     """The evidence of trials that came one by one, looked at after each, is that of all of them at once."""
@@ -140,6 +142,7 @@ def scored(count: int, *, told: float, held: float) -> list[Trial]:
     return [Trial(bool(n % 2), 0.5, (held if n % 2 else told) + 3 * (-1) ** (n // 2)) for n in range(count)]
 
 
+@settings(max_examples=slice_of(300, 40), deadline=None)
 @given(TRIALS, st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=10))
 def test_a_missing_outcome_places_no_bet(trials: list[Trial], gaps: list[tuple[int, bool]]) -> None:
     """Rule 8: trials without an outcome, anywhere in the series, leave the evidence as it is."""
@@ -156,6 +159,7 @@ def test_a_long_series_stays_finite() -> None:
     assert 0.0 <= evidence.hurts < 1e-300
 
 
+@settings(max_examples=slice_of(300, 40), deadline=None)
 @given(st.lists(PROBABILITIES, max_size=7), st.integers(0, 7))
 def test_the_test_of_missing_outcomes_is_exact(probabilities: list[float], held: int) -> None:
     """Rule 8: its p-value is twice the smaller tail of the number of held ones, counted over all draws."""
@@ -212,6 +216,17 @@ def test_the_estimate_weighs_by_the_recorded_probability() -> None:
     assert verdict.estimate == pytest.approx((8 * 60 + 10 * 90) / 18 - (8 * 50 + 10 * 80) / 18)
 
 
+def test_the_number_of_further_sessions_follows_from_the_estimate() -> None:
+    """Rule 9: about so many more sessions, each adding p * (1 - p) * d ** 2 / 2 to the logarithm, reach the claim."""
+    verdict = judge(scored(20, told=71, held=70), SHARE)
+    # The estimate is 1 point, and the outcomes of an arm lie 3 points around its mean.
+    exact = (log(2 / SHARE) - log(verdict.evidence.helps)) / (0.25 * (1 / 3) ** 2 / 2)
+    assert verdict.needed is not None
+    assert exact <= verdict.needed <= 1.1 * exact
+    no_difference = judge(scored(20, told=70, held=70), SHARE)
+    assert (0, None) == (no_difference.estimate, no_difference.needed)
+
+
 @pytest.mark.parametrize(("effect", "seed"), [(0, 1), (10, 2), (-20, 3), (25, 4)])
 def test_the_interval_inverts_the_test(effect: float, seed: int) -> None:
     """Rule 9: the interval has the differences that the test does not reject; zero is outside where a claim is."""
@@ -248,6 +263,7 @@ def test_entries_are_chosen_by_e_bh() -> None:
     assert ({}, 80) == claims(evidence | {"a": Evidence(79, 0), "b": Evidence(0, 39)}, 0.1)
 
 
+@settings(max_examples=slice_of(300, 20), deadline=None)
 @given(TRIALS)
 def test_a_single_entry_is_judged_as_a_question(trials: list[Trial]) -> None:
     """A question about one entry is judged alike by both functions, and an entry without trials says that it is few."""

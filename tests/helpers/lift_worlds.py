@@ -65,11 +65,16 @@ def losing(rng: Random, count: int, p: float, share: float) -> Iterator[Trial]:
         yield trial._replace(outcome=None) if trial.held and is_low and rng.random() < share else trial
 
 
+def session_scores(rng: Random, level: float, count: int) -> list[float]:
+    """Return the scores of the sessions of a lineage, which resemble each other."""
+    of_lineage = rng.gauss(level, 12)
+    return [clipped(rng.gauss(of_lineage, 9)) for _ in range(count)]
+
+
 def resumed(rng: Random, count: int, p: float, *, singly: bool) -> Iterator[Trial]:
     """Yield lineages of five sessions without effect, each session counted or the first alone."""
     for _, level in zip(range(count), drifting(rng), strict=False):
-        held, of_lineage = rng.random() < p, rng.gauss(level, 12)
-        outcomes = [clipped(rng.gauss(of_lineage, 9)) for _ in range(5)]
+        held, outcomes = rng.random() < p, session_scores(rng, level, 5)
         yield from (Trial(held, p, outcome) for outcome in (outcomes if singly else outcomes[:1]))
 
 
@@ -124,16 +129,17 @@ def first_claim(series: Mapping[str, Iterable[Trial]], share: float, *, guarded:
 
 
 def unaffected(rng: Random, count: int, p: float, names: int) -> dict[str, list[Trial]]:
-    """Return the trials of entries without effect, drawn in lineages of several sessions.
+    """Return the trials of entries without effect, drawn in lineages of one to six sessions.
 
     The outcome is that of the lineage's first ended session, and a tenth of the outcomes is missing. The lineage's
     further sessions add no trial, so a look after each session is one after each trial.
     """
     trials = {str(name): list[Trial]() for name in range(names)}
     for _, level in zip(range(count), drifting(rng), strict=False):
-        first = None if rng.random() < 0.1 else clipped(rng.gauss(rng.gauss(level, 12), 9))
+        first, *_ = session_scores(rng, level, rng.randint(1, 6))
+        outcome = None if rng.random() < 0.1 else first
         for mine in trials.values():
-            mine.append(Trial(rng.random() < p, p, first))
+            mine.append(Trial(rng.random() < p, p, outcome))
     return trials
 
 
