@@ -247,6 +247,16 @@ def test_the_interval_covers_the_effect() -> None:
     assert sum(not pair or not pair[0] <= 10 <= pair[1] for pair in intervals) <= 1
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-100, 1.0, 1e100])
+def test_outcomes_of_any_size_are_judged(scale: float) -> None:
+    """Outcomes that are all the same say nothing, and those of any other unit say what scores do."""
+    trials = [trial._replace(outcome=(trial.outcome or 0) / 100 * scale) for trial in scored(60, told=80, held=60)]
+    verdict = judge(trials, SHARE)
+    assert ("not known yet" if scale == 0 else "helps") == verdict.word
+    assert verdict.estimate == pytest.approx(0.2 * scale)
+    assert (verdict.interval is None) == (scale == 0)
+
+
 def test_the_shares_of_all_questions_are_one_budget() -> None:
     """Rule 9: each question has a share, and however many are asked, the shares are 0.05 together."""
     shares = [budget(question) for question in range(1, 100_000)]
@@ -281,11 +291,11 @@ def test_entries_that_help_and_hurt_are_named() -> None:
     assert expected == {name: v.word for name, v in verdicts.items() if v.word != "not known yet"}
 
 
-@pytest.mark.parametrize("trial", [Trial(True, 0.0, 5), Trial(True, 1.0, 5), Trial(False, 0.5, float("nan"))])  # noqa: FBT003 - as a row
-def test_an_impossible_trial_is_refused(trial: Trial) -> None:
+@pytest.mark.parametrize(("p", "outcome"), [(0.0, 5), (1.0, 5), (0.5, float("nan")), (0.5, -1e200)])
+def test_an_impossible_trial_is_refused(p: float, outcome: float) -> None:
     """A probability that is no chance, or an outcome that is no number, is an error and not a verdict."""
     with pytest.raises(ValueError, match=r"(probability|outcome) .*: must be"):
-        judge([trial], SHARE)
+        judge([Trial(held=True, probability=p, outcome=outcome)], SHARE)
 
 
 def test_ledgers_without_effect_hardly_ever_claim() -> None:

@@ -21,7 +21,7 @@ rises: each direction tests "never better" or "never worse", not just "no differ
 
 from __future__ import annotations
 
-from math import exp, isfinite, log, sqrt
+from math import exp, log, sqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ _MEMORY: Final = 40
 """Over about so many outcomes mean and spread are taken, so that they follow a drift."""
 _STEEPEST: Final = 3.0
 """An outcome moves the odds by at most e to this power, so that one outlier cannot take the wealth."""
+_GREATEST: Final = 1e100
+"""The square of a greater outcome may be no number."""
 _LARGEST: Final = 700.0
 """The logarithm at which an e-value ends, just below the largest float."""
 
@@ -93,8 +95,8 @@ class Wealth:
             raise ValueError(f"probability {trial.probability}: must be above 0 and below 1")
         if trial.outcome is None:
             return
-        if not isfinite(trial.outcome):
-            raise ValueError(f"outcome {trial.outcome}: must be a finite number")
+        if not abs(trial.outcome) <= _GREATEST:
+            raise ValueError(f"outcome {trial.outcome}: must be a number of at most {_GREATEST:g}")
         value = trial.outcome if trial.held else trial.outcome - self.shift
         if self._seen >= _START and self._variance > 0:
             self._bet(trial, (value - self._mean) / sqrt(self._variance))

@@ -204,7 +204,7 @@ def _needed(trials: Sequence[Trial], estimate: float, evidence: Evidence, thresh
     lead = evidence.helps if estimate > 0 else evidence.hurts
     missing = log(threshold) - log(max(lead, 1e-300))
     gain = drawn * estimate**2 / 2
-    if missing * variance > gain * _FARTHEST:
+    if missing * variance >= gain * _FARTHEST:
         return None
     number = max(1.0, missing * variance / gain)
     # Two digits are more than such an estimate deserves.
