@@ -193,3 +193,41 @@ def test_share_keeps_the_playbook_out_of_git(machines: list[Machine]) -> None:
     for machine in machines:
         assert "" == git(machine.root, "status", "--porcelain")
         assert b"/.claude/playbook.json\n" in (machine.root / ".git/info/exclude").read_bytes()
+
+
+def sync_without_result(machine: Machine) -> None:
+    """Leave what a sync leaves that is killed before its last step, in which it stores its result."""
+    stored = machine.root / ".claude/ledger/book/results.json"
+    before = stored.read_bytes()
+    machine.do("sync")
+    stored.write_bytes(before)
+
+
+def test_what_a_killed_sync_changed_is_told_once(machines: list[Machine]) -> None:
+    """The ledger says which syncs nobody was told of: the next command on a terminal tells each change once."""
+    anna, ben = machines
+    for text in ("Write tests", "Name units"):
+        ben.do("add", text)
+        ben.do("sync")
+        sync_without_result(anna)
+    ben.do("rate", "kpt_101", "helpful")
+    ben.do("sync")
+    # A sync that fails, and one that succeeds, store what was missed before as well.
+    remote = anna.home.parent / "remote.git"
+    remote.rename(remote.with_name("away.git"))
+    assert 0 != anna.run("sync").code
+    remote.with_name("away.git").rename(remote)
+    anna.do("sync")
+    changes = [
+        "+ kpt_101  0 helpful and 0 harmful: Write tests",
+        "+ kpt_102  0 helpful and 0 harmful: Name units",
+        "~ kpt_101  helpful 0 to 1",
+    ]
+    told = [line.split(": ", 2)[2] for line in _told(anna.at_terminal("show"))]
+    assert changes == [line for line in told if line in changes]
+    ben.do("rate", "kpt_102", "harmful")
+    ben.do("sync")
+    sync_without_result(anna)
+    assert "" == anna.run("show").err
+    assert ["~ kpt_102  harmful 0 to 1"] == [line.split(": ", 2)[2] for line in _told(anna.at_terminal("show"))]
+    assert [] == _told(anna.at_terminal("show"))

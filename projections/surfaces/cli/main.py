@@ -208,7 +208,7 @@ def _enter_mine(context: click.Context, _option: click.Parameter, mine: bool) ->
 def _tell_syncs(project: Project) -> None:
     """Print what detached syncs did since the last command of a person."""
     with suppress(TallybookError):
-        if Path(membership_file(project)).exists() and any(not one["shown"] for one in sync_results.read(project)):
+        if Path(membership_file(project)).exists() and sync_results.has_news(project):
             from tallybook.projections.surfaces.sharing import results
 
             results.tell_new(project)

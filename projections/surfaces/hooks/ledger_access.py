@@ -119,7 +119,7 @@ def has_recent(project: AnyProject, prefix: str, max_age_us: int) -> bool:
     with suppress(CannotWriteError, DamagedLedgerError, OSError):
         log = open_log(project.ledger)
         head = log.read_head()
-        for line in _lines_before(log.log_file, head.position.offset) if head else ():
+        for line in lines_before(log.log_file, head.position.offset) if head else ():
             if head_field(line, b"at") < since:
                 break
             if batch_key(line).startswith(prefix):
@@ -197,7 +197,7 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
         return False
     if (head.position.seq, head.position.chain) == (seq, chain):
         return True
-    for line in _lines_before(log.log_file, head.position.offset):
+    for line in lines_before(log.log_file, head.position.offset):
         if 1 <= first_seq(line) <= seq:
             # In a shared project the file may be another machine's, with a number of its ledger.
             return not head.shared or (first_seq(line) == seq and chain.encode() in line)
@@ -206,7 +206,7 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
     return False
 
 
-def _lines_before(log_file: StrPath, end: int) -> Iterator[bytes]:
+def lines_before(log_file: StrPath, end: int) -> Iterator[bytes]:
     """Yield the lines of a log before an offset, the last one first, as far back as is quickly read."""
     fd = disk.open_file(log_file, write=False)
     try:

@@ -13,9 +13,12 @@ from contextlib import contextmanager, suppress
 import os
 
 from tallybook.ledger import clock
+from tallybook.ledger.backends.table import open_log
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps, loads
+from tallybook.ledger.line import first_seq
 from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace.project import read_small
 
 TYPE_CHECKING = False
@@ -58,27 +61,73 @@ def _is_result(one: Any) -> bool:
 def store(
     project: AnyProject, events: Sequence[int], changes: Sequence[str], problems: Sequence[str], *, shown: bool
 ) -> None:
-    """Store the result of a sync.
-
-    The same problems as before are the same result, so that they are told once, however often a sync meets them.
+    """Store the result of a sync, as ``add``.
 
     Raises:
         TallybookError: The lock or the disk refuses.
     """
-    now = clock.utc_now().unix_us
+    with changing(project) as results:
+        add(results, events, changes, problems, shown=shown)
+
+
+@contextmanager
+def changing(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
+    """Give the results, and store them as they are at the end. One process at a time.
+
+    Raises:
+        TallybookError: The lock or the disk refuses.
+    """
     with _locked(project.ledger):
         results = read(project)
-        last = results[-1] if results else None
-        if last is not None and not changes and not last["changes"] and last["problems"] == [*problems]:
-            last.update(at=now, events=[*events], shown=last["shown"] or shown)
-        else:
-            since = last["since"] if last is not None and problems and last["problems"] == [*problems] else now
-            told = shown or not (changes or problems)
-            rest = len(changes) - MAX_LINES
-            lines = [*changes[:MAX_LINES], *([f"{rest} more changes"] if rest > 0 else [])]
-            fresh = {"at": now, "since": since, "events": [*events], "changes": lines, "problems": [*problems]}
-            results.append({**fresh, "shown": told})
+        yield results
         _write(project.ledger, results)
+
+
+def add(
+    results: list[dict[str, Any]],
+    events: Sequence[int],
+    changes: Sequence[str],
+    problems: Sequence[str],
+    *,
+    shown: bool,
+) -> None:
+    """Add the result of a sync.
+
+    The same problems as before are the same result, so that they are told once, however often a sync meets them.
+    """
+    now = clock.utc_now().unix_us
+    last = results[-1] if results else None
+    if last is not None and not changes and not last["changes"] and last["problems"] == [*problems]:
+        last.update(at=now, events=[*events], shown=last["shown"] or shown)
+        return
+    since = last["since"] if last is not None and problems and last["problems"] == [*problems] else now
+    told = shown or not (changes or problems)
+    rest = len(changes) - MAX_LINES
+    lines = [*changes[:MAX_LINES], *([f"{rest} more changes"] if rest > 0 else [])]
+    fresh = {"at": now, "since": since, "events": [*events], "changes": lines, "problems": [*problems]}
+    results.append({**fresh, "shown": told})
+
+
+def last_event(results: Sequence[dict[str, Any]]) -> int:
+    """Return the own event number up to which the results say what syncs changed; 0 without results."""
+    return max((one["events"][-1] for one in results if one["events"]), default=0)
+
+
+def has_news(project: AnyProject) -> bool:
+    """Return whether a sync changed or met something that no person has seen, as far as is quickly read."""
+    results = read(project)
+    return any(not one["shown"] for one in results) or _has_untold(project, last_event(results))
+
+
+def _has_untold(project: AnyProject, told: int) -> bool:
+    """Return whether the own ledger has taken in the book after an event: a sync was killed before it stored that."""
+    log = open_log(project.ledger)
+    for line in ledger_access.lines_before(log.log_file, os.stat(log.log_file).st_size):
+        if 0 < first_seq(line) <= told:
+            return False
+        if ledger_access.kind_of(line) == "book.taken":
+            return True
+    return False
 
 
 @contextmanager

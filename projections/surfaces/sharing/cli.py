@@ -182,8 +182,7 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
     with closing(engines.open_engine(part.engine, part.address, part.name, part.options, project.ledger)) as engine:
         done = joining.rejoin(project, part, engine)
-    changes = status.change_lines(project, before) if done.taken else []
-    sync_results.store(project, (before, status.own_end(project)), changes, [], shown=results.is_seen())
+    results.store_rejoined(project, before, done)
     if as_json:
         answer(status.rejoined_json(done))
     else:
@@ -229,6 +228,8 @@ def _opened(project: Project) -> tuple[Membership, Engine]:
 def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     part = membership.require(project)
     found = status.examine(project, part, lambda: _opened(project)[1])
+    with suppress(TallybookError):
+        results.store_missed(project)
     with sync_results.new_results(project):
         stored = sync_results.read(project)
     if as_json:

@@ -8,15 +8,19 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger import clock
-from tallybook.ledger.errors import LockHeldError, TallybookError
+from tallybook.ledger.errors import LockHeldError, MissingLinesError, TallybookError
+from tallybook.ledger.line import LOG_NAME
 from tallybook.projections.surfaces.console.output import format_time, note
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import engines, joining, membership, status
+from tallybook.projections.surfaces.sharing.arrivals import arrivals
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.projections.surfaces.sharing.membership import Membership
+    from tallybook.projections.surfaces.sharing.rejoining import Rejoined
     from tallybook.projections.surfaces.sharing.syncing import SyncResult
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -38,7 +42,7 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
     except Exception as error:
         # A fault of ours too: nobody sees the output of a detached sync.
         problem = str(error) if isinstance(error, TallybookError) else f"{type(error).__name__}: {error}"
-        sync_results.store(project, (before, before), [], [problem], shown=is_seen())
+        _store(project, before, [problem], taken=0)
         raise
     store(project, before, result)
     return result
@@ -46,10 +50,67 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
 
 def store(project: Project, before: int, result: SyncResult) -> None:
     """Store what a sync changed since an own event; a person at a terminal has read it already."""
-    changes = status.change_lines(project, before) if result.taken else []
     problems = [f"{run.place}: does not count: {run.why}" for run in result.skipped]
     problems += [result.refusal] if result.refusal else []
-    sync_results.store(project, (before, status.own_end(project)), changes, problems, shown=is_seen())
+    _store(project, before, problems, taken=result.taken)
+
+
+def store_rejoined(project: Project, before: int, done: Rejoined) -> None:
+    """Store what taking another history changed since an own event."""
+    _store(project, before, [], taken=done.taken)
+
+
+def _store(project: Project, before: int, problems: Sequence[str], *, taken: int) -> None:
+    """Store the result of a sync that began at an own event, after what earlier ones could not store."""
+    with sync_results.changing(project) as results:
+        changes: list[str] = []
+        events = [sync_results.last_event(results)] * 2
+        with suppress(MissingLinesError):
+            missed = _missed(project, results)
+            _add_missed(project, results, [seq for seq in missed if seq <= before])
+            # Those of this sync may have been told already, by a command that found them in the ledger.
+            new = [seq for seq in missed if seq > before]
+            changes = [line for seq in new for line in _changes(project, seq)] if taken else []
+            events = [before, max([before, *new])]
+        sync_results.add(results, events, changes, problems, shown=is_seen())
+
+
+def store_missed(project: Project) -> None:
+    """Store what syncs changed that were killed before they could store it.
+
+    Raises:
+        TallybookError: The lock or the disk refuses, or lines of the book are missing.
+    """
+    with sync_results.changing(project) as results:
+        _add_missed(project, results, _missed(project, results))
+
+
+def _add_missed(project: Project, results: list[dict[str, Any]], seqs: Sequence[int]) -> None:
+    for seq in seqs:
+        sync_results.add(results, (seq - 1, seq), _changes(project, seq), [], shown=False)
+
+
+def _missed(project: Project, results: Sequence[dict[str, Any]]) -> list[int]:
+    """Return the own numbers of the arrivals of which no result says what they changed."""
+    found = arrivals(SharedLog(project.ledger)) if (project.ledger / LOG_NAME).exists() else []
+    told = sync_results.last_event(results)
+    # Without results all were told, unless the very first sync was killed.
+    return [one.seq for one in found if one.seq > told] if told or len(found) == 1 else []
+
+
+def _changes(project: Project, seq: int) -> list[str]:
+    """Return what an arrival changed, a line for each change; nothing where the copy of that history was deleted.
+
+    Raises:
+        MissingLinesError: A sync brings the lines.
+    """
+    try:
+        return status.change_lines(project, seq - 1, seq)
+    except MissingLinesError:
+        log = SharedLog(project.ledger)
+        if not log.copy.has(log.history.frontier.chain):
+            raise
+        return []
 
 
 def is_seen() -> bool:
@@ -74,6 +135,7 @@ def tell_new(project: Project) -> None:
     """Print what syncs changed and met that nobody has seen, a line each, on standard error, once."""
     with suppress(TallybookError, OSError):
         if membership.load(project) is not None:
+            store_missed(project)
             with sync_results.new_results(project) as results:
                 note(*(line for one in results for line in lines(one)))
 

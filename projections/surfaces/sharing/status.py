@@ -227,11 +227,11 @@ def rejoined_lines(done: Rejoined) -> list[str]:
     return [*lines, f"Book at event {done.end[0]}: {again} that it lacked published again"]
 
 
-def change_lines(project: Project, before: int) -> list[str]:
-    """Return what changed in the playbook since an own event in the words of `diff`, a line for each change."""
+def change_lines(project: Project, before: int, after: int) -> list[str]:
+    """Return what changed in the playbook between two own events in the words of `diff`, a line for each change."""
     from tallybook.projections.surfaces.cli.diff import compare, difference_lines
 
-    first, second, difference = compare(project, str(before), None)
+    first, second, difference = compare(project, str(before), str(after))
     changes: list[str] = []
     for sign, text in difference_lines(difference, first, second):
         if sign:

@@ -152,6 +152,9 @@ class Sync:
         """Do it; see ``sync``."""
         before = self.log.history.frontier
         self.upto = before.upto
+        if self.replica.end().seq > before.seq:
+            # An interrupted sync took them in.
+            self.result.taken += sum(one.last - one.first + 1 for one in self._new_in_replica() if self._is_others(one))
         while True:
             started = clock.elapsed_s()
             contents = self._take_in()
@@ -248,6 +251,10 @@ class Sync:
                     self.result.published += 1
                     del waiting[id_]
                     self._note_names(own.records, batch)
+
+    def _is_others(self, batch: RawBatch) -> bool:
+        """Return whether another machine published a batch of the book."""
+        return next(decode([batch])).records[0].by.writer != self.machine.writer
 
     def _new_in_replica(self) -> Iterator[RawBatch]:
         for batch in self.replica.read():
