@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+import shutil
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from helpers.sharing_projects import make_team
 from tallybook.ledger.encoding.codec import decode
+from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from helpers.command_line import Run
     from helpers.sharing_projects import Team
 
@@ -111,3 +112,70 @@ def test_a_pending_text_that_was_redacted_elsewhere_is_joined(team: Team, *, und
     for machine in ("anna", "ben"):
         team.run(machine, "verify")
     assert [] == holding(team, "ben")
+
+
+def take_in(team: Team, machine: str, patch: pytest.MonkeyPatch) -> None:
+    """Sync a machine, and end it as a kill does between taking a redaction in and erasing its text."""
+
+    def kill(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with patch.context() as context:
+        context.setattr(redact, "redact_linked", kill)
+        team.run(machine, "sync", code=130)
+
+
+def test_a_redaction_that_a_killed_sync_took_in_is_erased_by_the_next(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ledger, copy, spool, copies that were set aside and git's cache lose the text, whatever comes next."""
+    aside = team.ledger("ben") / "book" / "1.aside-1"
+    shutil.copytree(team.ledger("ben") / "book" / "1", aside)
+    damaged = team.ledger("ben") / "book" / "1.aside-2"
+    shutil.copytree(aside, damaged)
+    log = damaged / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"rule of", b"RULE OF"))
+    request = {"by": {"rater": "human"}, "update": {"new_key_points": [PRIVATE]}}
+    waiting = {"id": "a", "at": "2026-11-01T00:00:00.000000Z", "requests": [request]}
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--reason", "a name")
+    team.sync("anna")
+    caches = [path for path in team.home("ben").rglob("repository.git") if path.is_dir()]
+    before = [path.stat().st_ino for path in caches]
+    take_in(team, "ben", monkeypatch)
+    assert {"events.jsonl"} <= {Path(place).name for place in holding(team, "ben")}
+    (team.ledger("ben") / "spool").mkdir()
+    (team.ledger("ben") / "spool" / "2026-11-01T000000.000000Z-a.json").write_text(json.dumps(waiting))
+    team.sync("ben")
+    assert [] == holding(team, "ben")
+    assert [] == [path for path, inode in zip(caches, before, strict=True) if path.stat().st_ino == inode]
+    assert team.engine == "memory" or caches
+    for _ in range(2):
+        team.sync("anna", "ben")
+    assert team.entries("anna") == team.entries("ben")
+    team.run("ben", "verify")
+
+
+def test_a_lost_copy_brings_no_redacted_text_back(team: Team) -> None:
+    """The engine holds the text still: a copy that is fetched again is erased again, at its first sync."""
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--reason", "a name")
+    team.sync("anna", "ben")
+    for machine in ("anna", "ben"):
+        shutil.rmtree(team.ledger(machine) / "book" / "1")
+        team.sync(machine)
+        assert [] == holding(team, machine)
+    assert any(b"Zwiebel" in batch.raw for batch in team.batches())
+
+
+def test_another_history_brings_no_redacted_text_back(team: Team) -> None:
+    """A machine that rejoins a history in which others redacted a text erases its own."""
+    short = team.batches()
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.sync("ben")
+    team.force(short)
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--reason", "a name")
+    team.sync("anna")
+    team.run("ben", "sync", code=3)
+    team.run("ben", "sync", "--rejoin")
+    assert [] == holding(team, "ben")
+    team.sync("anna", "ben")
+    assert team.entries("anna") == team.entries("ben")

@@ -51,12 +51,14 @@ class Current:
         upto: The position in the own ledger up to which its batches are in the book.
         taken: The book's event number that the machine's playbook contained at that position.
         block: First and last number of the names that this machine may give; (0, 0) before it has a block.
+        erased: The book's event number up to which texts that it says are redacted were erased on this machine.
     """
 
     copy: str
     upto: Position = START
     taken: int = 0
     block: tuple[int, int] = (0, 0)
+    erased: int = 0
 
 
 def read_current(ledger: StrPath) -> Current | None:
@@ -65,8 +67,10 @@ def read_current(ledger: StrPath) -> Current | None:
         fields: Any = json.loads(disk.read_file(os.path.join(ledger, FOLDER, CURRENT))[:_MAX_BYTES])
         seq, chain, offset = fields["upto"]
         copy, taken, (first, last) = fields["copy"], fields["taken"], fields["block"]
-        if str(copy).isdigit() and {*map(type, (seq, offset, taken, first, last))} == {int} and type(chain) is str:
-            return Current(copy, Position(seq, chain, offset), taken, (first, last))
+        erased = fields.get("erased", 0)
+        numbers = seq, offset, taken, first, last, erased
+        if str(copy).isdigit() and {*map(type, numbers)} == {int} and type(chain) is str:
+            return Current(copy, Position(seq, chain, offset), taken, (first, last), erased)
     return None
 
 
@@ -78,7 +82,7 @@ def write_current(ledger: StrPath, current: Current) -> None:
     """
     folder = os.path.join(ledger, FOLDER)
     disk.make_folder(folder)
-    fields = {"copy": current.copy, "upto": current.upto[:3], "taken": current.taken, "block": current.block}
+    fields = attrs.asdict(current, recurse=False) | {"upto": current.upto[:3]}
     disk.replace_file(os.path.join(folder, CURRENT), json.dumps(fields).encode() + b"\n")
 
 

@@ -7,7 +7,7 @@ same runs in the same order, and an append is done only if nobody else appended 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, TallybookError
 from tallybook.ledger.line import GENESIS
@@ -181,4 +181,13 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Close connections."""
+        ...
+
+
+@runtime_checkable
+class CachingEngine(Protocol):
+    """An engine that keeps a copy of its own on this machine."""
+
+    def delete_cache(self) -> None:
+        """Delete that copy, which may hold a text that was redacted; it is fetched again when it is needed."""
         ...

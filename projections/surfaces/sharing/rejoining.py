@@ -107,6 +107,8 @@ class _Rejoin(Sync):
         kept = any(f'"first":{block[0]},"last":{block[1]}' in str(line) for one in book for line in one.lines)
         current = replicas.Current(fresh.name, history.end, history.frontier.seq, block if kept else (0, 0))
         replicas.write_current(self.machine.folder, current)
+        self.replica, self.current = fresh, current
+        self._erase()
         return done
 
     def _old_history(self) -> tuple[list[RawBatch], list[RawBatch]]:

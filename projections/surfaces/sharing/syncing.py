@@ -15,12 +15,12 @@ from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import EXIT_DAMAGED, DamagedLedgerError, MissingLinesError, TallybookError
 from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
+from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import SkippedRun, count, ids_of, within_rules
-from tallybook.ledger.sharing.engines.engine import Contents, Engine, Outcome, ReadOnlyError
+from tallybook.ledger.sharing.engines.engine import CachingEngine, Contents, Engine, Outcome, ReadOnlyError
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
-from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.surfaces.sharing.pending_landing import entries_made, land_all
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -152,9 +152,11 @@ class Sync:
         """Do it; see ``sync``."""
         before = self.log.history.frontier
         self.upto = before.upto
+        self._erase()
         if self.replica.end().seq > before.seq:
             # An interrupted sync took them in.
-            self.result.taken += sum(one.last - one.first + 1 for one in self._new_in_replica() if self._is_others(one))
+            writers = ((one.records[0].by.writer, len(one.records)) for one in decode(self._new_in_replica()))
+            self.result.taken += sum(number for writer, number in writers if writer != self.machine.writer)
         while True:
             started = clock.elapsed_s()
             contents = self._take_in()
@@ -185,14 +187,24 @@ class Sync:
         self.result.skipped = counted.skipped
         if counted.batches:
             self._check_book(counted.batches[0])
-            batches, self.newer_rules = within_rules(counted.batches, RULES)
-            if batches:
-                self.replica.append(batches)
-            if redacted := [id_ for one in batches for id_ in redacted_ids(one)]:
-                self.machine.redact(redacted)
-                self.log.refreshed()
-            self.result.taken += sum(one.last - one.first + 1 for one in batches)
+        batches, self.newer_rules = within_rules(counted.batches, RULES)
+        if batches:
+            self.replica.append(batches)
+        self.result.taken += sum(one.last - one.first + 1 for one in batches)
+        self._erase(batches)
         return contents
+
+    def _erase(self, new: Sequence[RawBatch] = ()) -> None:
+        """Erase what the book says is redacted: also what a killed sync took in, and what a lost copy brings back."""
+        end = self.replica.end().seq
+        if self.current.erased == end:
+            return
+        if redacted := erasing.redacted_after(self.replica, self.current.erased, new):
+            if isinstance(self.engine, CachingEngine):
+                self.engine.delete_cache()
+            self.machine.redact(redacted)
+            self.log.refreshed()
+        self.current = erasing.note_erased(self.machine.folder, self.current, end)
 
     def _check_book(self, first: RawBatch) -> None:
         """Refuse a book other than the one that this machine shares.
@@ -252,10 +264,6 @@ class Sync:
                     del waiting[id_]
                     self._note_names(own.records, batch)
 
-    def _is_others(self, batch: RawBatch) -> bool:
-        """Return whether another machine published a batch of the book."""
-        return next(decode([batch])).records[0].by.writer != self.machine.writer
-
     def _new_in_replica(self) -> Iterator[RawBatch]:
         for batch in self.replica.read():
             if batch.last > self.log.history.frontier.seq:
@@ -291,6 +299,8 @@ class Sync:
                         return False
                     expected = answer.end
                     self.replica.append(raws)
+                    # Own redactions were erased before they were published.
+                    self.current = attrs.evolve(self.current, erased=self.replica.end().seq)
                 self._note_published([one for one, _ in piece if one is not None])
                 if clock.elapsed_s() > self.deadline:
                     return True

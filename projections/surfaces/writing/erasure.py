@@ -17,7 +17,7 @@ import attrs
 
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import codec
-from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, TallybookError
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import LOG_NAME
@@ -276,6 +276,9 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
             note = redaction.PendingRedaction(tuple(ids), (), pending.reason or "redacted", pending.by)
             redaction.write_pending(folder, note)
             redaction.erase(copy.path, copy.read(), frozenset(ids))
+        except DamagedLedgerError:
+            # One that was set aside: its bytes prove nothing, and are searched like those of any file.
+            overwrite(copy.path, spellings(pending.texts))
         except TallybookError as error:
             remaining.append(f"{copy.path}: not erased: {error}")
     return remaining

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -31,7 +32,6 @@ from tallybook.projections.surfaces.writing.erasure import MIN_TEXT_CHARS, Erasu
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
@@ -141,17 +141,23 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
     """
     with closing(reading.open_log(project)) as log:
         rows = [*log.own.read(), *log.copy.read()] if reading.log_with_book(log) else [*log.read()]
-        texts = {text for one in _iter_records(rows) if one.id in ids for text in codec.texts_of(one.event).values()}
-        texts = {text for text in texts if text}
-        events = {
-            one.id: one
-            for one in _iter_records(rows)
-            if any(text in texts for text in codec.texts_of(one.event).values() if text)
+        former = list(_read_former(log))
+        texts = {
+            text
+            for one in _iter_records([*rows, *former])
+            if one.id in ids
+            for text in codec.texts_of(one.event).values()
+            if text
         }
+        events = _holding(rows, texts)
+        standing = list(events.values())
+        events |= _holding(former, texts)
         if not events:
+            if redaction.read_pending(log.folder) is not None:
+                _finish(project, log)
             return ()
         with JsonlLog(log.folder).transaction() as tx:
-            if links := [codec.encode(RedactionLinked(group)) for group in _linked(events.values(), ids)]:
+            if links := [codec.encode(RedactionLinked(group)) for group in _linked(standing, ids)]:
                 tx.append(links, by)
             held = {one.id: codec.texts_of(one.event).values() for one in events.values()}
             redacted_digests.remember(log.folder, None, held, log.now().at, 0)
@@ -162,6 +168,19 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
             redaction.write_pending(log.folder, redaction.PendingRedaction(every, erasable, reason, before.by or by))
         _finish(project, log)
     return tuple(events)
+
+
+def _read_former(log: JsonlLog) -> Iterator[RawBatch]:
+    """Yield the batches of all copies of a shared book, those that were set aside included, as far as they verify."""
+    for folder in erasure.copies(Path(log.folder)):
+        with suppress(TallybookError):
+            yield from JsonlLog(folder).read()
+
+
+def _holding(batches: Iterable[RawBatch], texts: Collection[str]) -> dict[str, EventRecord]:
+    """Return the events of which a text is one of these, by their ids."""
+    records = _iter_records(batches)
+    return {one.id: one for one in records if any(text in texts for text in codec.texts_of(one.event).values() if text)}
 
 
 def _linked(records: Collection[EventRecord], ids: Collection[str]) -> Iterator[tuple[str, ...]]:
