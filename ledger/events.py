@@ -13,6 +13,7 @@ from typing import Any, Final
 
 # All names of these modules belong to the vocabulary, so they are not listed once more here.
 from tallybook.ledger.kinds.fields import *
+from tallybook.ledger.kinds.lift import *
 from tallybook.ledger.kinds.limits import *
 from tallybook.ledger.kinds.playbook import *
 from tallybook.ledger.kinds.proposals import *
@@ -64,6 +65,8 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "redaction.linked": (RedactionLinked, 1),
     "book.taken": (BookTaken, 1),
     "names.meant": (NamesMeant, 1),
+    "lift.asked": (LiftAsked, 1),
+    "lift.stopped": (LiftStopped, 1),
 }
 """Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
 

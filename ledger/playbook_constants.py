@@ -30,6 +30,8 @@ PLAYBOOK_NEUTRAL = frozenset(
         "event.repeated",
         "redaction.linked",
         "names.meant",
+        "lift.asked",
+        "lift.stopped",
     }
 )
 """Kinds of events that do not change the playbook; a test compares them with what the playbook's view folds."""

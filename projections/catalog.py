@@ -16,6 +16,7 @@ from tallybook.projections.comparison.whatif import Exclusion, alternative_view
 from tallybook.projections.entry_history.status import status_view
 from tallybook.projections.entry_history.stories import stories_view
 from tallybook.projections.entry_history.story import audit_view
+from tallybook.projections.lift.view import lift_view
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view
@@ -70,6 +71,7 @@ VIEWS: dict[str, CatalogRow] = {
     "stories": CatalogRow("the whole stories of several entries", partial(stories_view, _NAMES)),
     "standing": CatalogRow("the status of every name ever used, and the event that last changed it", status_view),
     "scores": CatalogRow("the measurements and scores of every session", scores_view, by_config=True),
+    "lift": CatalogRow("what was asked about the playbook, and what was drawn for it", lift_view, by_config=True),
     "leads": CatalogRow("what changed in the playbook between two times", partial(leads_view, *_TIMES)),
     "proposals": CatalogRow("the proposed changes that nobody has decided yet", lambda: PROPOSALS),
     "reflections": CatalogRow("which sessions await reflection, and the tokens spent", lambda: REFLECTIONS),

@@ -260,6 +260,12 @@ def _ranges(seqs: Sequence[int]) -> str:
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in result)
 
 
+def _question(event: events.LiftAsked) -> str:
+    about = f"the new entries {', '.join(event.names)}" if event.question == "new" else ", ".join(event.names)
+    verb = "help" if event.question == "new" or len(event.names) > 1 else "helps"
+    return f"asked whether {about or 'the playbook'} {verb}, by {event.outcome}"
+
+
 def _summarise_proposal(event: events.PointProposed) -> str:
     """Summarise a proposal by what it would do."""
     names = ", ".join(event.merged)
@@ -309,6 +315,8 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
     events.EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
     events.LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
+    events.LiftAsked: _question,
+    events.LiftStopped: lambda _: "the question of lift is closed",
     events.PointProposed: _summarise_proposal,
     events.ProposalDecided: lambda e: f"proposal {e.verdict}{_why(e.reason)}",
     events.BookOpened: lambda e: f"shared book {e.name} opened, epoch {e.epoch}",

@@ -109,8 +109,9 @@ _ABOUT_SCORES = {
     events.BaselineSet,
     events.SessionEnded,
 }
-UNDOABLE: frozenset[type[Any]] = frozenset({events.EventsVoided} | _ABOUT_PLAYBOOK | _ABOUT_SCORES)
-"""Kinds that can be undone: those that change the playbook or a score, and undo itself."""
+_ABOUT_LIFT = {events.LiftAsked, events.LiftStopped}
+UNDOABLE: frozenset[type[Any]] = frozenset({events.EventsVoided} | _ABOUT_PLAYBOOK | _ABOUT_SCORES | _ABOUT_LIFT)
+"""Kinds that can be undone: those that change the playbook, a score or a question of lift, and undo itself."""
 
 
 @attrs.frozen

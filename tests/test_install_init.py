@@ -53,7 +53,7 @@ def test_an_empty_project_is_ready_for_the_next_session(claude: Path, run: Calla
     assert 0 == run("add", "Use type hints").code
     assert "Use type hints" in told(call(START))
     toml = (claude / "config" / "tallybook.toml").read_text().splitlines()
-    assert ["[playbook]", "[reflection]", "[mcp]", "[ledger]", "[curation]"] == [
+    assert ["[playbook]", "[reflection]", "[mcp]", "[ledger]", "[curation]", "[lift]"] == [
         line for line in toml if line and not line.startswith("#")
     ]
 

@@ -33,6 +33,8 @@ from tallybook.ledger.events import (
     FeedbackRecorded,
     ItemSkipped,
     LedgerOpened,
+    LiftAsked,
+    LiftStopped,
     LogRecovered,
     MetricsRecorded,
     NamesMeant,
@@ -258,6 +260,14 @@ BATCHES = [
             ),
         ),
         "injected:s2",
+    ),
+    Golden(
+        "2026-11-23T18:31:00.000000Z",
+        {"rater": "human"},
+        (
+            LiftAsked("names", ("kpt_003", "kpt_005"), "session.overall", 0.0125, "0f1e2d3c4b5a69788796a5b4c3d2e1f0"),
+            LiftStopped("0192aaaa-0000-7000-8000-000000000036"),
+        ),
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-MAX_INT: Final = 2**53
+# Without ``Final``: hooks read the settings, which import this module, and have no time to load ``typing``.
+MAX_INT = 2**53
 """Largest integer that every JSON reader keeps exact: many read each number as a double."""
-MAX_HOLD: Final = 0.5
+MAX_HOLD = 0.5
 """Largest probability with which an entry is withheld from a session."""

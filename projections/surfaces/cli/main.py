@@ -78,6 +78,7 @@ GROUPS: Final = {
         Row("proposals", "cli.proposals", "List the changes that agents proposed"),
         Row("accept", "cli.proposals", "Make changes that agents proposed"),
         Row("reject", "cli.proposals", "Close proposals without making their changes"),
+        Row("lift", "lift.cli", "Show whether the playbook helps, or ask that"),
     ),
     "Scores": (
         Row("metrics", "scores.cli.metrics", "Record metrics and benchmarks of the agent"),

@@ -41,6 +41,8 @@ _OF_ONE_MACHINE: Final = {
     "event.repeated",
     "redaction.linked",
     "names.meant",
+    "lift.asked",
+    "lift.stopped",
 }
 _COUNTING: Final = ("helpful", "harmful")
 _SAME_TEXT: Final = "the same text"

@@ -1,15 +1,39 @@
-"""What a session is not given, to find out whether it helps: drawn once for a lineage. Standard library only."""
+"""What a session is not given, to find out whether it helps: drawn once for a lineage. Standard library only.
+
+A lineage is a session with its resumes, forks, compactions and subagents. Its draw is a function of a secret, so that
+every hook of it draws the same. Each question has a secret in the user's own folder: what somebody else asked withholds
+nothing here.
+"""
 
 from __future__ import annotations
 
-from tallybook.ledger.fast_stdlib import NamedTuple
+from contextlib import suppress
+import os
+
+from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.projections.surfaces.agents.agent import Payload
-    from tallybook.projections.surfaces.workspace.project import ProjectPaths
+    from tallybook.projections.surfaces.workspace.project import AnyProject
+
+QUESTION = "question"
+"""Marker that has the open question and the pinned entries; missing without an open question."""
+LINEAGE = "lineage-"
+"""Prefix of the marker that says to which lineage a session belongs, and for which question that was drawn."""
+FEWEST_ENTRIES = 5
+"""Of a smaller playbook nothing is withheld."""
+SECRETS = "tallybook-lift"
+"""Folder next to the user's own settings, with a file for each ledger."""
+SECRET_BYTES = 32
+_BLOCK_BYTES = 64
+_BITS = 53
+_FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError)
 
 
 class Draw(NamedTuple):
@@ -30,7 +54,164 @@ class Draw(NamedTuple):
     probability: float = 0.0
 
 
-def draw(project: ProjectPaths, payload: Payload, selected: Sequence[str]) -> Draw:
-    """Return what is withheld of the selected entries."""
-    del project, payload, selected
-    return Draw()
+class Question(NamedTuple):
+    """The open question, as hooks read it.
+
+    Attributes:
+        id: Id of the event that asked.
+        about: ``playbook``, ``new`` or ``names``.
+        names: The entries that it is about; empty for ``playbook``.
+        pinned: The entries that are never withheld.
+    """
+
+    id: str
+    about: str
+    names: tuple[str, ...]
+    pinned: tuple[str, ...]
+
+
+class Lineage(NamedTuple):
+    """The lineage of a session.
+
+    Attributes:
+        id: The session with which it began.
+        question: Id of the event that asked.
+        probability: With which each unit is held.
+    """
+
+    id: str
+    question: str
+    probability: float
+
+
+def begin_lineage(project: AnyProject, session: str, hold: float) -> None:
+    """Note that a session begins a lineage under the open question, and with which probability units are withheld.
+
+    What began before the question does not count, so a lineage without this note is never drawn for.
+    """
+    question = read_question(project) if hold else None
+    path = lineage_file(project, session)
+    if question is None or question.id not in read_secrets(project) or os.path.exists(path):
+        return
+    fields = Lineage(session, question.id, hold)._asdict()
+    with suppress(*_FAULTS):
+        disk.make_folder(os.path.dirname(path), durable=False)
+        disk.replace_cache_file(path, dumps(fields).encode("utf-8", "surrogatepass"))
+
+
+def draw(project: AnyProject, session: str, selected: Sequence[str], entries: int) -> Draw:
+    """Return what is withheld of the selected entries; nothing where the session's lineage is not drawn for.
+
+    Args:
+        project: The project.
+        session: The session; empty where it is unknown.
+        selected: The names of the entries that fit, in order.
+        entries: How many entries the playbook has.
+    """
+    question = read_question(project) if session else None
+    if question is None or entries < FEWEST_ENTRIES or not settings.read(project).hold:
+        return Draw()
+    lineage = _read_lineage(project, session)
+    secret = read_secrets(project).get(question.id)
+    if lineage is None or secret is None or lineage.question != question.id:
+        return Draw()
+    return _draw_units(question, lineage, secret, selected)
+
+
+def _draw_units(question: Question, lineage: Lineage, secret: bytes, selected: Sequence[str]) -> Draw:
+    members = [
+        name
+        for name in selected
+        if name not in question.pinned and (question.about == "playbook" or name in question.names)
+    ]
+    unit_of = {name: name if question.about == "names" else question.about for name in members}
+    units = tuple(dict.fromkeys(unit_of.values()))
+    if not units:
+        return Draw()
+    held = {unit for unit in units if is_held(secret, question.id, lineage.id, unit, lineage.probability)}
+    names = tuple(name for name in members if unit_of[name] in held)
+    return Draw(names, question.id, lineage.id, units, lineage.probability)
+
+
+def is_held(secret: bytes, question: str, lineage: str, unit: str, probability: float) -> bool:
+    """Say whether a unit is withheld from a lineage: the same whenever it is asked."""
+    digest = hmac_sha256(secret, dumps([question, lineage, unit]).encode("utf-8", "surrogatepass"))
+    drawn = (int.from_bytes(digest[:8], "big") >> (64 - _BITS)) / (1 << _BITS)
+    return drawn < probability
+
+
+def hmac_sha256(key: bytes, message: bytes) -> bytes:
+    """Return HMAC-SHA-256 by RFC 2104; the module ``hmac`` would load OpenSSL. The key has at most 64 bytes."""
+    padded = key.ljust(_BLOCK_BYTES, b"\0")
+    inner = sha256(bytes(byte ^ 0x36 for byte in padded) + message).digest()
+    return sha256(bytes(byte ^ 0x5C for byte in padded) + inner).digest()
+
+
+def secrets_file(project: AnyProject) -> str:
+    """Return the file in the user's configuration folder that has the secrets of a project's draws."""
+    real = os.path.realpath(project.ledger).encode("utf-8", "surrogateescape")
+    return os.path.join(os.path.dirname(settings.users_file()), SECRETS, f"{sha256(real).hexdigest()[:32]}.json")
+
+
+def read_secrets(project: AnyProject) -> dict[str, bytes]:
+    """Return the secret of each question that this user asked here, by the id of its event."""
+    with suppress(*_FAULTS):
+        secrets = loads(disk.read_file(secrets_file(project)).decode("utf-8"))
+        return {question: bytes.fromhex(secret) for question, secret in secrets.items()}
+    return {}
+
+
+def save_secret(project: AnyProject, question: str, secret: bytes) -> None:
+    """Add the secret of a question, for this user's eyes alone.
+
+    Raises:
+        TallybookError: The disk refuses.
+    """
+    path = secrets_file(project)
+    disk.make_folder(os.path.dirname(path))
+    secrets = {**read_secrets(project), question: secret}
+    text = dumps({id_: one.hex() for id_, one in secrets.items()})
+    disk.replace_file(path, text.encode(), private=True)
+
+
+def question_file(project: AnyProject) -> str:
+    """Return the marker of the open question."""
+    return os.path.join(project.ledger, MARKS, QUESTION)
+
+
+def read_question(project: AnyProject) -> Question | None:
+    """Return the open question, None without one."""
+    with suppress(*_FAULTS):
+        about = loads(disk.read_file(question_file(project)).decode("utf-8"))
+        return Question(str(about["id"]), str(about["about"]), tuple(about["names"]), tuple(about["pinned"]))
+    return None
+
+
+def save_question(project: AnyProject, question: Question | None) -> None:
+    """Write the marker of the open question, or remove it."""
+    path = question_file(project)
+    if question is None:
+        with suppress(OSError):
+            os.unlink(path)
+        return
+    disk.make_folder(os.path.dirname(path), durable=False)
+    disk.replace_cache_file(path, dumps(question._asdict()).encode())
+
+
+def lineage_file(project: AnyProject, session: str) -> str:
+    """Return the marker of a session's lineage."""
+    digest = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return os.path.join(project.ledger, MARKS, f"{LINEAGE}{digest}")
+
+
+def _read_lineage(project: AnyProject, session: str) -> Lineage | None:
+    with suppress(*_FAULTS):
+        fields = loads(disk.read_file(lineage_file(project, session)).decode("utf-8", "surrogatepass"))
+        return Lineage(str(fields["id"]), str(fields["question"]), float(fields["probability"]))
+    return None
+
+
+def continue_lineage(before: str, after: str) -> None:
+    """Give a fork the lineage of the session that it continues; both are files of ``lineage_file``."""
+    with suppress(*_FAULTS):
+        disk.replace_cache_file(after, disk.read_file(before))

@@ -28,6 +28,7 @@ SUBAGENT_START = "SubagentStart"
 PROMPT = "UserPromptSubmit"
 UNANSWERED = "unanswered"
 """Marker that says who called last and was given nothing, because it is not known to take an answer."""
+_TOLD = "told-"
 RESUMED = "resumed"
 """Marker that names the session that was resumed last and has had no prompt since."""
 # Two automatic compactions in one turn have the prompt's id in common; two hooks of the same one fire together.
@@ -83,6 +84,8 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     from tallybook.projections.surfaces.workspace import settings
 
     chosen = settings.read(project)
+    if _begins_lineage(project, payload, agent):
+        draws.begin_lineage(project, payload.session, chosen.hold)
     if chosen.by_task and payload.event != SUBAGENT_START:
         from tallybook.projections.surfaces.hooks import prompts
 
@@ -92,7 +95,7 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if not selection.choice.names:
         return ""
     # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload, selection.choice.names)
+    drawn = draws.draw(project, payload.session, selection.choice.names, len(selection.candidates))
     text = inject.fill(selection.template, inject.told_lines(selection.choice, drawn.held))
     event = draft_event(selection, drawn)
     try:
@@ -183,6 +186,16 @@ def fit(agent: Agent, room: int, choose: Callable[[int], Selection]) -> Selectio
     return nothing()
 
 
+def _begins_lineage(project: ProjectPaths, payload: Payload, agent: Agent) -> bool:
+    """Return whether a session begins a lineage now: nothing says that it had the playbook, or continues another.
+
+    An agent that reports starts begins a session with one; without it the session may be an older one.
+    """
+    if payload.source in {"compact", "resume", "fork"} or os.path.exists(_marker(project, payload.session)):
+        return False
+    return payload.event in {"SessionStart", SUBAGENT_START} or "SessionStart" not in agent.injects_at
+
+
 def draft_event(selection: Selection, drawn: Draw) -> Draft:
     """Return the event of an injection; it holds names and numbers, and nothing of a prompt."""
     from tallybook.projections.surfaces.hooks import ledger_access
@@ -244,6 +257,10 @@ def _has_playbook(payload: Payload, marker: str) -> bool:
         if not is_marked or continued == name:
             os.unlink(resumed)
     if not is_marked and continued not in {"", name} and os.path.exists(os.path.join(folder, continued)):
+        from tallybook.projections.surfaces.hooks import draws
+
+        before, after = (os.path.join(folder, one.replace(_TOLD, draws.LINEAGE)) for one in (continued, name))
+        draws.continue_lineage(before, after)
         _copy(os.path.join(folder, continued), marker)
         return True
     return is_marked
@@ -255,7 +272,7 @@ def mark_injected(project: ProjectPaths, payload: Payload) -> None:
 
 
 def _marker(project: ProjectPaths, session: str) -> str:
-    return os.path.join(project.ledger, MARKS, f"told-{digest(session)}")
+    return os.path.join(project.ledger, MARKS, f"{_TOLD}{digest(session)}")
 
 
 def _compacted_marker(marker: str) -> str:

@@ -83,7 +83,7 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
     if not selection.choice.names:
         return ""
     # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload, selection.choice.names)
+    drawn = draws.draw(project, payload.session, selection.choice.names, len(selection.candidates))
     text = inject.fill(selection.template, inject.told_lines(selection.choice, drawn.held))
     event = injection.draft_event(selection, drawn)
     try:
@@ -101,12 +101,13 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
 def _repeat(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, budget_chars: int) -> str:
     """Return what the session was given before a compaction, as far as it still is in the playbook and fits."""
     part = _read(marker)
-    entries = [entry for entry in ledger_access.read_entries(project) if entry["name"] in part.names]
+    playbook = ledger_access.read_entries(project)
+    entries = [entry for entry in playbook if entry["name"] in part.names]
     selection = injection.select_best(entries, agent, budget_chars)
     if not selection.choice.names:
         _write(marker, part._replace(chars=0, names=(), delivery=""))
         return ""
-    drawn = draws.draw(project, payload, selection.choice.names)
+    drawn = draws.draw(project, payload.session, selection.choice.names, len(playbook))
     text = inject.fill(selection.template, inject.told_lines(selection.choice, drawn.held))
     try:
         is_new = injection.append_compaction(project, payload, injection.draft_event(selection, drawn))

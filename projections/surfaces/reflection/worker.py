@@ -21,6 +21,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
 from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
+from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule
 from tallybook.projections.surfaces.reflection import prompt as prompts
@@ -180,9 +181,10 @@ def _settle(state: _State) -> None:
 def _remove_old(marks: Path) -> None:
     """Remove the markers of old sessions: the ledger also knows that they have the playbook."""
     oldest_ns = (clock.utc_now().unix_us - schedule.KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
-    for path in marks.glob("told-*"):
-        if path.stat().st_mtime_ns < oldest_ns:
-            path.unlink()
+    for pattern in ("told-*", f"{LINEAGE}*"):
+        for path in marks.glob(pattern):
+            if path.stat().st_mtime_ns < oldest_ns:
+                path.unlink()
 
 
 def unread(known: Reflections, name: str, plan: Plan, session: Session, playbook: Playbook) -> Unread:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.events import KIND_OF, BookTaken, PlaybookInjected, PointCited, PointNoted
+from tallybook.ledger.events import KIND_OF, BookTaken, LiftAsked, PlaybookInjected, PointCited, PointNoted
 from tallybook.ledger.fast_stdlib import dumps
 
 if TYPE_CHECKING:
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import RawBatch
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
-_NAMING: Final = tuple(b'"kind":"%b"' % KIND_OF[cls].encode() for cls in (PlaybookInjected, PointCited, PointNoted))
+_NAMING: Final = tuple(
+    b'"kind":"%b"' % KIND_OF[cls].encode() for cls in (LiftAsked, PlaybookInjected, PointCited, PointNoted)
+)
 _TAKEN: Final = b'"kind":"%b"' % KIND_OF[BookTaken].encode()
 _BODY: Final = b'"body":'
 _DECODER: Final = json.JSONDecoder()

@@ -11,6 +11,7 @@ import os
 
 from tallybook.ledger.errors import CannotWriteError, Problem, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
+from tallybook.ledger.kinds.limits import MAX_HOLD
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.surfaces.workspace.project import (
     CLAUDE,
@@ -54,6 +55,7 @@ class Settings(NamedTuple):
         tokens_per_day: Tokens that reflections may use in a day, 0 to 1,000,000,000.
         write: Whether a model may rate and add by `tallybook mcp`.
         may: What becomes of a curator's operations: propose, or apply to entries that are not protected.
+        hold: With which probability a session is not given what an open question is about, 0 to 0.5; 0 for never.
     """
 
     budget_chars: int = 8_000
@@ -67,6 +69,7 @@ class Settings(NamedTuple):
     tokens_per_day: int = 500_000
     write: bool = True
     may: str = CURATION[0]
+    hold: float = 0
 
 
 class Rule(NamedTuple):
@@ -92,6 +95,13 @@ def _flag(field: str) -> Rule:
 
 def _whole(field: str, most: int) -> Rule:
     return Rule(field, f"a whole number from 0 to {most:,}", lambda value: type(value) is int and 0 <= value <= most)
+
+
+def _share(field: str, most: float) -> Rule:
+    def fits(value: object) -> bool:
+        return type(value) in {int, float} and isinstance(value, int | float) and 0 <= value <= most
+
+    return Rule(field, f"a number from 0 to {most:g}", fits)
 
 
 def _one_of(field: str, words: Sequence[str]) -> Rule:
@@ -156,6 +166,7 @@ SETTINGS: dict[tuple[str, str], Rule] = {
     ),
     ("mcp", "write"): _flag("write")._replace(narrows=lambda new, old: new <= old),
     ("curation", "may"): _one_of("may", CURATION)._replace(narrows=lambda new, old: new in {CURATION[0], old}),
+    ("lift", "hold"): _share("hold", MAX_HOLD)._replace(narrows=lambda new, _: new == 0),
 }
 """Section and key → the rule."""
 

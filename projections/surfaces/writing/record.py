@@ -29,6 +29,7 @@ from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import as_of, cache_files, playbook_file
 from tallybook.projections.surfaces.history.reading import catch_up, current, log_with_book, open_for_append
+from tallybook.projections.surfaces.lift import marker
 from tallybook.projections.surfaces.workspace.personal import prefix_of
 from tallybook.projections.surfaces.writing.requests import (
     UNSCREENED,
@@ -157,6 +158,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         except (TallybookError, OSError) as error:
             # The events are durable; the file can be rendered again at any time.
             report = attrs.evolve(report, unrendered=error)
+        marker.refresh(project, report.state or state, undone=any(isinstance(one.action, Undo) for one in requests))
     cache_files.remove_former(project.ledger)
     if requests:
         cache_files.sweep(project.ledger)

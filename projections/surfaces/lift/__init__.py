@@ -1,0 +1,1 @@
+"""Questions about lift: asked, drawn again, and answered."""

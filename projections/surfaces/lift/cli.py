@@ -1,0 +1,102 @@
+"""The verb `lift`: does the playbook help? Asked, answered and closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.names import find_name
+from tallybook.projections.surfaces.console import notices
+from tallybook.projections.surfaces.console.options import Verb, at_when, provenance_of
+from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.lift import questions, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tallybook.projections.lift.view import Lift, Question
+    from tallybook.projections.surfaces.lift.questions import Asked
+    from tallybook.projections.surfaces.workspace.project import Project
+
+_ASK: Final = "`tallybook lift ask playbook` asks whether the playbook helps"
+
+
+@click.command(cls=Verb, rater="human", example="tallybook lift ask playbook")
+@click.argument("words", metavar="[ask playbook|new|NAME... | stop | NAME]", nargs=-1)
+@click.option("--outcome", metavar="SCORE", default="overall", help="Compare sessions by this score; for ask.")
+@at_when
+def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str | None, **options: Any) -> None:
+    """Show whether the playbook helps, or ask that.
+
+    `ask` begins a question: from some of the sessions that begin later, what it is about is withheld, and their scores
+    are compared. `stop` closes it. Without a word, every question is shown; with a NAME, what is known of that entry.
+    """
+    as_json = options.pop("as_json")
+    verb = words[0] if words else ""
+    if verb in {"ask", "stop"} and when is not None:
+        raise BadInputError("--at", f"does not go with {verb}", "leave it out; nothing was recorded")
+    if verb == "ask":
+        _print_asked(questions.ask(project, words[1:], outcome, provenance_of(options)), project, as_json=as_json)
+        return
+    if len(words) > 1:
+        raise BadInputError(" ".join(words), "is too much at once", "give one NAME, or `lift ask NAME...`")
+    if verb == "stop":
+        question = questions.stop(project, provenance_of(options))
+        state = questions.load_state(project)
+        _print(state, [state.questions[question.asked.id]], as_json=as_json)
+        return
+    state = questions.load_state(project, notices.find_moment(project, when))
+    if verb:
+        _print_entry(state, verb, as_json=as_json)
+        return
+    if not state.questions and not as_json:
+        raise NothingToDoError("lift", questions.ASKED, _ASK)
+    _print(state, list(state.questions.values()), as_json=as_json)
+
+
+def _print(state: Lift, shown: Sequence[Question], *, as_json: bool) -> None:
+    if as_json:
+        answer([wording.question_json(state, question) for question in shown])
+        return
+    say(*(line for question in shown for line in wording.question_lines(state, question)))
+
+
+def _print_entry(state: Lift, word: str, *, as_json: bool) -> None:
+    """Print what is known of an entry."""
+    asked = {name: None for question in state.questions.values() for name in question.event.names}
+    name = find_name(word, asked)
+    about = None if name is None else wording.question_of(state, name)
+    if about is None:
+        raise NothingToDoError(word, questions.ASKED, f"`tallybook lift ask {word}` asks whether it helps")
+    if as_json:
+        answer([wording.question_json(state, about[0])])
+        return
+    say(f"{name}: {wording.entry_line(state, str(name))}")
+
+
+def _print_asked(asked: Asked, project: Project, *, as_json: bool) -> None:
+    if not asked.has_outcomes:
+        score = asked.question.event.outcome
+        note(f"no session has the score {score} yet; only sessions that end with one count, see `tallybook score`")
+    if as_json:
+        state = questions.load_state(project)
+        answer(
+            wording.question_json(state, asked.question)
+            | {"hold": asked.hold, "withheld": [entry.name for entry in asked.withheld]}
+        )
+        return
+    say(*_asked_lines(asked))
+
+
+def _asked_lines(asked: Asked) -> Iterator[str]:
+    """Yield a new question as lines for people: what is withheld, and what to pin first."""
+    question = asked.question
+    yield f"Question {question.number} is open: {wording.describe(question)} By {question.event.outcome}."
+    each = "each of these entries is withheld by a draw of its own" if question.event.question == "names" else ""
+    yield f"From {asked.hold:.0%} of the sessions that begin from now on, {each or 'these entries are withheld'}:"
+    yield from (f"  {entry.name}  {' '.join(entry.text.split())}" for entry in asked.withheld)
+    yield "Pin each rule that guards against damage before the next session; a pinned entry is never withheld:"
+    yield f"  tallybook pin {asked.withheld[0].name}"
+    yield "`tallybook lift` shows what is known, and `tallybook lift stop` closes the question."

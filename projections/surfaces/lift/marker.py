@@ -1,0 +1,37 @@
+"""The marker by which hooks know the open question, which they have no time to fold. It follows every write."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import os
+from typing import TYPE_CHECKING
+
+from tallybook.ledger.errors import TallybookError
+from tallybook.projections.surfaces.hooks import draws
+
+if TYPE_CHECKING:
+    from tallybook.projections.lift.view import Lift
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+def save(project: Project, state: Lift, book: Playbook) -> None:
+    """Write the marker of the open question, or remove it."""
+    event = state.questions[state.open].event if state.open else None
+    question = None if event is None else draws.Question(state.open, event.question, event.names, tuple(book.pinned))
+    draws.save_question(project, question)
+
+
+def refresh(project: Project, book: Playbook, *, undone: bool) -> None:
+    """Bring the marker up to date after a write: pins may have changed, and an undo may open or close a question."""
+    if undone and draws.read_secrets(project):
+        # Few projects have a question, and its modules compute scores.
+        from tallybook.projections.surfaces.lift import questions
+
+        # The events are durable, and `lift` itself says what is wrong.
+        with suppress(TallybookError):
+            save(project, questions.load_state(project), book)
+    elif os.path.lexists(draws.question_file(project)):
+        question = draws.read_question(project)
+        if question is not None and set(question.pinned) != book.pinned:
+            draws.save_question(project, question._replace(pinned=tuple(book.pinned)))

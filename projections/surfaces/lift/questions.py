@@ -1,0 +1,185 @@
+"""Questions about lift: asked and closed, and the marker by which hooks know the open one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.events import LiftAsked, LiftStopped
+from tallybook.ledger.fast_stdlib import sha256
+from tallybook.ledger.names import find_name
+from tallybook.projections.fold import fold_history
+from tallybook.projections.lift.verdict import budget
+from tallybook.projections.lift.view import NAMES, NEW, PLAYBOOK, Lift, lift_view
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.hooks import draws
+from tallybook.projections.surfaces.lift import marker
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tallybook.ledger.events import Entry
+    from tallybook.projections.lift.view import Question
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.workspace.project import Project
+
+ASKED: Final = "nothing was asked"
+_DIGEST_CHARS: Final = 32
+
+
+class Asked(NamedTuple):
+    """A question that was asked.
+
+    Attributes:
+        question: The question.
+        withheld: The entries that its draws withhold.
+        hold: With which probability.
+        has_outcomes: Whether a session of the ledger has the score by which it is answered.
+    """
+
+    question: Question
+    withheld: tuple[Entry, ...]
+    hold: float
+    has_outcomes: bool
+
+
+def digest_of(config: Config) -> str:
+    """Return a digest of what decides a session's scores; how they are shown and when they alert does not."""
+    components = [
+        attrs.asdict(component, filter=lambda field, _: field.init and field.name != "name")
+        | {"metrics": [attrs.asdict(metric) for metric in component.metrics]}
+        for component in config.components.values()
+    ]
+    weights = (dict(config.session_weights), {name: list(parts) for name, parts in config.sessions.items()})
+    document = [components, weights, config.benchmarks.weight, config.feedback.weight]
+    return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def load_state(project: Project, moment: Moment | None = None) -> Lift:
+    """Return the questions of a ledger as of a moment, or now."""
+    history, until = commands.up_to(project, moment)
+    return fold_history(lift_view(configuration.load(project)), history, until)
+
+
+def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, str]) -> Asked:
+    """Ask whether the playbook, its new entries or some entries help.
+
+    Args:
+        project: The project.
+        words: ``playbook``, ``new``, or names of entries.
+        outcome: The score by which sessions are compared.
+        by: Who asks.
+
+    Raises:
+        BadInputError: A question is open, nothing would be drawn, or there is nothing to withhold.
+    """
+    config = configuration.load(project)
+    score = configuration.score_named(config, outcome, f"--outcome {outcome}")
+    hold = _require_hold(project)
+    state = load_state(project)
+    if state.open:
+        question = state.questions[state.open]
+        hint = "`tallybook lift stop` closes it; nothing was recorded"
+        raise BadInputError("lift ask", f"question {question.number} is open, and only one can be", hint)
+    book = reading.current(reading.open_log(project))
+    about, names = _parse(words, book)
+    share = budget(state.asked + 1)
+    event = LiftAsked(about, names, score, share, digest_of(config))
+    commands.recorded(project, Request(PlainEvents((event,)), by))
+    state = load_state(project)
+    draws.save_secret(project, state.open, clock.new_secret(draws.SECRET_BYTES))
+    book = reading.current(reading.open_log(project))
+    marker.save(project, state, book)
+    has_outcomes = any(score in session.scores for session in _sessions(project, config))
+    return Asked(state.questions[state.open], withheld_by(state.questions[state.open], book), hold, has_outcomes)
+
+
+def _sessions(project: Project, config: Config) -> Any:
+    from tallybook.projections.surfaces.scores.score_state import state_of
+
+    return state_of(project, config).sessions.latest()
+
+
+def _require_hold(project: Project) -> float:
+    """Return the probability with which sessions are drawn.
+
+    Raises:
+        BadInputError: It is 0.
+    """
+    hold = settings.read(project).hold
+    if hold:
+        return hold
+    users = settings.users_file()
+    own = settings.load(users).values.get("hold", 0)
+    what = "a settings file of this project forbids it" if own else "is 0, so nothing would be withheld"
+    hint = "it counts as it is" if own else f"set hold = 0.2 under [lift] in {users}"
+    raise BadInputError("[lift] hold", what, f"{hint}; nothing was recorded")
+
+
+def _parse(words: Sequence[str], book: Playbook) -> tuple[str, tuple[str, ...]]:
+    """Return what a question is about, and its entries.
+
+    Raises:
+        BadInputError: They are no such thing.
+    """
+    if not words:
+        raise BadInputError("lift ask", "needs a question", "give playbook, new, or the names of entries")
+    if len(book.entries) < draws.FEWEST_ENTRIES:
+        what = f"has {len(book.entries)} entries, and nothing is withheld from fewer than {draws.FEWEST_ENTRIES}"
+        raise BadInputError("the playbook", what, "ask again when it has grown; nothing was recorded")
+    free = [entry for name, entry in book.entries.items() if name not in book.pinned]
+    if list(words) == [PLAYBOOK]:
+        if not free:
+            raise BadInputError("the playbook", "has pinned entries only, and those are never withheld", "unpin some")
+        return PLAYBOOK, ()
+    if list(words) == [NEW]:
+        names = tuple(entry.name for entry in free if not (entry.helpful or entry.harmful))
+        if not names:
+            raise BadInputError("new", "no entry is without ratings", "give playbook, or the names of entries")
+        return NEW, names
+    return NAMES, tuple(dict.fromkeys(_entry(word, book) for word in words))
+
+
+def _entry(word: str, book: Playbook) -> str:
+    name = find_name(word, book.entries)
+    if name is None:
+        raise BadInputError(word, "is not an entry of the playbook", "see `tallybook show`; nothing was recorded")
+    if name in book.pinned:
+        raise BadInputError(name, "is pinned, and pinned entries are never withheld", f"`tallybook unpin {name}`")
+    return name
+
+
+def withheld_by(question: Question, book: Playbook) -> tuple[Entry, ...]:
+    """Return the entries that the draws of a question withhold from now on."""
+    about = question.event
+    return tuple(
+        entry
+        for name, entry in book.entries.items()
+        if name not in book.pinned and (about.question == PLAYBOOK or name in about.names)
+    )
+
+
+def stop(project: Project, by: Mapping[str, str]) -> Question:
+    """Close the open question.
+
+    Raises:
+        NothingToDoError: None is open.
+    """
+    state = load_state(project)
+    if not state.open:
+        raise NothingToDoError("lift stop", "no question is open", "`tallybook lift` shows what was asked")
+    id_ = state.open
+    commands.recorded(project, Request(PlainEvents((LiftStopped(id_),)), by))
+    state = load_state(project)
+    marker.save(project, state, reading.current(reading.open_log(project)))
+    return state.questions[id_]
