@@ -156,8 +156,8 @@ def secrets_file(project: AnyProject) -> str:
 def read_secrets(project: AnyProject) -> dict[str, bytes]:
     """Return the secret of each question that this user asked here, by the id of its event."""
     with suppress(*_FAULTS):
-        secrets = loads(disk.read_file(secrets_file(project)).decode("utf-8"))
-        return {question: bytes.fromhex(secret) for question, secret in secrets.items()}
+        fields = loads(disk.read_file(secrets_file(project)).decode("utf-8"))
+        return {question: bytes.fromhex(digits) for question, digits in fields.items()}
     return {}
 
 
@@ -169,8 +169,8 @@ def save_secret(project: AnyProject, question: str, secret: bytes) -> None:
     """
     path = secrets_file(project)
     disk.make_folder(os.path.dirname(path))
-    secrets = {**read_secrets(project), question: secret}
-    text = dumps({id_: one.hex() for id_, one in secrets.items()})
+    known = {**read_secrets(project), question: secret}
+    text = dumps({id_: one.hex() for id_, one in known.items()})
     disk.replace_file(path, text.encode(), private=True)
 
 
