@@ -113,6 +113,7 @@ sync
 proposals
 accept --help
 reject --help
+lift
 promote --help
 demote --help
 metrics --session s1 --component ac01 startup_ms=8000

@@ -52,7 +52,7 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
         _print_entry(state, verb, as_json=as_json)
         return
     if not state.questions and not as_json:
-        raise NothingToDoError("lift", questions.ASKED, _ASK)
+        say(f"Nothing was asked; {_ASK}.")
     _print(state, list(state.questions.values()), as_json=as_json)
 
 
