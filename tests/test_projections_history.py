@@ -234,13 +234,11 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
             injected_by_task(("kpt_001",), 1.2345, room=2, unrelated=1),
             "1 entry injected for a prompt, 3 left out: 2 for want of room, 1 unrelated; lowest score 1.23",
         ),
+        (
             PlaybookInjected((), ("kpt_001",), Numbers({"room": 0, "task": 2}), None, "", "q", "s1", ("new",), 0.2),
             "0 entries injected, 1 withheld, 2 left out",
         ),
-        (
-            LiftAsked("playbook", (), "session.overall", 0.03, ""),
-            "asked whether the playbook helps, by session.overall",
-        ),
+        (LiftAsked("playbook", (), "ac06", 0.03, ""), "asked whether the playbook helps, by ac06"),
         (LiftAsked("new", ("kpt_001",), "ac06", 0.03, ""), "asked whether the new entries kpt_001 help, by ac06"),
         (PointCited("kpt_001", "message"), "kpt_001 cited in a message"),
         (PointCited("kpt_001", "Bash"), "kpt_001 cited in Bash"),

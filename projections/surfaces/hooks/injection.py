@@ -84,8 +84,7 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     from tallybook.projections.surfaces.workspace import settings
 
     chosen = settings.read(project)
-    if _begins_lineage(project, payload, agent):
-        draws.begin_lineage(project, payload.session, chosen.hold)
+    _begin_lineage(project, payload, agent, chosen.hold)
     if chosen.by_task and payload.event != SUBAGENT_START:
         from tallybook.projections.surfaces.hooks import prompts
 
@@ -186,14 +185,17 @@ def fit(agent: Agent, room: int, choose: Callable[[int], Selection]) -> Selectio
     return nothing()
 
 
-def _begins_lineage(project: ProjectPaths, payload: Payload, agent: Agent) -> bool:
-    """Return whether a session begins a lineage now: nothing says that it had the playbook, or continues another.
+def _begin_lineage(project: ProjectPaths, payload: Payload, agent: Agent, hold: float) -> None:
+    """Begin a lineage for draws, unless something says that the session had the playbook or continues another.
 
     An agent that reports starts begins a session with one; without it the session may be an older one.
     """
     if payload.source in {"compact", "resume", "fork"} or os.path.exists(_marker(project, payload.session)):
-        return False
-    return payload.event in {"SessionStart", SUBAGENT_START} or "SessionStart" not in agent.injects_at
+        return
+    if payload.event in {"SessionStart", SUBAGENT_START} or "SessionStart" not in agent.injects_at:
+        from tallybook.projections.surfaces.hooks import draws
+
+        draws.begin_lineage(project, payload.session, hold)
 
 
 def draft_event(selection: Selection, drawn: Draw) -> Draft:
