@@ -16,6 +16,9 @@ MAX_ENTRY_CHARS = 1_000
 UNTESTED_SHARE = 0.2
 """Share of the room reserved for unrated entries, so that they can be tried."""
 
+OWN_HEADING = "\nFrom the user's own playbook, for all projects:"
+"""The line before a person's own entries; an entry cannot forge it, for its line begins with its name."""
+
 # Terminals act on some of these characters, and a model may read others as the end of a line.
 _BLANK = dict.fromkeys(map(ord, UNPRINTABLE), " ")
 _LEFT_OUT = "({} more key points were left out for want of room.)"
@@ -126,9 +129,15 @@ def _fitting(indexes: Iterable[int], entries: Sequence[Mapping[str, Any]], room:
     return fitting, room
 
 
-def told_lines(choice: Choice, held: Container[str]) -> list[str]:
-    """Return the lines of a choice without those of the entries that are withheld; their room stays empty."""
-    told = [text for name, text in zip(choice.names, choice.lines, strict=False) if name not in held]
+def told_lines(choice: Choice, held: Container[str], own: Container[str] = ()) -> list[str]:
+    """Return the lines of a choice without those of the entries that are withheld; their room stays empty.
+
+    The lines of a person's own entries, those named in ``own``, come last and under a heading.
+    """
+    lines = dict(zip(choice.names, choice.lines, strict=False))
+    told = [text for name, text in lines.items() if name not in held and name not in own]
+    mine = [text for name, text in lines.items() if name in own]
+    told += [OWN_HEADING, *mine] if mine else []
     return [*told, *choice.lines[len(choice.names) :]] if told else []
 
 

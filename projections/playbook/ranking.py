@@ -73,11 +73,13 @@ class Selection(NamedTuple):
         scores: Their scores, the best first.
         lines: Their lines, in this order, and at first a last line that counts the entries left out, if any.
         left_out: Cause → how many entries were left out for it.
+        own_left_out: The same of the person's own entries.
     """
 
     scores: tuple[Score, ...]
     lines: tuple[str, ...]
     left_out: Mapping[str, int]
+    own_left_out: Mapping[str, int] = {}
 
     @property
     def lowest(self) -> float | None:
@@ -150,7 +152,13 @@ def _weights(counts: Sequence[Mapping[str, int]]) -> dict[str, float]:
 
 
 def select(
-    entries: Sequence[Mapping[str, Any]], task: str, room: int, known: Collection[str] = (), *, is_first: bool = True
+    entries: Sequence[Mapping[str, Any]],
+    task: str,
+    room: int,
+    known: Collection[str] = (),
+    *,
+    is_first: bool = True,
+    own: Collection[str] = (),
 ) -> Selection:
     """Select the entries for a task, the best first, as many as fit.
 
@@ -163,12 +171,14 @@ def select(
         room: How many characters the lines may take, line feeds included.
         known: Names of entries that the session was given before.
         is_first: Whether the session was given nothing before.
+        own: Names of the person's own entries, which are counted apart where they are left out.
     """
     room -= len(_LEFT_OUT.format(len(entries))) if is_first else 0
-    left_out = {ROOM: 0, TOLD: 0, UNRELATED: 0}
+    theirs, mine = ({ROOM: 0, TOLD: 0, UNRELATED: 0} for _ in range(2))
     scores, lines = [], []
     for score in rank(entries, task):
         entry = entries[score.place]
+        left_out = mine if entry["name"] in own else theirs
         if entry["name"] in known:
             left_out[TOLD] += 1
         elif not (score.words or (is_first and score.proof)):
@@ -181,4 +191,5 @@ def select(
             lines.append(text)
     if is_first and lines and len(lines) < len(entries):
         lines.append(_LEFT_OUT.format(len(entries) - len(lines)))
-    return Selection(tuple(scores), tuple(lines), {cause: number for cause, number in left_out.items() if number})
+    counts = ({cause: number for cause, number in group.items() if number} for group in (theirs, mine))
+    return Selection(tuple(scores), tuple(lines), *counts)

@@ -16,7 +16,7 @@ from tallybook.ledger.fast_stdlib import loads, read_up_to, sha256
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.agent import text_of
-from tallybook.projections.surfaces.hooks import injection, ledger_access
+from tallybook.projections.surfaces.hooks import injection, ledger_access, own_playbook
 from tallybook.projections.surfaces.workspace.project import MARKS, find_paths, playbook_file
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Any, NoReturn
 
+    from tallybook.ledger.line import Draft
     from tallybook.projections.surfaces.agents.agent import Payload
     from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
     from tallybook.projections.surfaces.workspace.settings import Settings
@@ -183,13 +184,18 @@ def record_citations(project: ProjectPaths, payload: Payload) -> str:
     """Record which entries the agent named; there is no answer."""
     if "[" in payload.text and payload.session:
         cited = {piece.partition("]")[0] for piece in payload.text.split("[")[1:]}
-        names = [entry["name"] for entry in ledger_access.read_entries(project) if entry["name"] in cited]
-        events = [ledger_access.draft("point.cited", name=name, where=payload.where) for name in names]
-        if events:
-            occasion = payload.occasion or occasion_of(payload.text)
-            key = citation_key(payload.session, payload.subagent, occasion)
-            ledger_access.append(project, events, payload.by, key)
+        entries = ledger_access.read_entries(project)
+        names = [entry["name"] for entry in entries if entry["name"] in cited]
+        own = own_playbook.cite(project, entries, cited.difference(names)) if cited.difference(names) else []
+        key = citation_key(payload.session, payload.subagent, payload.occasion or occasion_of(payload.text))
+        own_playbook.append(project, _citations(own, payload), payload, key)
+        if names:
+            ledger_access.append(project, _citations(names, payload), payload.by, key)
     return ""
+
+
+def _citations(names: Sequence[str], payload: Payload) -> list[Draft]:
+    return [ledger_access.draft("point.cited", name=name, where=payload.where) for name in names]
 
 
 def occasion_of(message: str) -> str:

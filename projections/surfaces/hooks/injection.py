@@ -44,6 +44,8 @@ class Selection(NamedTuple):
         choice: What was selected.
         left_out: Cause → how many of them were not selected.
         lowest: The lowest score of a selected entry; None where a prompt did not rank them.
+        own: The person's own entries among the candidates, which no draw withholds and the project does not record.
+        own_left_out: As ``left_out``, of these; ``left_out`` counts the project's.
     """
 
     template: str
@@ -51,13 +53,31 @@ class Selection(NamedTuple):
     choice: inject.Choice
     left_out: Mapping[str, int]
     lowest: float | None = None
+    own: tuple[str, ...] = ()
+    own_left_out: Mapping[str, int] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the project's entries that were selected."""
+        return tuple(name for name in self.choice.names if name not in self.own)
 
     @property
     def text(self) -> str:
         """Return the text for a model where nothing is withheld."""
+        return self.text_without(())
+
+    def text_without(self, held: Sequence[str]) -> str:
+        """Return the text for a model without the entries that are withheld."""
         from tallybook.projections.playbook import inject
 
-        return inject.fill(self.template, self.choice.lines)
+        return inject.fill(self.template, inject.told_lines(self.choice, held, self.own))
+
+    @property
+    def own_part(self) -> Selection:
+        """Return what was selected of the person's own entries."""
+        names = tuple(name for name in self.choice.names if name in self.own)
+        choice = self.choice._replace(names=names)
+        return Selection(self.template, self.own, choice, self.own_left_out, self.lowest)
 
 
 def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
@@ -79,7 +99,6 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if _has_playbook(payload, marker) and not (payload.event == PROMPT and _is_divided(marker)):
         return ""
     # Most hooks end above: they load no more than they need.
-    from tallybook.projections.playbook import inject
     from tallybook.projections.surfaces.hooks import draws, ledger_access
     from tallybook.projections.surfaces.workspace import settings
 
@@ -94,14 +113,13 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if not selection.choice.names:
         return ""
     # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload.session, selection.choice.names, len(selection.candidates))
-    text = inject.fill(selection.template, inject.told_lines(selection.choice, drawn.held))
-    event = draft_event(selection, drawn)
+    drawn = draws.draw(project, payload.session, selection.names, len(selection.candidates))
+    text = selection.text_without(drawn.held)
     try:
         if payload.source == "compact":
-            is_new = append_compaction(project, payload, event)
+            is_new = append_compaction(project, payload, selection, drawn)
         else:
-            is_new = ledger_access.append(project, [event], payload.by, injection_key(payload))
+            is_new = append(project, payload, selection, drawn, injection_key(payload))
     except TallybookError as error:
         # Nothing records that this session has the playbook: only its start may give it, not every prompt.
         ledger_access.save_error(project, error)
@@ -153,24 +171,41 @@ def nothing() -> Selection:
 
 def select(project: ProjectPaths, payload: Payload, agent: Agent, chosen: Settings) -> Selection:
     """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
-    from tallybook.projections.surfaces.hooks import ledger_access
+    from tallybook.projections.surfaces.hooks import own_playbook
 
     if not chosen.budget_chars or (payload.subagent and not chosen.subagents):
         return nothing()
-    return select_best(ledger_access.read_entries(project), agent, chosen.budget_chars)
+    entries, own = own_playbook.read_both(project)
+    return select_best(entries, agent, chosen.budget_chars, own)
 
 
-def select_best(entries: Sequence[Mapping[str, Any]], agent: Agent, budget_chars: int) -> Selection:
-    """Return the best entries that fit a budget and the agent."""
+def select_best(
+    entries: Sequence[Mapping[str, Any]], agent: Agent, budget_chars: int, own: tuple[str, ...] = ()
+) -> Selection:
+    """Return the best entries that fit a budget and the agent; those that ``own`` names are the person's own."""
     from tallybook.projections.playbook import inject
 
-    template, candidates = load_template(), tuple(entry["name"] for entry in entries)
+    template, candidates = load_template(), theirs(entries, own)
 
     def choose(room: int) -> Selection:
         choice = inject.choose(entries, room)
-        return Selection(template, candidates, choice, {"room": choice.left_out})
+        own_left_out = len(own) - sum(name in own for name in choice.names)
+        left_out = {"room": choice.left_out - own_left_out}
+        return Selection(template, candidates, choice, left_out, None, own, {"room": own_left_out})
 
-    return fit(agent, budget_chars - len(template), choose)
+    return fit(agent, budget_chars - len(template) - heading_chars(own), choose)
+
+
+def theirs(entries: Sequence[Mapping[str, Any]], own: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a project's entries."""
+    return tuple(entry["name"] for entry in entries if entry["name"] not in own)
+
+
+def heading_chars(own: Sequence[str]) -> int:
+    """Return how many characters the heading of the person's own entries takes, with its line feed."""
+    from tallybook.projections.playbook import inject
+
+    return len(inject.OWN_HEADING) + 1 if own else 0
 
 
 def fit(agent: Agent, room: int, choose: Callable[[int], Selection]) -> Selection:
@@ -204,7 +239,7 @@ def draft_event(selection: Selection, drawn: Draw) -> Draft:
 
     return ledger_access.draft(
         "playbook.injected",
-        names=[name for name in selection.choice.names if name not in drawn.held],
+        names=[name for name in selection.names if name not in drawn.held],
         held=list(drawn.held),
         left_out=dict(selection.left_out),
         lowest=selection.lowest,
@@ -216,7 +251,17 @@ def draft_event(selection: Selection, drawn: Draw) -> Draft:
     )
 
 
-def append_compaction(project: ProjectPaths, payload: Payload, event: Draft) -> bool:
+def append(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw, key: str) -> bool:
+    """Append an injection, the person's own entries to their own ledger; return False if the project's had it."""
+    from tallybook.projections.surfaces.hooks import draws, ledger_access, own_playbook
+
+    own = selection.own_part
+    if own.choice.names:
+        own_playbook.append(project, [draft_event(own, draws.Draw())], payload, key)
+    return ledger_access.append(project, [draft_event(selection, drawn)], payload.by, key)
+
+
+def append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
     from tallybook.projections.surfaces.hooks import ledger_access
 
@@ -224,7 +269,7 @@ def append_compaction(project: ProjectPaths, payload: Payload, event: Draft) -> 
     with ledger_access.lock_deliveries(project):
         if ledger_access.has_recent(project, prefix, _COMPACTION_US):
             return False
-        return ledger_access.append(project, [event], payload.by, f"{prefix}{clock.utc_now().unix_us}")
+        return append(project, payload, selection, drawn, f"{prefix}{clock.utc_now().unix_us}")
 
 
 def _save_unanswered(project: ProjectPaths, payload: Payload) -> None:

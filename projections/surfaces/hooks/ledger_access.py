@@ -21,7 +21,7 @@ from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import read_at
-from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, Project, playbook_file
+from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, playbook_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,7 +164,6 @@ def _are_entries(values: Sequence[Any]) -> bool:
 def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Render ``playbook.json`` from the ledger and return its entries; on failure, return those given."""
     import gc
-    from pathlib import Path
 
     # This is a long process now, and needs the installed packages.
     gc.enable()
@@ -173,10 +172,11 @@ def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequ
 
         site.main()
     from tallybook.projections.playbook.render import playbook_dict
+    from tallybook.projections.surfaces.workspace import personal
     from tallybook.projections.surfaces.writing import record
 
     try:
-        report = record.write(Project(Path(project.root)), [])
+        report = record.write(personal.as_project(project), [])
     except TallybookError as error:
         save_error(project, error)
         return entries

@@ -10,7 +10,7 @@ from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook import inject, ranking
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.hooks import draws, injection, ledger_access
+from tallybook.projections.surfaces.hooks import draws, injection, ledger_access, own_playbook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,21 +53,29 @@ def inject_part(project: ProjectPaths, payload: Payload, agent: Agent, marker: s
 
 
 def select_for(
-    entries: Sequence[Mapping[str, Any]], task: str, agent: Agent, budget_chars: int, part: Part | None = None
+    entries: Sequence[Mapping[str, Any]],
+    task: str,
+    agent: Agent,
+    budget_chars: int,
+    part: Part | None = None,
+    own: tuple[str, ...] = (),
 ) -> Selection:
-    """Return the entries that fit a task, within the share of the budget that one prompt may use."""
+    """Return the entries that fit a task, within the share of the budget that one prompt may use.
+
+    Those that ``own`` names are the person's own.
+    """
     part = part or Part()
     is_first = not part.names
     template = injection.load_template() if is_first else MORE
-    candidates = tuple(entry["name"] for entry in entries)
+    candidates = injection.theirs(entries, own)
 
     def choose(room: int) -> Selection:
-        best = ranking.select(entries, task, room, part.names, is_first=is_first)
+        best = ranking.select(entries, task, room, part.names, is_first=is_first, own=own)
         names = tuple(entries[score.place]["name"] for score in best.scores)
         choice = inject.Choice(names, best.lines, len(entries) - len(names))
-        return injection.Selection(template, candidates, choice, best.left_out, best.lowest)
+        return injection.Selection(template, candidates, choice, best.left_out, best.lowest, own, best.own_left_out)
 
-    room = int((budget_chars - part.chars) * ranking.PROMPT_SHARE) - len(template)
+    room = int((budget_chars - part.chars) * ranking.PROMPT_SHARE) - len(template) - injection.heading_chars(own)
     return injection.fit(agent, room, choose)
 
 
@@ -79,15 +87,15 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
     delivery = payload.prompt or injection.digest(payload.text)
     if part.delivery == delivery or budget_chars <= part.chars:
         return ""
-    selection = select_for(ledger_access.read_entries(project), payload.text, agent, budget_chars, part)
+    entries, own = own_playbook.read_both(project)
+    selection = select_for(entries, payload.text, agent, budget_chars, part, own)
     if not selection.choice.names:
         return ""
     # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload.session, selection.choice.names, len(selection.candidates))
-    text = inject.fill(selection.template, inject.told_lines(selection.choice, drawn.held))
-    event = injection.draft_event(selection, drawn)
+    drawn = draws.draw(project, payload.session, selection.names, len(selection.candidates))
+    text = selection.text_without(drawn.held)
     try:
-        is_new = ledger_access.append(project, [event], payload.by, _key(payload, part.number + 1))
+        is_new = injection.append(project, payload, selection, drawn, _key(payload, part.number + 1))
     except TallybookError as error:
         # Nothing records what this prompt was given, so it is given nothing.
         ledger_access.save_error(project, error)
@@ -101,16 +109,16 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
 def _repeat(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, budget_chars: int) -> str:
     """Return what the session was given before a compaction, as far as it still is in the playbook and fits."""
     part = _read(marker)
-    playbook = ledger_access.read_entries(project)
-    entries = [entry for entry in playbook if entry["name"] in part.names]
-    selection = injection.select_best(entries, agent, budget_chars)
+    both, own = own_playbook.read_both(project)
+    entries = [entry for entry in both if entry["name"] in part.names]
+    selection = injection.select_best(entries, agent, budget_chars, tuple(name for name in own if name in part.names))
     if not selection.choice.names:
         _write(marker, part._replace(chars=0, names=(), delivery=""))
         return ""
-    drawn = draws.draw(project, payload.session, selection.choice.names, len(playbook))
-    text = inject.fill(selection.template, inject.told_lines(selection.choice, drawn.held))
+    drawn = draws.draw(project, payload.session, selection.names, len(both) - len(own))
+    text = selection.text_without(drawn.held)
     try:
-        is_new = injection.append_compaction(project, payload, injection.draft_event(selection, drawn))
+        is_new = injection.append_compaction(project, payload, selection, drawn)
     except TallybookError as error:
         ledger_access.save_error(project, error)
         is_new = True

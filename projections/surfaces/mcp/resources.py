@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
     from tallybook.api import Ledger
@@ -18,6 +19,12 @@ LISTED: Final = [
     {"uri": f"{_SCHEME}playbook", "name": "playbook", "description": "The playbook as it stands", "mimeType": _JSON},
     {"uri": f"{_SCHEME}scores", "name": "scores", "description": "The scores of the agent", "mimeType": _JSON},
 ]
+MINE: Final = {
+    "uri": f"{_SCHEME}mine",
+    "name": "mine",
+    "description": "The user's own playbook, for all projects",
+    "mimeType": _JSON,
+}
 TEMPLATES: Final = [
     {"uriTemplate": f"{_ENTRY}{{name}}", "name": "entry", "description": "The story of an entry", "mimeType": _JSON}
 ]
@@ -38,6 +45,11 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def listed(ledger: Ledger) -> list[dict[str, str]]:
+    """Return the resources; the person's own playbook only where there is one."""
+    return [*LISTED, *([MINE] if personal.find(ledger.project) is not None else [])]
+
+
 def read(ledger: Ledger, uri: str) -> dict[str, Any]:
     """Return the contents of a resource.
 
@@ -46,6 +58,8 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
     """
     if uri == f"{_SCHEME}playbook":
         value: Any = commands.show(ledger.project)
+    elif uri == MINE["uri"] and (mine := personal.find(ledger.project)) is not None:
+        value = commands.show(mine)
     elif uri == f"{_SCHEME}scores":
         # Slow to load.
         from tallybook.projections.scores.reports import summary

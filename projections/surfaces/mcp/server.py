@@ -47,7 +47,7 @@ class Server:
             "ping": lambda _: {},
             "tools/list": lambda _: {"tools": [tool.listed() for tool in self.tools.values()]},
             "tools/call": self._call_tool,
-            "resources/list": lambda _: {"resources": resources.LISTED},
+            "resources/list": lambda _: {"resources": resources.listed(self.ledger)},
             "resources/templates/list": lambda _: {"resourceTemplates": resources.TEMPLATES},
             "resources/read": lambda params: resources.read(self.ledger, _text(params, "uri")),
             "prompts/list": lambda _: {"prompts": resources.PROMPTS},

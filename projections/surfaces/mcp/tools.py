@@ -6,13 +6,14 @@ from collections import deque
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import brief
 from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing.repeats import RepeatedTextError, find_repeated
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from tallybook.api import Ledger
     from tallybook.ledger.events import Entry
+    from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.writing.record import Outcome
 
 DEFAULT_BUDGET_CHARS: Final = 4_000
@@ -71,7 +73,7 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     Entries that share more words with the task come first; of equals the one that is better proven, then the newer.
     """
     found = commands.playbook(ledger.project, given.get("at"))
-    entries = tuple(found.state.entries.values())
+    entries = tuple(found.state.entries.values()) if "at" in given else _present(ledger, found.state)
     words = set(_WORD.findall(given.get("task", "").lower()))
     room = given.get("budget", DEFAULT_BUDGET_CHARS)
     chosen = []
@@ -89,6 +91,15 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"entries": chosen, "left_out": len(entries) - len(chosen), **notes}
 
 
+def _present(ledger: Ledger, playbook: Playbook) -> tuple[Entry, ...]:
+    """Return the project's entries, and after them those of the person's own playbook."""
+    if personal.find(ledger.project) is not None:
+        from tallybook.projections.surfaces.personal import pair
+
+        playbook = pair.together(ledger.project, playbook)
+    return tuple(playbook.entries.values())
+
+
 def _rank(entry: Entry, words: set[str]) -> tuple[int, float]:
     """Return what entries are sorted by, the best first."""
     shared = len(words.intersection(_WORD.findall(entry.text.lower())))
@@ -96,18 +107,27 @@ def _rank(entry: Entry, words: set[str]) -> tuple[int, float]:
 
 
 def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the story of an entry."""
-    return ledger.why(given["name"])
+    """Return the story of an entry, of the person's own playbook where the project never had it."""
+    try:
+        return ledger.why(given["name"])
+    except UnknownEntryError:
+        mine = personal.find(ledger.project)
+        if mine is None:
+            raise
+        return type(ledger)(mine, ledger.by).why(given["name"])
 
 
 def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Rate an entry; in a session the first rating of an entry counts, and no other."""
     playbook = commands.playbook(ledger.project).state
+    mine = personal.find(ledger.project)
+    if mine is not None and find_name(given["name"], playbook.used) is None:
+        playbook = commands.playbook(mine).state
     name = find_name(given["name"], playbook.used) or given["name"]
     # A rating of a merged entry counts for the one that it was merged into.
     key = f"mcp:{ledger.by.session}:{playbook.merged.get(name, name)}"
     done = ledger.rate(name, given["rating"], reason=given.get("reason", ""), key=key)
-    if done.repeated:
+    if done.repeated or (done.mine is not None and done.mine.repeated):
         raise BadInputError(f"rate {name}", "this session rated it before", "nothing was recorded")
     return _recorded(done)
 
@@ -127,7 +147,7 @@ def _recorded(done: Outcome) -> dict[str, Any]:
         "pruned": list(done.pruned),
         "ignored": [{"name": one.name, "reason": one.reason} for one in done.ignored],
         "waiting": done.spooled,
-    }
+    } | ({"mine": _recorded(done.mine)} if done.mine else {})
 
 
 def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +174,7 @@ _WHEN: Final = "Event number, date, age (2d) or session:ID"
 TOOLS: Final[Iterable[Tool]] = (
     Tool(
         "playbook",
-        "Entries of the project's playbook that fit a task: lessons of earlier sessions, with their ratings.",
+        "Entries of the project's and the user's playbook that fit a task: lessons of earlier sessions, with ratings.",
         {
             "task": _schema("A few words about the task; without them the best proven entries come first"),
             "budget": _schema(

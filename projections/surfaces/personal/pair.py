@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.requests import Rating, Request, Update, check, update_of
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Rating, Request, Update, check, update_of
 from tallybook.projections.surfaces.writing.spooled import request_to_json, requests_from_json
 
 if TYPE_CHECKING:
@@ -67,27 +67,32 @@ def divide(request: Request, used: Callable[[], set[str]], mine_used: Callable[[
     """Divide a request by whose entries it names.
 
     Args:
-        request: The request; only a rating and an update can be about both.
+        request: The request; only a rating, an update and plain events can be about both.
         used: Returns every name that the project ever used.
         mine_used: Returns the same of the person's own playbook.
     """
     action = request.action
+
+    def is_mine(name: str) -> bool:
+        return bool(name) and name not in used() and name in mine_used()
+
     if isinstance(action, Rating):
-        names = [name for name in action.names if _is_mine(name, used(), mine_used())]
+        # A person may write a name in another way.
+        unknown = [name for name in action.names if find_name(name, used()) is None]
+        names = [name for name in unknown if find_name(name, mine_used()) is not None]
         if not names:
             return Parts(request)
         others = tuple(name for name in action.names if name not in names)
         own = attrs.evolve(request, action=attrs.evolve(action, names=tuple(names)))
         return Parts(attrs.evolve(request, action=attrs.evolve(action, names=others)) if others else None, own)
+    if isinstance(action, PlainEvents):
+        notes = tuple(one for one in action.events if is_mine(getattr(one, "name", "")))
+        rest = tuple(one for one in action.events if one not in notes)
+        theirs = attrs.evolve(request, action=PlainEvents(rest)) if rest else None
+        return Parts(theirs, attrs.evolve(request, action=PlainEvents(notes))) if notes else Parts(request)
     if not isinstance(action, Update) or not isinstance(action.payload, dict):
         return Parts(request)
-    return _divide_update(request, action, lambda name: _is_mine(name, used(), mine_used(), exact=True))
-
-
-def _is_mine(name: str, used: set[str], mine_used: set[str], *, exact: bool = False) -> bool:
-    if exact:
-        return name not in used and name in mine_used
-    return find_name(name, used) is None and find_name(name, mine_used) is not None
+    return _divide_update(request, action, is_mine)
 
 
 def _divide_update(request: Request, action: Update, is_mine: Callable[[str], bool]) -> Parts:
@@ -131,7 +136,7 @@ def write(project: Project, request: Request) -> WriteResult:
         TallybookError: A ledger is damaged, or could not be written.
     """
     mine = personal.find(project)
-    if mine is None or not isinstance(request.action, Rating | Update):
+    if mine is None or not isinstance(request.action, Rating | Update | PlainEvents):
         return recording.write(project, [request])
     finish(mine)
     states: dict[str, set[str]] = {}
@@ -187,6 +192,27 @@ def _renumbered(outcome: recording.Outcome, items: dict[str, str]) -> recording.
         return _ITEM.sub(lambda match: items.get(match[0], match[0]), item)
 
     return attrs.evolve(outcome, ignored=tuple(attrs.evolve(one, item=place(one.item)) for one in outcome.ignored))
+
+
+def together(project: Project, playbook: Playbook) -> Playbook:
+    """Return a project's playbook with the person's own entries after it, as a session is given both.
+
+    Only entries, names and former entries are of both, and nothing may be decided or saved from it.
+    """
+    mine = personal.find(project)
+    if mine is None:
+        return playbook
+    own = _state(mine)
+    texts = {entry.text for entry in playbook.entries.values()}
+    added = {
+        name: entry for name, entry in own.entries.items() if name not in playbook.used and entry.text not in texts
+    }
+    return attrs.evolve(
+        playbook,
+        entries={**playbook.entries, **added},
+        used=playbook.used | own.used,
+        gone={**own.gone, **playbook.gone},
+    )
 
 
 # A result whose second batch is missing

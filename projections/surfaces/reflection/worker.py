@@ -23,9 +23,11 @@ from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Sessi
 from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
+from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import record
@@ -80,12 +82,13 @@ class Result:
 
 @attrs.frozen
 class _State:
-    """The project, the plan, and what the ledger holds now."""
+    """The project, the plan, what the ledger holds now, and the texts of the person's own entries."""
 
     project: Project
     plan: Plan
     known: Reflections
     playbook: Playbook
+    own_texts: tuple[str, ...] = ()
 
 
 class _StopError(Exception):
@@ -142,15 +145,21 @@ def _lock(project: Project) -> Iterator[bool]:
 
 def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _State:
     """Return what the ledger holds, the spool included."""
+    if (mine := personal.find(project)) is not None:
+        pair.finish(mine)
     report = record.write(project, [])
     if report.state is None:
         raise _StopError(HELD)
-    return _State(project, plan, schedule.load_reflections(project, before), report.state)
+    playbook = pair.together(project, report.state)
+    own_texts = tuple(one.text for name, one in playbook.entries.items() if name not in report.state.entries)
+    return _State(project, plan, schedule.load_reflections(project, before), playbook, own_texts)
 
 
 def _record(project: Project, requests: Sequence[Request]) -> list[record.Outcome]:
     """Record requests, or stop while another process holds the ledger."""
     try:
+        if personal.find(project) is not None:
+            return [pair.write(project, request).outcomes[0] for request in requests]
         return list(record.write(project, requests).outcomes)
     except LockHeldError as error:
         raise _StopError(HELD) from error
@@ -305,7 +314,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
     """Record what an answer says, with the reads of its piece."""
     cost = (reply.input_tokens, reply.output_tokens)
     shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook))
-    answer = answer.without_texts(_pruned_texts(state.playbook)).about(shown)
+    answer = answer.without_texts((*_pruned_texts(state.playbook), *state.own_texts)).about(shown)
     events = (*piece.quotes, *answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
     try:
         update = Update(answer.result, plain_events=events, may=state.plan.may, shown=tuple(sorted(shown)))
@@ -313,6 +322,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
         raise RaterError(UNUSABLE, what, *cost, model=reply.model) from error
+    all_ignored = (*outcome.ignored, *(outcome.mine.ignored if outcome.mine else ()))
     return Result(
         name,
         sum(cost),
@@ -321,7 +331,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
         outcome.pruned,
         len(piece.quotes),
         _REPEATED if outcome.repeated else "",
-        (*answer.ignored, *(f"{one.item}: {one.reason}" for one in outcome.ignored if one.item.startswith(OPERATIONS))),
+        (*answer.ignored, *(f"{one.item}: {one.reason}" for one in all_ignored if one.item.startswith(OPERATIONS))),
     )
 
 

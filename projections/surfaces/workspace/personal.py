@@ -81,6 +81,14 @@ def as_playbook(paths: ProjectPaths) -> PersonalPlaybook:
     return PersonalPlaybook(Path(paths.root))
 
 
+def as_project(paths: ProjectPaths) -> Project:
+    """Return the project, or the person's own playbook, of its paths."""
+    from pathlib import Path
+
+    # Only that has no `.claude` in its folder.
+    return as_playbook(paths) if paths.claude == paths.root else Project(Path(paths.root))
+
+
 def place(project: AnyProject) -> PersonalPlaybook:
     """Return where the person's own playbook is or would be.
 

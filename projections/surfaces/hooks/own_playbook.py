@@ -1,0 +1,62 @@
+"""The person's own playbook in a session: its entries, and what its ledger records. Standard library only.
+
+Its ledger gets a batch under the same key as the project's, and before it: where a hook ends in between, the next one
+finds nothing in the project's ledger and appends both, of which the first counts once.
+"""
+
+from __future__ import annotations
+
+from tallybook.ledger.errors import TallybookError
+from tallybook.projections.surfaces.hooks import ledger_access
+from tallybook.projections.surfaces.workspace import personal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from tallybook.ledger.line import Draft
+    from tallybook.projections.surfaces.agents.agent import Payload
+    from tallybook.projections.surfaces.workspace.project import ProjectPaths
+
+
+def read_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the entries of the person's own playbook that a project has neither by name nor by text; often none.
+
+    Args:
+        project: The project.
+        theirs: The project's entries.
+    """
+    mine = personal.find_paths(project)
+    if mine is None:
+        return []
+    try:
+        own = ledger_access.read_entries(mine)
+    except TallybookError as error:
+        # The project's entries must reach the session in any case.
+        ledger_access.save_error(project, error)
+        return []
+    taken = {one[field] for one in theirs for field in ("name", "text")}
+    return [one for one in own if one["name"] not in taken and one["text"] not in taken]
+
+
+def read_both(project: ProjectPaths) -> tuple[Sequence[Mapping[str, Any]], tuple[str, ...]]:
+    """Return the entries for a session, the person's own first as if they were older, and the names of these."""
+    theirs = ledger_access.read_entries(project)
+    own = read_entries(project, theirs)
+    return [*own, *theirs] if own else theirs, tuple(one["name"] for one in own)
+
+
+def append(project: ProjectPaths, drafts: Sequence[Draft], payload: Payload, key: str) -> None:
+    """Append what happened to the person's own entries, if anything did; an error is saved for ``doctor``."""
+    mine = personal.find_paths(project) if drafts else None
+    if mine is not None:
+        try:
+            ledger_access.append(mine, drafts, payload.by, key)
+        except TallybookError as error:
+            ledger_access.save_error(project, error)
+
+
+def cite(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]], cited: Collection[str]) -> list[str]:
+    """Return which of some names are the person's own entries."""
+    return [one["name"] for one in read_entries(project, theirs) if one["name"] in cited]
