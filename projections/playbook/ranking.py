@@ -151,7 +151,7 @@ def _weights(counts: Sequence[Mapping[str, int]]) -> dict[str, float]:
     return {word: log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for word, n in having.items()}
 
 
-def select(
+def select(  # noqa: PLR0913 - what the room goes to, and what is counted apart
     entries: Sequence[Mapping[str, Any]],
     task: str,
     room: int,

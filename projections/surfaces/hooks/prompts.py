@@ -52,12 +52,13 @@ def inject_part(project: ProjectPaths, payload: Payload, agent: Agent, marker: s
     return _repeat(project, payload, agent, marker, budget_chars) if payload.source == "compact" else ""
 
 
-def select_for(
+def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
     entries: Sequence[Mapping[str, Any]],
     task: str,
     agent: Agent,
     budget_chars: int,
     part: Part | None = None,
+    *,
     own: tuple[str, ...] = (),
 ) -> Selection:
     """Return the entries that fit a task, within the share of the budget that one prompt may use.
@@ -88,7 +89,7 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
     if part.delivery == delivery or budget_chars <= part.chars:
         return ""
     entries, own = own_playbook.read_both(project)
-    selection = select_for(entries, payload.text, agent, budget_chars, part, own)
+    selection = select_for(entries, payload.text, agent, budget_chars, part, own=own)
     if not selection.choice.names:
         return ""
     # The selection comes first: the place of an entry that is withheld stays empty.
