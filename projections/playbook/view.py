@@ -64,7 +64,7 @@ class Playbook(State):
             the beginning when this number has grown.
         last_redaction: Last event number of the last batch that redacted text, 0 before the first.
         last_undo: Last event number of the last batch that undid events, 0 before the first.
-        has_begun: Whether any playbook event that was not undone has been folded.
+        has_begun: Whether any playbook event that was not undone has been folded; a rating alone begins nothing.
         prefix: The beginning of new names; whoever decides sets it, no event does.
     """
 
@@ -353,7 +353,7 @@ def _rewrite(state: Playbook, event: events.EventRedacted | events.EventsVoided,
 def settle(state: Playbook, batch: Batch) -> None:
     """Note after a batch that it changed the playbook."""
     if not state.has_begun:
-        state.has_begun = any(type(event) in CHANGES and type(event) not in UNDOING for event in batch.events)
+        state.has_begun = any(type(event) in CHANGES and type(event) not in NO_BEGINNING for event in batch.events)
     if state.order:
         # The edit that this order belongs to was undone.
         state.order.clear()
@@ -386,8 +386,8 @@ CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
 }
 """Class of an event → its effect on the playbook. Other kinds change nothing."""
 
-UNDOING: Final = (events.EventRedacted, events.EventsVoided, UndoneEvent)
-"""Kinds that only take back or erase, and so do not begin a playbook."""
+NO_BEGINNING: Final = (events.EventRedacted, events.EventsVoided, UndoneEvent, events.PointRated)
+"""Kinds that only take back, erase, or count for an entry that is there, and so do not begin a playbook."""
 
 
 def playbook_view(policy: Policy = SPEC_POLICY) -> View[Playbook]:
