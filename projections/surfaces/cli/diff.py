@@ -9,29 +9,42 @@ import attrs
 import click
 
 from tallybook.projections.comparison.diff import diff as differing
+from tallybook.projections.entry_history.status import EntryStatuses
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_counts, note
 from tallybook.projections.surfaces.history.as_of import AsOf, as_of
 from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
+from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tallybook.projections.comparison.diff import Departure, Diff
-    from tallybook.projections.entry_history.status import EntryStatuses
+    from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.workspace.project import Project
-
-
-def _playbook_at(project: Project, when: str | None) -> AsOf[EntryStatuses]:
-    """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one."""
-    return as_of(project, STATUS_FORM, when, "diff")
 
 
 def compare(project: Project, first: str, second: str | None) -> tuple[AsOf[EntryStatuses], AsOf[EntryStatuses], Diff]:
     """Return the playbook as of two moments, the second now where it is None, and what changed between them."""
-    before, after = _playbook_at(project, first), _playbook_at(project, second)
+    old, new = (as_of(project, PLAYBOOK_FORM, when, "diff") for when in (first, second))
+    if _has_left(old.state, new.state) or _has_left(new.state, old.state):
+        before, after = (as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
+    else:
+        before, after = _without_events(old), _without_events(new)
     return before, after, differing(before.state, after.state, after.end)
+
+
+def _has_left(one: Playbook, other: Playbook) -> bool:
+    """Return whether an entry of one playbook has left the other; only the view of statuses says how."""
+    return any(name in other.gone for name in one.entries if name not in other.entries)
+
+
+def _without_events(side: AsOf[Playbook]) -> AsOf[EntryStatuses]:
+    """Return a playbook without the events of its entries, which take long to find in a long shared history."""
+    book = side.state
+    state = EntryStatuses(book.seq, book.chain, book.latest_batch, book)
+    return AsOf(state, side.moment, side.end, side.notes, side.commit)
 
 
 def difference_json(before: AsOf[EntryStatuses], after: AsOf[EntryStatuses], difference: Diff) -> dict[str, Any]:
