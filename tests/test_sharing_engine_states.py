@@ -106,6 +106,14 @@ class Machines(RuleBasedStateMachine):
         assert comparable(model) == comparable(real)
         self.ends[machine] = Ends(real.end, model.end)
 
+    @rule(machine=MACHINES, after=st.integers(0, 12))
+    def read_a_piece(self, machine: int, after: int) -> None:
+        """Read the first runs after any event number, with the end of all of them."""
+        some, model = self.engines[machine].read(after, 1), self.model.read(after)
+        runs, *rest = comparable(model)
+        assert (runs[: len(some.runs)], *rest) == comparable(some)
+        assert (len(some.runs) < len(runs)) == some.more
+
     @rule(machine=MACHINES, number=NUMBERS)
     def append(self, machine: int, number: int) -> None:
         """Append at the end that the machine knows, right or stale."""

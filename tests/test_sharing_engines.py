@@ -9,12 +9,12 @@ import pytest
 from helpers.books import make_run, make_runs, plain
 from helpers.engines import ENGINES
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome
+from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallybook.ledger.sharing.engines.engine import Engine, Run
+    from tallybook.ledger.sharing.engines.engine import Engine
 
     Connect = Callable[[], Engine]
 
@@ -41,7 +41,7 @@ def held(engine: Engine, after: int = 0) -> list[Run]:
 
 def test_a_new_book_holds_nothing(connect: Connect) -> None:
     """Before the first append there are no runs, and the end is the beginning."""
-    assert ((), 0, NOTHING) == (tuple(connect().read(0).runs), *connect().read(0)[1:])
+    assert ((), 0, NOTHING) == (tuple(connect().read(0).runs), *connect().read(0)[1:3])
 
 
 def test_what_one_machine_appends_another_reads(connect: Connect) -> None:
@@ -120,6 +120,22 @@ def test_a_large_batch_comes_back_whole(connect: Connect) -> None:
     assert len(run.data) > 2 * 1024 * 1024
     append(connect(), run)
     assert [run] == held(connect())
+
+
+def test_a_book_is_read_in_pieces(connect: Connect) -> None:
+    """With a limit a read returns the first runs, the end of all of them, and whether more follow."""
+    runs, position = [], Position(0, NOTHING.chain, 0)
+    for _ in range(6):
+        run, position = make_run(position, "anna", "kpt_001", text="long text " * 30_000)
+        runs.append(run)
+    end = append(connect(), *runs)
+    engine, found, more = connect(), list[Run](), True
+    while more:
+        contents = engine.read(found[-1].last if found else 0, 400_000)
+        assert (True, end) == (0 < len(contents.runs) < len(runs), contents.end)
+        found += map(plain, contents.runs)
+        more = contents.more
+    assert runs == found
 
 
 def test_many_runs_keep_their_order(connect: Connect) -> None:

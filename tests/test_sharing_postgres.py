@@ -286,7 +286,7 @@ def test_tables_are_created_by_who_may(postgres_database: Database, open_engine:
     server = postgres_database.server
     server.execute("CREATE DATABASE olgas OWNER olga")
     address = postgres_database.address("olga").replace("/tally", "/olgas")
-    assert ((), 0, NOTHING) == open_engine("", "mine", address).read(0)
+    assert ((), 0, NOTHING, False) == open_engine("", "mine", address).read(0)
     assert Outcome.DONE is open_engine("", "mine", address).append(NOTHING, make_runs(2)).outcome
     assert make_runs(2) == held(open_engine("", "mine", address))
     # A second book of the operator needs no grant either; another role does.

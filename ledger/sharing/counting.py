@@ -13,11 +13,13 @@ from tallybook.ledger.line import Position, head_field, split_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tallybook.ledger.batches import Digest
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.sharing.engines.engine import Run
 
 
 _SYSTEM: Final = b'"kind":"book.'
+_GROUP_BYTES: Final = 256 * 1024
 _ID: Final = re.compile(rb'\{"crc":"[0-9a-f]{8}","seq":[0-9]+,"id":"([^"]*)"')
 
 
@@ -73,34 +75,62 @@ def count(runs: Sequence[Run], after: Position, known: set[bytes]) -> Counted:
     batches: list[RawBatch] = []
     skipped: list[SkippedRun] = []
     digest = choose_digest(sum(len(run.data) for run in runs))
-    for run in runs:
-        data, fault = _after(run, after)
-        found = verify_run(data, after, (), digest).batches if not fault else []
-        new = _count_new(found, data[: found[-1].end - after.offset], known) if found else 0
-        if new < len(found):
-            fault = f"event {found[new].first} is in the book already"
-        if new:
-            batches += found[:new]
-            after = batches[-1].position
-        if not fault and after.seq < run.last:
-            fault = f"it does not follow event {after.seq} of the book"
-        if fault:
-            skipped.append(SkippedRun(run.place, run.author, fault))
+    for group in _groups(runs):
+        if whole := _count_whole(group, after, known, digest):
+            batches += whole
+            after = whole[-1].position
+            continue
+        for run in group:
+            found, fault = _count_run(run, after, known, digest)
+            if found:
+                batches += found
+                after = found[-1].position
+            if not fault and after.seq < run.last:
+                fault = f"it does not follow event {after.seq} of the book"
+            if fault:
+                skipped.append(SkippedRun(run.place, run.author, fault))
     return Counted(batches, skipped)
 
 
-def _count_new(batches: Sequence[RawBatch], data: bytes, known: set[bytes]) -> int:
-    """Return how many batches come before the first one with an id that is known, and add their ids to those."""
+def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
+    """Yield runs in order, those together of which each states that it follows the one before."""
+    group: list[Run] = []
+    size = 0
+    for run in runs:
+        if group and (size > _GROUP_BYTES or (run.first, run.before) != (group[-1].last + 1, group[-1].after)):
+            yield group
+            group, size = [], 0
+        group.append(run)
+        size += len(run.data)
+    if group:
+        yield group
+
+
+def _count_whole(group: Sequence[Run], after: Position, known: set[bytes], digest: Digest) -> list[RawBatch]:
+    """Return the batches of runs that count as a whole, and add their ids to those that are known; else nothing."""
+    first, last = group[0], group[-1]
+    if (first.first, first.before) != (after.seq + 1, after.chain):
+        return []
+    data = b"".join([run.data for run in group])
+    found = verify_run(data, after, (), digest).batches
     ids = {*find_ids(data)}
-    if len(ids) == batches[-1].last - batches[0].first + 1 and known.isdisjoint(ids):
-        known |= ids
-        return len(batches)
-    for index, batch in enumerate(batches):
-        each = [id_.encode() for id_ in ids_of(batch)]
-        if len({*each}) < len(each) or not known.isdisjoint(each):
-            return index
-        known.update(each)
-    return len(batches)
+    is_whole = found and (found[-1].last, found[-1].chain) == (last.last, last.after)
+    if not is_whole or len(ids) != last.last - after.seq or not known.isdisjoint(ids):
+        return []
+    known |= ids
+    return found
+
+
+def _count_run(run: Run, after: Position, known: set[bytes], digest: Digest) -> tuple[list[RawBatch], str]:
+    """Return the batches of a run that count, and why the next one does not; empty where it is not due to its ids."""
+    data, fault = _after(run, after)
+    found = [] if fault else verify_run(data, after, (), digest).batches
+    for index, batch in enumerate(found):
+        ids = [id_.encode() for id_ in ids_of(batch)]
+        if len({*ids}) < len(ids) or not known.isdisjoint(ids):
+            return found[:index], f"event {batch.first} is in the book already"
+        known.update(ids)
+    return found, fault
 
 
 def within_rules(batches: list[RawBatch], rules: int) -> tuple[list[RawBatch], int]:

@@ -48,10 +48,10 @@ class ShakyEngine(MemoryEngine):
         """End all troubles."""
         self.before_append = self.unknown = self.refusal = None
 
-    def read(self, after: int) -> Contents:
-        """Read, at one of the steps at which a sync can be killed."""
+    def read(self, after: int, limit: int | None = None) -> Contents:
+        """Read, at one of the steps at which a sync can be killed, and not all at once where a sync asks for pieces."""
         step("engine.read")
-        return super().read(after)
+        return super().read(after, None if limit is None else self.draw.choice((1, 2_000, limit)))
 
     def append(self, expected: End, runs: Sequence[Run]) -> Appended:
         """Append, with what was planned to go wrong."""

@@ -7,6 +7,7 @@ same runs in the same order, and an append is done only if nobody else appended 
 from __future__ import annotations
 
 from enum import Enum
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, TallybookError
@@ -65,11 +66,20 @@ class Contents(NamedTuple):
         runs: Every run whose last event number is larger, in the engine's order, whether or not it counts.
         first: The first event number that the engine holds; 0 where it holds nothing.
         end: The engine's end when the runs were read.
+        more: Whether further runs follow, which the limit left out.
     """
 
     runs: Sequence[Run]
     first: int
     end: End
+    more: bool = False
+
+
+def cut_at(runs: Sequence[Run], limit: int | None) -> Sequence[Run]:
+    """Return the first runs that together have at least so many bytes; all where there is no limit."""
+    sizes = accumulate(len(run.data) for run in runs)
+    count = next((number for number, size in enumerate(sizes, 1) if limit is not None and size >= limit), len(runs))
+    return runs[:count]
 
 
 class Outcome(Enum):
@@ -150,8 +160,12 @@ class Engine(Protocol):
     address: str
     run_bytes: int
 
-    def read(self, after: int) -> Contents:
+    def read(self, after: int, limit: int | None = None) -> Contents:
         """Return what the engine holds after an event number, read from where its last append is visible.
+
+        Args:
+            after: The event number.
+            limit: About how many bytes to return, of whole runs from the first one on; None for all.
 
         Raises:
             UnreachableError: The engine does not answer.

@@ -123,10 +123,12 @@ class GitEngine:
         # Between reading and pushing another machine may be quicker, so what an append needs is remembered.
         self._base = _NO_BASE
         self._has_moved = False
+        # The commit of which a limit left out files.
+        self._unfinished = ""
 
-    def read(self, after: int) -> Contents:
+    def read(self, after: int, limit: int | None = None) -> Contents:
         """Return what the branch holds after an event number."""
-        return self._call(lambda: self._read(after))
+        return self._call(lambda: self._read(after, limit))
 
     def append(self, expected: End, runs: Sequence[Run]) -> Appended:
         """Push a commit on top of the expected one."""
@@ -167,9 +169,10 @@ class GitEngine:
 
     # ---- Reading ----
 
-    def _read(self, after: int) -> Contents:
+    def _read(self, after: int, limit: int | None) -> Contents:
         """Return what the branch holds after an event number, asking and fetching as little as possible."""
-        tip = self._fetch()
+        # What the limit left out is of the same commit, which need not be asked for again.
+        tip, self._unfinished = (limit and self._unfinished) or self._fetch(), ""
         if not tip:
             return Contents((), 0, NOTHING)
         memory = self._recall()
@@ -177,20 +180,24 @@ class GitEngine:
             return Contents((), memory.whole.first, End(*memory.whole[1:], tip))
         commit = self._open(tip)
         begin = git_files.count_known(commit.files, memory.files, after)
-        start, cut, linked = self._link(commit, begin, memory.files)
+        start, cut, linked = self._link(commit, begin, limit, memory.files)
         if linked is None:
             begin = 0
-            start, cut, linked = self._link(commit, begin, memory.files)
+            start, cut, linked = self._link(commit, begin, limit, memory.files)
         runs = linked or []
         batches = [run for run in runs if run.after]
         first = memory.files[commit.files[0].id].first if begin else batches[0].first if batches else 0
         end = (batches[-1].last, batches[-1].after) if batches else start[1:]
         known = {file.id: memory.files[file.id] for file in commit.files[:begin]}
-        new = {file.id: git_files.summarize(some) for file, some in zip(commit.files[begin:], cut, strict=True)}
+        new = {file.id: git_files.summarize(some) for file, some in zip(commit.files[begin:], cut, strict=False)}
         known |= {id_: summary for id_, summary in new.items() if summary}
         is_whole = git_files.count_known(commit.files, known, end[0]) == len(commit.files)
         self._remember(_Memory(tip if is_whole else "", Summary(first, *end), known))
-        return Contents(git_files.select(runs, after, start.last), first, End(*end, tip))
+        if more := begin + len(cut) < len(commit.files):
+            self._unfinished = tip
+            last = [run for run in self._cut(commit, commit.files[-1:])[0] if run.after]
+            end = (last[-1].last, last[-1].after) if last else (0, GENESIS)
+        return Contents(git_files.select(runs, after, start.last), first, End(*end, tip), more)
 
     def _fetch(self) -> str:
         """Return the last commit of the branch, which our repository has then; empty if there is no branch."""
@@ -221,11 +228,12 @@ class GitEngine:
         return _Commit(id_, "" if name == AUTHOR else name, *git_files.parse_tree(tree, len(id_) // 2))
 
     def _link(
-        self, commit: _Commit, begin: int, known: Mapping[str, Summary]
+        self, commit: _Commit, begin: int, limit: int | None, known: Mapping[str, Summary]
     ) -> tuple[Summary, list[list[Run]], list[Run] | None]:
         """Return what the files before one hold, the runs of each file from there on, and all of them linked."""
         start = known[commit.files[begin - 1].id] if begin else START
-        cut = self._cut(commit, commit.files[begin:])
+        files = commit.files[begin:]
+        cut = self._cut(commit, files if limit is None else files[: max(1, limit // git_files.MAX_FILE_BYTES)])
         return start, cut, git_files.link([run for runs in cut for run in runs], start)
 
     def _cut(self, commit: _Commit, files: Sequence[File]) -> list[list[Run]]:

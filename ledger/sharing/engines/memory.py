@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallybook.ledger.sharing.engines.engine import NOTHING, Appended, Contents, End, Outcome, Run
+from tallybook.ledger.sharing.engines.engine import NOTHING, Appended, Contents, End, Outcome, Run, cut_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,11 +27,13 @@ class MemoryEngine:
         self.runs: list[Run] = []
         self.turn = 0
 
-    def read(self, after: int) -> Contents:
+    def read(self, after: int, limit: int | None = None) -> Contents:
         """Return what it holds after an event number."""
         runs = tuple(run._replace(place=f"run {index}") for index, run in enumerate(self.runs, 1))
         first = runs[0].first if runs else 0
-        return Contents(tuple(run for run in runs if run.last > after), first, self._end())
+        new = tuple(run for run in runs if run.last > after)
+        some = cut_at(new, limit)
+        return Contents(some, first, self._end(), len(some) < len(new))
 
     def append(self, expected: End, runs: Sequence[Run]) -> Appended:
         """Store runs, if it still ends where that was expected."""

@@ -103,9 +103,9 @@ class NatsEngine:
         self._hint: Token | None = None
         self._first: tuple[str, int, int] | None = None
 
-    def read(self, after: int) -> Contents:
+    def read(self, after: int, limit: int | None = None) -> Contents:
         """Return what the stream holds after an event number, as its leader says."""
-        return self._run(self._read(after))
+        return self._run(self._read(after, limit))
 
     def append(self, expected: End, runs: Sequence[Run]) -> Appended:
         """Store runs, if the stream still ends where that was expected."""
@@ -152,7 +152,7 @@ class NatsEngine:
         self._name, self.notes = (stream.name, describe(stream)) if stream else (self._book, ())
         return stream
 
-    async def _read(self, after: int) -> Contents:
+    async def _read(self, after: int, limit: int | None) -> Contents:
         stream = await self._find()
         if stream is None or stream.last is None:
             return Contents((), 0, NOTHING)
@@ -166,10 +166,11 @@ class NatsEngine:
             pieces = [stream.last]
             if stream.last.top > after:
                 start = await search(self.servers, stream, after, self._hint)
-                pieces = pieces if start == stream.last.seq else await read_pieces(self.servers, stream, start)
-        self._hint = Token.parse(end.token)
+                pieces = pieces if start == stream.last.seq else await read_pieces(self.servers, stream, start, limit)
+        more = bool(pieces) and pieces[-1].seq < stream.last.seq
+        self._hint = Token.parse(find_end(pieces, stream.generation).token if more else end.token)
         runs = join_pieces(pieces, stream.name, after)
-        return Contents(tuple(run for run in runs if run.last > after), first, end)
+        return Contents(tuple(run for run in runs if run.last > after), first, end, more)
 
     async def _first_number(self, stream: Stream) -> int:
         seq = stream.state["first_seq"]

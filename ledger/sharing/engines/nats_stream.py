@@ -168,18 +168,25 @@ async def search(servers: Servers, stream: Stream, after: int, hint: Token | Non
     return low + 1
 
 
-async def read_pieces(servers: Servers, stream: Stream, start: int) -> list[Piece]:
-    """Return the messages from a sequence to the stream's last one, by a consumer that the servers forget soon."""
+async def read_pieces(servers: Servers, stream: Stream, start: int, limit: int | None = None) -> list[Piece]:
+    """Return the messages from a sequence on, by a consumer that the servers forget soon.
+
+    Args:
+        servers: Where the stream is.
+        stream: The stream.
+        start: The sequence.
+        limit: About how many bytes to return, of whole runs; None for all up to the stream's last message.
+    """
     until = stream.last.seq if stream.last else 0
     average = max(1, stream.state["bytes"] // max(1, stream.state["messages"]))
     loop = asyncio.get_running_loop()
     give_up = loop.time() + servers.limit_s
     pieces: list[Piece] = []
-    consumer = ""
-    while start <= until:
+    consumer, size = "", 0
+    while start <= until and not (limit is not None and size >= limit and _is_whole(pieces[-1])):
         consumer = consumer or await _make_consumer(servers, stream.name, start)
         link = await servers.connect()
-        count = min(until - start + 1, max(NEAR, PULL_BYTES // average))
+        count = min(until - start + 1, max(NEAR, min(PULL_BYTES, limit or PULL_BYTES) // average))
         try:
             got = await link.pull(f"{stream.name}.{consumer}", count, until)
         except RefusedError as error:
@@ -189,6 +196,7 @@ async def read_pieces(servers: Servers, stream: Stream, start: int) -> list[Piec
         ]
         if got:
             start, give_up = pieces[-1].seq + 1, loop.time() + servers.limit_s
+            size += sum(len(message.data) for message in got)
         elif loop.time() > give_up:
             raise UnreachableError(servers.address, f"message {start} of the stream {stream.name} does not come")
         else:
@@ -196,6 +204,11 @@ async def read_pieces(servers: Servers, stream: Stream, start: int) -> list[Piec
             last = await read_message(servers, stream.name, {"last_by_subj": stream.subject})
             until, consumer = min(until, last.seq if last else 0), ""
     return pieces
+
+
+def _is_whole(last: Piece) -> bool:
+    """Return whether a run does not go on after a message."""
+    return last.part == last.parts
 
 
 async def _make_consumer(servers: Servers, name: str, start: int) -> str:

@@ -61,6 +61,9 @@ FROM (SELECT 1) AS always LEFT JOIN pg_catalog.pg_class AS c
     ON c.relname = 'runs' AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'tallybook')
 """
 
+_DATA: Final = 10
+"""Column of the answer to `_READ` that has the bytes of a run."""
+
 _MOVED: Final = ("23505", "40001", "40P01")
 """Unique violation, serialization failure (the trigger's as well) and deadlock: nothing is stored."""
 _UNKNOWN: Final = ("08007", "40003")
@@ -124,26 +127,26 @@ class PostgresEngine:
         self._timeout = timeout
         self._connection: Connection | None = None
 
-    def read(self, after: int) -> Contents:
+    def read(self, after: int, limit: int | None = None) -> Contents:
         """Return what the database holds after an event number."""
         stale = self._connection is not None
         connection = self._connect()
         import psycopg
 
         try:
-            rows = self._rows(connection, after)
+            rows, more = self._rows(connection, after, limit)
         except psycopg.Error as error:
             if stale and connection.closed:
                 # The server was restarted, or closed an idle connection.
                 self.close()
-                return self.read(after)
+                return self.read(after, limit)
             if error.sqlstate not in _NO_TABLES + _READ_ONLY:
                 raise self._failure(error) from error
-            rows = []
+            rows, more = [], False
         if not rows:
             self._require_creator(connection)
             return Contents((), 0, NOTHING)
-        return self._contents(rows)
+        return self._contents(rows)._replace(more=more)
 
     def append(self, expected: End, runs: Sequence[Run]) -> Appended:
         """Store runs in order, if the book still ends where ``expected`` says."""
@@ -171,22 +174,27 @@ class PostgresEngine:
             self._connection = connect(self.address, self._timeout)
         return self._connection
 
-    def _rows(self, connection: Connection, after: int) -> list[tuple[Any, ...]]:
-        """Return the answer to `_READ`, in one statement and so of one moment."""
+    def _rows(self, connection: Connection, after: int, limit: int | None) -> tuple[list[tuple[Any, ...]], bool]:
+        """Return the answer to `_READ`, in one statement and so of one moment, and whether the limit cut it."""
         import psycopg
 
-        rows = []
+        rows: list[tuple[Any, ...]] = []
+        size = 0
         deadline = Deadline(connection, self._timeout)
         try:
             with deadline, connection.cursor(binary=True) as cursor:
+                # Closing it early cancels the statement.
                 for row in cursor.stream(_READ, (after, self._book)):
+                    if limit is not None and size >= limit:
+                        return rows, True
                     rows.append(row)
+                    size += len(row[_DATA] or b"")
                     deadline.extend()
         except psycopg.Error as error:
             if deadline.expired:
                 raise UnreachableError(self.address, f"no answer within {self._timeout:g} seconds") from error
             raise
-        return rows
+        return rows, False
 
     def _contents(self, rows: list[tuple[Any, ...]]) -> Contents:
         generation, first, last, chain, fsync, commit = rows[0][:6]

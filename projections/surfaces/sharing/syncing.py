@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 RULES: Final = 1
 """The rules by which this version folds a book."""
+PIECE_BYTES: Final = 16 * 1024 * 1024
+"""How many bytes of a book are taken in at once."""
 BLOCK: Final = 100
 """How many names a machine gets at once."""
 _LEFT: Final = 25
@@ -179,20 +181,38 @@ class Sync:
     # ---- (a) and (b): read, verify, append to the replica ----
 
     def _take_in(self) -> Contents:
-        end = self.replica.end()
-        contents = self.engine.read(end.seq)
-        counted = count(contents.runs, end, self.replica.ids() if contents.runs else set())
-        if not counted.batches and contents.end[:2] != (end.seq, end.chain):
+        """Take in what the engine holds after the end of the replica, piece by piece, so that a long book fits."""
+        known: set[bytes] | None = None
+        skipped: dict[str, SkippedRun] = {}
+        limit, begin = PIECE_BYTES, self.replica.end()
+        while True:
+            end = self.replica.end()
+            contents = self.engine.read(end.seq, limit)
+            if known is None:
+                known = self.replica.ids() if contents.runs else set()
+            counted = count(contents.runs, end, known)
+            skipped |= {run.place: run for run in counted.skipped}
+            self._keep(counted.batches)
+            if self.newer_rules or not contents.more:
+                break
+            if not counted.batches:
+                # Runs that do not count fill the piece.
+                limit *= 2
+        self.result.skipped = [*skipped.values()]
+        if end == begin and not counted.batches and contents.end[:2] != (end.seq, end.chain):
             contents = self._compare_histories(end, contents)
-        self.result.skipped = counted.skipped
-        if counted.batches:
-            self._check_book(counted.batches[0])
-        batches, self.newer_rules = within_rules(counted.batches, RULES)
+        self._erase(counted.batches)
+        return contents
+
+    def _keep(self, counted: list[RawBatch]) -> None:
+        """Append what counts to the replica, as far as this version knows its rules."""
+        if counted:
+            self._check_book(counted[0])
+        batches, self.newer_rules = within_rules(counted, RULES)
         if batches:
             self.replica.append(batches)
+            self.machine.save_end(self.replica.end()[:2])
         self.result.taken += sum(one.last - one.first + 1 for one in batches)
-        self._erase(batches)
-        return contents
 
     def _erase(self, new: Sequence[RawBatch] = ()) -> None:
         """Erase what the book says is redacted: also what a killed sync took in, and what a lost copy brings back."""
