@@ -204,7 +204,7 @@ class GitEngine:
         here = self._repository
         has_moved, self._has_moved = self._has_moved, False
         known = here.tip()
-        if known and not has_moved:
+        if not (known and has_moved):
             tip = here.remote_tip()
             if tip in {"", known}:
                 return tip

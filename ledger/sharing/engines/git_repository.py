@@ -57,6 +57,8 @@ _IMPORT = ("fast-import", "--quiet", "--force", "--done", "--depth=0")
 # Many objects at once stay packed, which spares compressing them twice; few ones do not, for many packs are slow.
 _PACKED_BYTES = 512 * 1024
 _KEEP_PACK = ("-c", "fastimport.unpackLimit=1", "-c", "fetch.unpackLimit=1")
+# The whole of a long book takes longer than what is new.
+_FIRST_FETCH = 10
 _PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--no-recurse-submodules")
 # What could make git read a repository elsewhere.
 _REDIRECTS = ("commondir", "objects/info/alternates", "config.worktree")
@@ -179,7 +181,9 @@ class GitRepository:
         """
         is_fresh = not self.tip()
         self._grew = True
-        done = self._run(*(_KEEP_PACK if is_fresh else ()), *_FETCH, "--", self._address.url, f"+{self._branch}:{_TIP}")
+        pack = _KEEP_PACK if is_fresh else ()
+        limit_s = self._limit_s * (_FIRST_FETCH if is_fresh else 1)
+        done = self._run(*pack, *_FETCH, "--", self._address.url, f"+{self._branch}:{_TIP}", limit_s=limit_s)
         if done.code:
             raise GitFailedError(done.reason)
         if is_fresh:
@@ -258,14 +262,14 @@ class GitRepository:
             raise DamagedRepositoryError(done.reason)
         return done.output.decode("ascii").strip()
 
-    def _run(self, *words: str, given: bytes = b"") -> Done:
+    def _run(self, *words: str, given: bytes = b"", limit_s: float = 0.0) -> Done:
         if self._ssh is None:
             self._ssh = ssh_variables(self.path, self._limit_s)
         return run_git(
             [*self._address.options, f"--git-dir={self.path}", *words],
             folder=self._folder,
             given=given,
-            limit_s=self._limit_s,
+            limit_s=limit_s or self._limit_s,
             variables={**self._ssh, **dict(self._address.variables)},
         )
 

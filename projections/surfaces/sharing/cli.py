@@ -143,8 +143,8 @@ def _preview_lines(shown: Preview) -> list[str]:
     if not shown.book:
         first = f"Makes the book {place}."
     else:
-        what = f"{format_count(shown.events, 'event')}, {format_count(shown.entries, 'entry', 'entries')}"
-        first = f"Joins the book {place}: {what}."
+        entries = "" if shown.entries is None else f", {format_count(shown.entries, 'entry', 'entries')}"
+        first = f"Joins the book {place}: {format_count(shown.events, 'event')}{entries}."
     outgoing = ", ".join(f"{number:,} {kind}" for kind, number in sorted(shown.outgoing.items()))
     entries = format_count(shown.own_entries, "entry", "entries")
     return [

@@ -55,7 +55,7 @@ class Preview:
         name: Name of the book.
         book: Id of the book; empty where it would be made.
         events: How many events the book has.
-        entries: How many entries its playbook has.
+        entries: How many entries its playbook has; None where the book is long and they were not counted.
         outgoing: Kind → how many own events would be published.
         own_entries: How many entries the own playbook has.
     """
@@ -64,7 +64,7 @@ class Preview:
     name: str
     book: str
     events: int
-    entries: int
+    entries: int | None
     outgoing: Mapping[str, int]
     own_entries: int
 
@@ -72,17 +72,20 @@ class Preview:
 def preview(project: Project, engine: Engine, name: str) -> Preview:
     """Return what joining a book would publish and bring; nothing is changed.
 
+    Of a long book only the beginning is read, for joining it reads all of it.
+
     Raises:
         OtherBookError: What the engine holds is no book.
         EngineError: The engine cannot be reached.
     """
-    batches = count(engine.read(0).runs, START, set()).batches
+    contents = engine.read(0, syncing.PIECE_BYTES)
+    batches = count(contents.runs, START, set()).batches
     book = opening_of(batches[0], engine.address) if batches else None
     log = SharedLog(project.ledger)
     outgoing = outgoing_kinds(log) if log.exists() else {}
     own = len(log.playbook().entries) if log.exists() else 0
-    entries = len(fold_history(PLAYBOOK, lambda: decode(batches)).entries)
-    last = batches[-1].last if batches else 0
+    entries = None if contents.more else len(fold_history(PLAYBOOK, lambda: decode(batches)).entries)
+    last = contents.end.seq if contents.more else batches[-1].last if batches else 0
     return Preview(engine.address, name, book.book if book else "", last, entries, outgoing, own)
 
 
