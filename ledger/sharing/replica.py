@@ -37,6 +37,7 @@ ASIDE = ".aside-"
 _MAX_BYTES = 8 * 1024
 _READ_BYTES = 1024 * 1024
 _KEY = re.compile(rb'"key":"([^"]*)"')
+_BLOCK = re.compile(rb'"kind":"book\.block","v":1,"body":\{"first":[0-9]+,"last":([0-9]+)\}')
 _WAIT_MS = 250
 
 
@@ -250,19 +251,25 @@ class Replica:
         with suppress(FileNotFoundError):
             size = os.stat(self.log.log_file).st_size
             if self._keys[0] != size:
-                self._keys = size, frozenset(_KEY.findall(disk.read_file(self.log.log_file)))
+                self._keys = size, frozenset(key for data in self._pieces() for key in _KEY.findall(data))
         return key.encode() in self._keys[1]
 
     def ids(self) -> set[bytes]:
         """Return the id of every event in it; what follows its end is of an append that was interrupted."""
-        ids: set[bytes] = set()
+        return {id_ for data in self._pieces() for id_ in find_ids(data)}
+
+    def highest_block(self) -> int:
+        """Return the last number of the names that machines of the book were given; 0 for none."""
+        return max((int(last) for data in self._pieces() for last in _BLOCK.findall(data)), default=0)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield its bytes up to its end, some whole lines at a time; nothing is verified."""
         left = self.end().offset
         with suppress(FileNotFoundError), os.fdopen(disk.open_file(self.log.log_file, write=False), "rb") as file:
             while left > 0 and (lines := file.readlines(min(left, _READ_BYTES))):
-                data = b"".join(lines)
-                ids.update(find_ids(data[:left]))
+                data = b"".join(lines)[:left]
+                yield data
                 left -= len(data)
-        return ids
 
     def append(self, batches: Sequence[RawBatch]) -> None:
         """Append batches, at least one, that follow its end and were verified, and flush them.

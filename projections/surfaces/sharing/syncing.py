@@ -367,15 +367,9 @@ class Sync:
         used = self.log.highest_in_block(self.current.block)
         if last and last - max(used, first - 1) >= _LEFT and not pending > BLOCK:
             return None
-        taken = max([highest, used, *(block.last for block in self._blocks())])
+        taken = max(highest, used, self.replica.highest_block())
         begin = (taken + BLOCK - 1) // BLOCK * BLOCK + 1
         return begin, begin + BLOCK - 1
-
-    def _blocks(self) -> Iterator[BookBlock]:
-        for batch in decode(one for one in self.replica.read() if b'"kind":"book.block"' in one.lines[0]):
-            for event in batch.events:
-                if isinstance(event, BookBlock):
-                    yield event
 
     def _pieces(
         self, prelude: Sequence[RawBatch], landed: Sequence[tuple[LandedBatch, RawBatch | None]]
