@@ -10,12 +10,18 @@ import pytest
 from helpers.git_repositories import git
 from helpers.shared_clones import make_clones
 from helpers.sharing_projects import make_team
+from tallybook.ledger.line import START
+from tallybook.ledger.sharing.engines.engine import UnreachableError
+from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.publishing import cut_runs
+from tallybook.projections.surfaces.sharing import syncing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from helpers.command_line import Run
+    from helpers import command_line
     from helpers.sharing_projects import Team
+    from tallybook.ledger.sharing.engines.engine import Contents, Run
 
 HISTORIES = {
     "anna": (
@@ -49,7 +55,7 @@ HISTORIES = {
 
 
 @pytest.fixture
-def team(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Team:
+def team(tmp_path: Path, run: command_line.Run, monkeypatch: pytest.MonkeyPatch) -> Team:
     """Return a team on an engine in memory."""
     return make_team("memory", tmp_path, run, monkeypatch)
 
@@ -166,3 +172,37 @@ def test_clones_with_a_tracked_playbook_join_by_the_commands(tmp_path: Path) -> 
     assert anna.replica() == ben.replica()
     for machine in (anna, ben):
         machine.do("verify")
+
+
+class LeavingEngine(MemoryEngine):
+    """An engine that notes after which events it is read, and cannot be reached at the fourth time."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        """Take what it holds."""
+        super().__init__()
+        self.runs = runs
+        self.asked: list[int] = []
+
+    def read(self, after: int, limit: int | None = None) -> Contents:
+        """Read, but for the fourth time."""
+        self.asked.append(after)
+        if len(self.asked) == 4:
+            raise UnreachableError(self.address, "it is away")
+        return super().read(after, limit)
+
+
+def test_a_join_that_is_cut_off_goes_on_where_it_was(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A book comes in piece by piece; the next sync asks for what follows the pieces that are on disk already."""
+    record(team, "anna")
+    team.share("anna")
+    ends = [batch.last for batch in team.batches()]
+    engine = team.memory = LeavingEngine(cut_runs(team.batches(), START, 1))
+    monkeypatch.setattr(syncing, "PIECE_BYTES", 1)
+    team.share("ben", code=4)
+    team.sync("ben")
+    # The first read is of the preview.
+    assert [0, 0, *ends[:2], *ends[1:-1]] == engine.asked
+    replicas = [(team.ledger(one) / "book" / "1" / "events.jsonl").read_bytes() for one in ("anna", "ben")]
+    assert replicas[0] == replicas[1][: len(replicas[0])]
+    team.sync("anna")
+    assert team.entries("anna") == team.entries("ben")
