@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.batches import Digest
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.sharing.engines.engine import Run
+    from tallybook.ledger.sharing.engines.engine import Contents, Engine, Run
+    from tallybook.ledger.sharing.replica import Replica
 
 
 _SYSTEM: Final = b'"kind":"book.'
@@ -90,6 +91,31 @@ def count(runs: Sequence[Run], after: Position, known: set[bytes]) -> Counted:
             if fault:
                 skipped.append(SkippedRun(run.place, run.author, fault))
     return Counted(batches, skipped)
+
+
+def read_pieces(engine: Engine, replica: Replica, size: int) -> Iterator[tuple[Contents, Counted]]:
+    """Yield what an engine holds after the end of a replica, a piece after the other, and what of each counts.
+
+    A long book fits into memory this way, because the caller appends each piece to the replica.
+
+    Args:
+        engine: The engine.
+        replica: The replica.
+        size: About how many bytes a piece has.
+    """
+    known: set[bytes] | None = None
+    while True:
+        end = replica.end()
+        contents = engine.read(end.seq, size)
+        if known is None:
+            known = replica.ids() if contents.runs else set()
+        counted = count(contents.runs, end, known)
+        yield contents, counted
+        if not contents.more:
+            return
+        if not counted.batches:
+            # Runs that do not count fill the piece.
+            size *= 2
 
 
 def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:

@@ -16,14 +16,14 @@ from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import BookOpened, BookTaken, EventsVoided, PointMatched
 from tallybook.ledger.line import START, batch_key
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import count, ids_of, within_rules
+from tallybook.ledger.sharing.counting import count, ids_of, read_pieces, within_rules
 from tallybook.ledger.sharing.engines.engine import Outcome
 from tallybook.ledger.sharing.landing import Names, OwnBatch, land
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.pending_landing import MAKES_ENTRY, known_playbook
-from tallybook.projections.surfaces.sharing.syncing import RULES, SYSTEM, OtherBookError, Sync
+from tallybook.projections.surfaces.sharing.syncing import PIECE_BYTES, RULES, SYSTEM, OtherBookError, Sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,11 +146,10 @@ class _Rejoin(Sync):
 
     def _go_on(self, fresh: replicas.Replica) -> Contents:
         """Take in what others appended meanwhile."""
-        end = fresh.end()
-        contents = self.engine.read(end.seq)
-        batches = count(contents.runs, end, fresh.ids()).batches
-        if batches:
-            fresh.append(batches)
+        for piece in read_pieces(self.engine, fresh, PIECE_BYTES):
+            contents, counted = piece
+            if counted.batches:
+                fresh.append(counted.batches)
         return contents
 
     def _append_rest(self, fresh: replicas.Replica, expected: End, landed: Sequence[RawBatch]) -> bool:

@@ -17,7 +17,7 @@ from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import SkippedRun, count, ids_of, within_rules
+from tallybook.ledger.sharing.counting import SkippedRun, count, ids_of, read_pieces, within_rules
 from tallybook.ledger.sharing.engines.engine import CachingEngine, Contents, Engine, Outcome, ReadOnlyError
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
@@ -181,38 +181,24 @@ class Sync:
     # ---- (a) and (b): read, verify, append to the replica ----
 
     def _take_in(self) -> Contents:
-        """Take in what the engine holds after the end of the replica, piece by piece, so that a long book fits."""
-        known: set[bytes] | None = None
-        skipped: dict[str, SkippedRun] = {}
-        limit, begin = PIECE_BYTES, self.replica.end()
-        while True:
-            end = self.replica.end()
-            contents = self.engine.read(end.seq, limit)
-            if known is None:
-                known = self.replica.ids() if contents.runs else set()
-            counted = count(contents.runs, end, known)
+        begin, skipped = self.replica.end(), dict[str, SkippedRun]()
+        for piece in read_pieces(self.engine, self.replica, PIECE_BYTES):
+            contents, counted = piece
             skipped |= {run.place: run for run in counted.skipped}
-            self._keep(counted.batches)
-            if self.newer_rules or not contents.more:
+            if counted.batches:
+                self._check_book(counted.batches[0])
+            batches, self.newer_rules = within_rules(counted.batches, RULES)
+            if batches:
+                self.replica.append(batches)
+                self.machine.save_end(self.replica.end()[:2])
+                self.result.taken += batches[-1].last - batches[0].first + 1
+            if self.newer_rules:
                 break
-            if not counted.batches:
-                # Runs that do not count fill the piece.
-                limit *= 2
         self.result.skipped = [*skipped.values()]
-        if end == begin and not counted.batches and contents.end[:2] != (end.seq, end.chain):
-            contents = self._compare_histories(end, contents)
-        self._erase(counted.batches)
+        if not counted.batches and begin == self.replica.end() and contents.end[:2] != begin[:2]:
+            contents = self._compare_histories(begin, contents)
+        self._erase(batches)
         return contents
-
-    def _keep(self, counted: list[RawBatch]) -> None:
-        """Append what counts to the replica, as far as this version knows its rules."""
-        if counted:
-            self._check_book(counted[0])
-        batches, self.newer_rules = within_rules(counted, RULES)
-        if batches:
-            self.replica.append(batches)
-            self.machine.save_end(self.replica.end()[:2])
-        self.result.taken += sum(one.last - one.first + 1 for one in batches)
 
     def _erase(self, new: Sequence[RawBatch] = ()) -> None:
         """Erase what the book says is redacted: also what a killed sync took in, and what a lost copy brings back."""
