@@ -272,6 +272,8 @@ def _summarise_proposal(event: events.PointProposed) -> str:
     what = f"proposed: {event.verb} {event.name or names}".rstrip()
     if event.name and names:
         what += f" with {names}"
+    if event.verb == "redact":
+        return f"{what}, the text of event {event.text}{_why(event.reason)}"
     to = " to" if event.name or names else ""
     return f"{what}{f'{to} {_quote(event.text)}' if event.text != '' else ''}{_why(event.reason)}"
 

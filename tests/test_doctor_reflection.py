@@ -159,7 +159,7 @@ def test_a_redacted_reason_is_reported_as_redacted(owed: Project) -> None:
     """The redacted text stays hidden, and the cause is still reported."""
     choose(rater="claude")
     written(owed, ReflectionFailed("claude", "refused", 0, 0, "about Mallory"))
-    assert 0 == run_here(["redact", "--text", "about Mallory", "--reason", "a name", "--yes"])
+    assert 0 == run_here(["redact", "--text", "about Mallory", "--reason", "a name", "--yes", "--expect", "1"])
     assert "refused: its reason was redacted; " in found(owed)[0][1]
 
 

@@ -77,7 +77,7 @@ def run(project: Project, options: Sequence[str] = ()) -> Answer:
     named = [word for path in watched for word in ("-P", str(path))]
     # Not by --seccomp-bpf, which lets errors through and no signal.
     tracer = ["strace", "-f", "-qq", *named, *options] if options else []
-    words = ["redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
+    words = ["redact", "--text", PRIVATE, "--reason", "it was private", "--yes", "--expect", "3"]
     command = [*tracer, sys.executable, "-B", "-c", MAIN, "--project", str(project.root), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     return Answer(done.returncode, done.stdout, done.stderr)
@@ -143,7 +143,7 @@ def redactions(project: Project) -> tuple[str, ...]:
 
 def apply_again(project: Project) -> None:
     """Redact once more; the error that nothing holds the text is fine as well."""
-    words = ["redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
+    words = ["redact", "--text", PRIVATE, "--reason", "it was private", "--yes", "--expect", "3"]
     assert main.run(["--project", str(project.root), *words]) in {0, 1}
 
 
@@ -225,7 +225,18 @@ def test_an_append_only_log_is_listed(tmp_path: Path, capsys: pytest.CaptureFixt
     project = begin_secret(tmp_path)
     before = shown(project)
     log = project.ledger / "events.jsonl"
-    words = ["--project", str(project.root), "redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
+    words = [
+        "--project",
+        str(project.root),
+        "redact",
+        "--text",
+        PRIVATE,
+        "--reason",
+        "it was private",
+        "--yes",
+        "--expect",
+        "3",
+    ]
     with flagged("a", log):
         for _ in range(2):
             assert 4 == main.run(words)
@@ -249,7 +260,7 @@ def test_a_read_only_project_is_not_changed(tmp_path: Path, capsys: pytest.Captu
     words = ["--project", str(project.root), "redact", "--text", PRIVATE]
     with flagged("i", *files, project.ledger, project.claude):
         assert 0 == main.run([*words, "--dry-run"])
-        assert 4 == main.run([*words, "--reason", "it was private", "--yes"])
+        assert 4 == main.run([*words, "--reason", "it was private", "--yes", "--expect", "3"])
     out, err = capsys.readouterr()
     assert ("would be redacted: event" in out, 1) == (True, err.count("\n"))
     assert files == {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
@@ -316,7 +327,18 @@ def test_a_redacted_text_does_not_return(tmp_path: Path) -> None:
 def attempt(project: Project, secret: str) -> None:
     """Redact until the ledger is not locked; a writer may have erased the text in the meantime."""
     for _ in range(50):
-        words = ["--project", str(project.root), "redact", "--text", secret, "--reason", "it was private", "--yes"]
+        words = [
+            "--project",
+            str(project.root),
+            "redact",
+            "--text",
+            secret,
+            "--reason",
+            "it was private",
+            "--yes",
+            "--expect",
+            "1",
+        ]
         if main.run(words) != 4:
             return
     pytest.fail("the ledger was held all the while")

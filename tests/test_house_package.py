@@ -107,7 +107,7 @@ duplicates
 retire kpt_002
 restore kpt_002
 undo
-redact --text Old-words --reason typo --yes
+redact --text Old-words --reason typo --yes --expect 1
 share git ./remote.git --book demo
 sync
 proposals

@@ -205,7 +205,7 @@ def test_it_is_refreshed_while_the_ledger_grows(here: Project, served: Served, r
     assert before != head()
     meta, streams = read_page(served.ask("/", Cookie=cookie).body)
     assert (head()["head"], True) == (meta["head"], b"Miller" in streams["film"])
-    assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes").code
+    assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes", "--expect", "1").code
     after = head()
     last = after["last_redaction"]
     assert isinstance(last, int)

@@ -201,7 +201,7 @@ def test_secrets_are_masked_and_redacted_texts_gone(here: Project, run: Run) -> 
     """A token that a person recorded is masked on the page, and a redacted text is nowhere in it."""
     commands.add(here, f"log in with {TOKEN}", HUMAN)
     commands.add(here, "ask Miller about it", HUMAN)
-    assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes").code
+    assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes", "--expect", "1").code
     meta, streams, _ = page(here, run, "--with-quotes")
     everything = b"".join(streams.values())
     assert (False, False) == (TOKEN.encode() in everything, b"Miller" in everything)
@@ -306,7 +306,7 @@ def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) 
     assert [("note", "docs/old.HTM is a page, which `redact` does not reach", fix)] == [
         (one["level"], one["message"], one["hint"]) for one in findings if one["check"] == "pages"
     ]
-    words = ("redact", "--text", "use types", "--reason", "a name", "--yes")
+    words = ("redact", "--text", "use types", "--reason", "a name", "--yes", "--expect", "1")
     assert [str(other)] == json.loads(run(*words, "--dry-run", "--json").out)["pages"]
     line = f"out of reach: {other} is a page, which may hold it; delete it, or write it again with `tallybook page`"
     assert line in run(*words).out.splitlines()

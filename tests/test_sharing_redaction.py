@@ -40,7 +40,7 @@ def holding(team: Team, machine: str) -> list[str]:
     return [str(path.relative_to(team.folder)) for path in files if b"Zwiebel" in path.read_bytes()]
 
 
-@pytest.mark.parametrize("words", [("--text", PRIVATE, "--yes"), ("event",)], ids=["text", "event"])
+@pytest.mark.parametrize("words", [("--text", PRIVATE, "--yes", "--expect", "2"), ("event",)], ids=["text", "event"])
 def test_a_redaction_reaches_every_machine(team: Team, words: tuple[str, ...]) -> None:
     """It erases ledger, copies and caches here, then on the others, their own equal texts too; the proof stays."""
     assert holding(team, "anna")
@@ -64,7 +64,7 @@ def test_a_redaction_reaches_every_machine(team: Team, words: tuple[str, ...]) -
 
 def test_what_the_engine_keeps_is_removed_by_the_command_that_is_named(team: Team) -> None:
     """The answer names the command; after it no reader of the engine finds the text, and the machines go on."""
-    out = team.run("anna", "redact", "--text", PRIVATE, "--yes", "--reason", "a name").out
+    out = team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name").out
     assert "share repair" in out
     team.sync("anna", "ben", "anna")
     assert any(b"Zwiebel" in batch.raw for batch in team.batches())
@@ -95,8 +95,8 @@ def test_a_pending_text_that_was_redacted_elsewhere_is_joined(team: Team, *, und
         team.run("ben", "undo")
         team.run("ben", "rate", name, "harmful")
     team.sync("anna")
-    team.run("ben", "redact", "--text", "Petra Zwiebel knows", "--yes", "--reason", "a name")
-    team.run("anna", "redact", "--text", "Petra Zwiebel", "--yes", "--reason", "a name")
+    team.run("ben", "redact", "--text", "Petra Zwiebel knows", "--yes", "--expect", "1", "--reason", "a name")
+    team.run("anna", "redact", "--text", "Petra Zwiebel", "--yes", "--expect", "4", "--reason", "a name")
     team.sync("anna", "ben", "anna")
     assert team.entries("anna") == team.entries("ben")
     rating = [0, 1] if undone else [1, 0]

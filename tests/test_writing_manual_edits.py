@@ -208,7 +208,7 @@ def test_an_undone_merge_leaves_two_entries(here: Project) -> None:
 def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
     """It is erased from every file; the counts stay, and undoing the rewording restores the first text."""
     curate(here, "reword", "kpt_002", "ask Jane Roe")
-    assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name", "--yes").code
+    assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name", "--yes", "--expect", "1").code
     assert [] == [path for path in here.claude.rglob("*") if path.is_file() and b"Jane Roe" in path.read_bytes()]
     assert point("kpt_002", REDACTED, 1) == read(here)["key_points"][1]
     assert {"kpt_001": (0, 0), "kpt_002": (1, 0), "kpt_003": (0, 0)} == counts(here)

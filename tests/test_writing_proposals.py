@@ -220,3 +220,48 @@ def test_plain_undo_inside_an_agent_undoes_the_last_change(run: Run) -> None:
     run("add", "Test always", "--again")
     assert 0 == run("undo").code
     assert ["kpt_001"] == [one[0] for one in entries(run)]
+
+
+@pytest.mark.usefixtures("project")
+def test_an_agent_only_proposes_to_redact_a_protected_entry(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proposal names the event and not its text; a person who accepts it by number erases the text (rule 2)."""
+    protect(run)
+    added, _ = map(json.loads, run("log", "--kind", "point.added", "--json").out.splitlines())
+    with monkeypatch.context() as inside_agent:
+        inside_agent.setenv("CLAUDECODE", "1")
+        answer = run("redact", str(added["seq"]), "--reason", "a name")
+    assert (1, "Always test") == (answer.code, entries(run)[0][1])
+    assert "redact: is a text of kpt_001, which is protected, so inside an agent it was only proposed" in answer.err
+    [proposal] = json.loads(run("proposals", "--json").out)
+    assert ("redact", "kpt_001", added["id"]) == tuple(proposal[field] for field in ("verb", "name", "text"))
+    assert f"proposed: redact kpt_001, the text of event {added['id']}" in run("proposals").out
+    # What cannot be undone is not among those that are accepted as a heap.
+    assert 1 == run("accept", "--all").code
+    assert "Always test" == entries(run)[0][1]
+    assert 0 == run("accept", str(proposal["seq"])).code
+    assert "Always test" not in run("show").out
+    assert [] == json.loads(run("proposals", "--json").out)
+
+
+@pytest.mark.usefixtures("project")
+def test_an_agent_cannot_have_a_text_of_a_protected_entry_recorded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proposal would write the text down once more, so the command is refused and names a person's (rule 2)."""
+    protect(run)
+    before = len(authors(run))
+    monkeypatch.setenv("CLAUDECODE", "1")
+    answer = run("redact", "--text", "Always", "--reason", "a name", "--yes", "--expect", "1")
+    assert (1, before, "Always test") == (answer.code, len(authors(run)), entries(run)[0][1])
+    assert "a person runs, outside the agent: tallybook redact --text - --reason WHY" in answer.err
+    answer = run("redact", "2", "--reason", "it says Always test")
+    assert (2, before) == (answer.code, len(authors(run)))
+
+
+@pytest.mark.usefixtures("project")
+def test_an_agent_redacts_what_is_not_protected(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the quote of a rating of a protected entry, which is no text of the entry (rule 2)."""
+    protect(run)
+    run("rate", "kpt_001", "helpful", "--reason", "Mallory said so")
+    monkeypatch.setenv("CLAUDECODE", "1")
+    for text in ("Test always", "Mallory"):
+        assert 0 == run("redact", "--text", text, "--reason", "a name", "--yes", "--expect", "1").code
+    assert ["Always test"] == [one[1] for one in entries(run) if "edacted" not in one[1]]

@@ -134,7 +134,7 @@ def test_an_impossible_redaction_changes_nothing(
 ) -> None:
     """One line gives the reason, and no file changes."""
     before = content(here)
-    assert code == main.run(["--project", str(here.root), "redact", "--yes", *words])
+    assert code == main.run(["--project", str(here.root), "redact", "--yes", "--expect", "1", *words])
     out, err = capsys.readouterr()
     assert ("", 1) == (out, err.count("\n"))
     assert message in err

@@ -1,4 +1,4 @@
-"""Redacting a text in all events asks first on a terminal, and needs `--yes` elsewhere."""
+"""Redacting a text in all events asks first on a terminal, and needs `--yes` and `--expect` elsewhere (rule 2)."""
 
 from __future__ import annotations
 
@@ -39,15 +39,20 @@ def words(here: Project, *more: str) -> list[str]:
     return ["--project", str(here.root), "redact", "--text", "with", "--reason", "a slip", *more]
 
 
-def test_without_a_terminal_a_text_is_redacted_only_with_yes(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a pipe the command counts the events that hold the text, changes nothing, and exits 2; `--yes` redacts."""
+def test_without_a_terminal_a_text_is_redacted_only_with_the_number_of_events(
+    here: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipe `--yes` needs `--expect` with the number that `--dry-run` shows; else nothing changes (rule 2)."""
     before = content(here)
-    assert EXIT_BAD_INPUT == main.run(words(here))
-    out, err = capsys.readouterr()
-    assert ("", before) == (out, content(here))
-    assert "--text: is in 2 events" in err
-    assert "--yes" in err
-    assert 0 == main.run(words(here, "--yes"))
+    for more in ((), ("--yes",), ("--expect", "2"), ("--yes", "--expect", "1"), ("--yes", "--json")):
+        assert EXIT_BAD_INPUT == main.run(words(here, *more))
+        out, err = capsys.readouterr()
+        assert ("", before) == (out, content(here))
+        assert "--expect: the text is in 2 events" in err
+        assert "list them with --dry-run, then give --yes --expect 2; nothing was redacted" in err
+    assert 0 == main.run(words(here, "--dry-run"))
+    assert "note: 2 events in all; off a terminal, --text needs --yes --expect 2" in capsys.readouterr().out
+    assert 0 == main.run(words(here, "--yes", "--expect", "2"))
     assert [REDACTED, REDACTED, TEXTS[2]] == texts(here)
 
 

@@ -189,7 +189,19 @@ def test_foreign_files_are_listed_and_left(here: Project, capsys: pytest.Capture
         (here.claude / place).parent.mkdir(exist_ok=True)
         (here.claude / place).write_text(text)
     assert 0 == main.run(
-        ["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", "--yes", "--json"]
+        [
+            "--project",
+            str(here.root),
+            "redact",
+            "--text",
+            PRIVATE,
+            "--reason",
+            "private",
+            "--yes",
+            "--expect",
+            "1",
+            "--json",
+        ]
     )
     answer = json.loads(capsys.readouterr().out)
     assert [str(here.claude / name) for name in ("settings.json", "agents/one.md")] == answer["foreign"]

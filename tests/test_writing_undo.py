@@ -119,7 +119,7 @@ def refusal(here: Project, run: Run) -> str:
 
 def test_undo_after_a_redaction_names_the_change_before_it(here: Project, run: Run) -> None:
     """A redaction cannot be undone; the rating before it is undone by the number that the answer names."""
-    assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name", "--yes").code
+    assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name", "--yes", "--expect", "1").code
     assert (
         "tallybook: undo: nothing was changed: the last change is a redaction, event 8, which cannot be undone; "
         "to undo event 7 (kpt_002 rated harmful), run: tallybook undo 7\n"

@@ -29,6 +29,8 @@ MOST: Final = 10
 """So many operations of one result count."""
 PROPOSE, APPLY, PERSON = "propose", "apply", "person"
 """What becomes of UPDATE, MERGE and DELETE: proposals, changes unless an entry is protected, or changes in any case."""
+REDACT: Final = "redact"
+"""The verb of a proposal to erase the text of an event; accepted, it is erased before the acceptance is recorded."""
 PROTECTING_RATINGS: Final = 3
 _FEWEST_SOURCES: Final = 2
 
@@ -251,12 +253,14 @@ def _translate_tags(step: _Step, tags: Any) -> list[Any]:
 def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...], KnownPlaybook]:
     """Return the events of a proposed add, or of a curator's update, merge or delete, and the playbook after them.
 
-    An update retires the entry and adds a new one without ratings. A merge adds a new entry, which gets the counts of
-    its sources; their names lead to it.
+    A redaction has none: it erases, and is recorded by itself. An update retires the entry and adds a new one without
+    ratings. A merge adds a new entry, which gets the counts of its sources; their names lead to it.
 
     Raises:
         NothingToDoError: An entry that it names is not in the playbook any more, or one has its text meanwhile.
     """
+    if change.verb == REDACT:
+        return (), known
     reason, text = change.reason or "", change.text or ""
     for name in change.merged or filter(None, (change.name,)):
         if name not in known.entries:

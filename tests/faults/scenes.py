@@ -210,6 +210,7 @@ def settled(root: Path) -> Project:
 
 ASKED = 3  # So often a held lock is asked for before the number depends on the machine.
 KEYED = ("record", "--key", "span-1", "-")
+_NAMED = ("--text", "Name things well", "--expect", "1")
 SCENES = {
     "append": Scene(three_entries),
     "batch": Scene(three_entries, given=BATCH),
@@ -224,9 +225,7 @@ SCENES = {
     "replay of a broken file": Scene(unreadable, ("replay",), "", standing=True),
     "replay of a changed file": Scene(changed, ("replay",), ""),
     "taking in the spool": Scene(waiting),
-    "redaction": Scene(
-        torn, ("redact", "--text", "Name things well", "--reason", "private", "--yes"), "", takes_out="Name things well"
-    ),
+    "redaction": Scene(torn, ("redact", "--reason", "a", "--yes", *_NAMED), "", takes_out="Name things well"),
     "spooling": Scene(three_entries, held=True, standing=True),
     "a checkpoint": Scene(lengthy),
     "a decision": Scene(three_entries, ("merge", "kpt_001", "kpt_002", "--reason", "they say the same"), ""),

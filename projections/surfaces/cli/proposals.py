@@ -83,7 +83,7 @@ def accept(project: Project, /, **options: Any) -> None:
     """Make changes that agents proposed.
 
     Each is shown with the entries as they are, then made, one batch for each. NUMBER is the number of a proposal, as
-    `proposals` lists it. Inside an agent this is refused.
+    `proposals` lists it. Inside an agent this is refused. A redaction, which cannot be undone, needs its number.
     """
     _decide(project, options, store.accept)
 
@@ -103,7 +103,8 @@ def reject(project: Project, /, **options: Any) -> None:
 
 def _decide(project: Project, options: dict[str, Any], decide: Callable[..., store.Decided]) -> None:
     by = provenance_of(options)
-    chosen = store.select(project, options["numbers"], options["session_of"], everything=options["everything"])
+    numbers, session, everything = options["numbers"], options["session_of"], options["everything"]
+    chosen = store.select(project, numbers, session, everything=everything, undoable=decide is store.accept)
     rows = []
     for record in chosen:
         state = reading.current(reading.open_log(project))

@@ -11,10 +11,11 @@ import click
 
 from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
 from tallybook.projections.event_rows import kind_of, summary
-from tallybook.projections.surfaces.console.options import Verb, provenance_of, read_text
+from tallybook.projections.surfaces.console.options import Verb, WholeNumber, provenance_of, read_text
 from tallybook.projections.surfaces.console.output import answer, format_count, say
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.sharing.targets import find_event
+from tallybook.projections.surfaces.writing import proposals
 from tallybook.projections.surfaces.writing import redact as redaction
 from tallybook.projections.surfaces.writing.redact import NOTHING, RedactionTarget
 
@@ -47,6 +48,7 @@ class NotConfirmedError(TallybookError):
 @click.option("--reason", help="State why; stored in the ledger.")
 @click.option("--dry-run", is_flag=True, help="List what holds the text and change nothing.")
 @click.option("--yes", is_flag=True, help="Redact --text without asking.")
+@click.option("--expect", type=WholeNumber(0), metavar="N", help="Redact only if N events hold it, as --dry-run said.")
 def redact(project: Project, /, *, event: str | None, as_json: bool, **options: Any) -> int:
     """Erase a text from the ledger and its files.
 
@@ -61,23 +63,29 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
         return _print(project, redaction.find_text(project, target), "would be redacted", as_json=as_json)
     if not (options["reason"] or "").strip():
         raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
-    if target.text is not None and not options["yes"]:
+    by = provenance_of(options)
+    proposals.propose_redaction(project, target, options["reason"], by)
+    is_counted = options["expect"] is not None or _is_terminal()
+    if target.text is not None and not (options["yes"] and is_counted):
         _confirm(redaction.find_text(project, target), as_json=as_json)
-    done = redaction.redact(project, target, options["reason"], provenance_of(options))
+    done = redaction.redact(project, target, options["reason"], by, options["expect"])
     return _print(project, done, "redacted", as_json=as_json)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _confirm(preview: RedactionResult, *, as_json: bool) -> None:
     """Show which events and files hold a text, and ask whether to redact it; only on a terminal.
 
     Raises:
-        BadInputError: There is no terminal to ask on.
+        UnexpectedNumberError: There is no terminal to ask on, so the number of events is needed.
         NotConfirmedError: The answer is no.
     """
+    if as_json or not _is_terminal():
+        raise redaction.UnexpectedNumberError(len(preview.events))
     number = format_count(len(preview.events), "event")
-    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        what = f"is in {number}, and what is redacted cannot be restored"
-        raise BadInputError("--text", what, "list them with --dry-run, then give --yes")
     say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
     say(*_lines(attrs.evolve(preview, events=()), "would be redacted"))
     if not click.confirm(f"Redact the whole text of {number}? It cannot be restored."):
@@ -109,6 +117,9 @@ def _print(project: Project, done: RedactionResult, result: str, *, as_json: boo
         say(*_lines(done, result), *(f"out of reach: {path} {what}" for path in pages))
     if result == "redacted" and not as_json:
         say(*_engine_lines(project, done))
+    elif result != "redacted" and not as_json:
+        number = len(done.events)
+        say(f"note: {format_count(number, 'event')} in all; off a terminal, --text needs --yes --expect {number}")
     return EXIT_NOT_WRITTEN if erased.remaining else 0
 
 

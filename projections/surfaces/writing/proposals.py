@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger.decisions.curation import CURATIONS, Curation, decide_curation
-from tallybook.ledger.decisions.operations import is_protected
+from tallybook.ledger.decisions.operations import REDACT, is_protected
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, TallybookError
-from tallybook.ledger.events import PointProposed
+from tallybook.ledger.events import PointAdded, PointEdited, PointProposed, PointReworded, PointSeeded
 from tallybook.projections.fold import fold_history
 from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.writing import redact
+from tallybook.projections.surfaces.writing.redact import RedactionTarget
 from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request, known_of
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ PERSONS_ONLY = frozenset({"unpin"})
 """Verbs of curation that an agent can only propose."""
 OF_PROTECTED = frozenset({"retire", "reword", "merge"})
 """Verbs that an agent can only propose where they change a protected entry."""
+
+
+TEXT_EVENTS = (PointAdded, PointSeeded, PointEdited, PointReworded)
+"""The events that give an entry its text."""
 
 
 class ProposedError(TallybookError):
@@ -68,6 +74,37 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
     return commands.recorded(project, Request(PlainEvents(tuple(proposed)), by))
 
 
+def propose_redaction(project: Project, target: RedactionTarget, reason: str, by: Mapping[str, str]) -> None:
+    """Record the redaction of a protected entry's text as a proposal, if an agent types it; else do nothing.
+
+    Raises:
+        ProposedError: It was proposed, or refused: a proposal of a text would write that text down once more.
+    """
+    if find_agent() is None:
+        return
+    found = redact.find_text(project, target).events
+    names = _protected_names(project, found)
+    if not names:
+        return
+    redact.check_reason(project, target, reason, by)
+    what = f"redact: is a text of {names[0]}, which is protected"
+    if target.event is None:
+        hint = "a person runs, outside the agent: tallybook redact --text - --reason WHY"
+        raise ProposedError(f"{what}, and a proposal would record the text; nothing was recorded; {hint}")
+    [event] = [one.id for one in found if target.event in {one.id, str(one.seq)}]
+    proposed = PointProposed(REDACT, names[0], (), "protected", event, reason)
+    commands.recorded(project, Request(PlainEvents((proposed,)), by))
+    raise ProposedError(f"{what}, so inside an agent it was only proposed; a person accepts it: tallybook proposals")
+
+
+def _protected_names(project: Project, found: Sequence[EventRecord]) -> list[str]:
+    """Return the protected entries of which these events have a text."""
+    state = reading.current(reading.open_log(project))
+    names = dict.fromkeys(one.event.name for one in found if isinstance(one.event, TEXT_EVENTS))
+    entries = [state.entries[name] for name in (state.merged.get(one, one) for one in names) if name in state.entries]
+    return [entry.name for entry in entries if is_protected(entry, state.pinned)]
+
+
 def open_proposals(project: Project) -> list[EventRecord]:
     """Return the proposals that nobody has decided, the oldest first."""
     log = reading.open_own_log(project)
@@ -87,8 +124,17 @@ class Decided:
     outcome: Outcome
 
 
-def select(project: Project, numbers: Sequence[str], session: str | None, *, everything: bool) -> list[EventRecord]:
+def select(
+    project: Project, numbers: Sequence[str], session: str | None, *, everything: bool, undoable: bool
+) -> list[EventRecord]:
     """Return the open proposals that a person means: by number, of a session, or all.
+
+    Args:
+        project: The project.
+        numbers: Their numbers.
+        session: The session that proposed them.
+        everything: Whether all are meant.
+        undoable: Whether only changes that can be undone are meant, unless a number names another.
 
     Raises:
         BadInputError: None or several ways to choose them were given.
@@ -103,7 +149,8 @@ def select(project: Project, numbers: Sequence[str], session: str | None, *, eve
             if number not in by_number:
                 raise NothingToDoError(f"event {number}", "is not an open proposal", "see `tallybook proposals`")
         return [by_number[number] for number in dict.fromkeys(numbers)]
-    chosen = [record for record in found if everything or record.by.session == session]
+    found = [one for one in found if everything or one.by.session == session]
+    chosen = [one for one in found if not (undoable and getattr(one.event, "verb", "") == REDACT)]
     if not chosen:
         raise NothingToDoError("proposals", "none is open", "see `tallybook proposals`")
     return chosen
@@ -125,8 +172,13 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
     """
     _refuse_agents("accept", by)
     event: Any = proposal.event
-    answer = ProposalAnswer(proposal.id, wish_of(event), reason)
-    return Decided(proposal, commands.recorded(project, Request(answer, by)))
+    remaining: tuple[str, ...] = ()
+    if event.verb == REDACT:
+        # First: a text that is gone with an open proposal is better than a closed proposal without its redaction.
+        remaining = redact.redact(project, RedactionTarget(event.text), event.reason, by).erased.remaining
+    outcome = commands.recorded(project, Request(ProposalAnswer(proposal.id, wish_of(event), reason), by))
+    notes = (*outcome.notes, *(f"not erased: {line}" for line in remaining))
+    return Decided(proposal, attrs.evolve(outcome, notes=notes))
 
 
 def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str, str]) -> Decided:

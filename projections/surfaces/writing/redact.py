@@ -51,6 +51,15 @@ class NothingToRedactError(TallybookError):
         super().__init__(f"{what}: no event and no file of Tallybook in this project contains it")
 
 
+class UnexpectedNumberError(BadInputError):
+    """A text is in another number of events than was expected, or no number was given."""
+
+    def __init__(self, number: int) -> None:
+        """Name the number and the options that redact them."""
+        what = f"the text is in {number} event{'' if number == 1 else 's'}, and what is redacted cannot be restored"
+        super().__init__("--expect", what, f"list them with --dry-run, then give --yes --expect {number}; {NOTHING}")
+
+
 @attrs.frozen
 class RedactionTarget:
     """What to redact: the text of one event, or a text wherever it occurs.
@@ -91,11 +100,30 @@ def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
     return _require_match(RedactionResult(events, erased, bodies), target)
 
 
-def redact(project: Project, target: RedactionTarget, reason: str, by: Mapping[str, str]) -> RedactionResult:
-    """Erase a text from the ledger and from every file of the project.
+def check_reason(project: Project, target: RedactionTarget, reason: str, by: Mapping[str, str]) -> None:
+    """Refuse a reason or provenance that holds what is to be redacted, or that no event could carry.
 
     Raises:
-        BadInputError: The event has no text, the text is too short, or the reason repeats it.
+        BadInputError: It does, or the target is not a text that can be redacted.
+    """
+    _check(reason, by, _texts(reading.open_log(project).read(), target))
+
+
+def redact(
+    project: Project, target: RedactionTarget, reason: str, by: Mapping[str, str], expected: int | None = None
+) -> RedactionResult:
+    """Erase a text from the ledger and from every file of the project.
+
+    Args:
+        project: The project.
+        target: What to redact.
+        reason: Why; stored in the ledger.
+        by: Who redacts it.
+        expected: How many events someone was shown; where others hold it, nothing is redacted. None where a person
+            confirmed it.
+
+    Raises:
+        BadInputError: The event has no text, the text is too short, the reason repeats it, or the number differs.
         NothingToRedactError: Nothing holds it.
         TallybookError: The ledger is held, damaged, or could not be written.
     """
@@ -111,9 +139,13 @@ def redact(project: Project, target: RedactionTarget, reason: str, by: Mapping[s
             texts = _texts(tx.read(), target)
             _check(reason, by, texts)
             events, bodies = _search(log, _everything(log), texts, target.event)
+            before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
+            # The events of a redaction that could not be finished hold the text no more.
+            if expected not in {None, len(events)} and not {*texts} <= {*before.texts}:
+                find_text(project, target)
+                raise UnexpectedNumberError(len(events))
             if events:
                 _remember(log, target, events)
-            before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
             ids = dict.fromkeys((*before.ids, *(one.id for one in events)))
             pending = dict.fromkeys((*before.texts, *texts))
             redaction.write_pending(log.folder, redaction.PendingRedaction(tuple(ids), tuple(pending), reason, by))
