@@ -16,6 +16,7 @@ from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import Verb, at_when, read_input
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
+from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,6 +196,8 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
     """
     if (file is None) == (ledger is None):
         raise BadInputError("import", "takes either FILE or --ledger", "give one of them")
+    if ledger is not None and isinstance(project, PersonalPlaybook):
+        raise BadInputError("import --ledger", "does not work on your own playbook", "leave --mine out")
     if ledger is not None:
         from tallybook.projections.surfaces.histories import answers, joining
 

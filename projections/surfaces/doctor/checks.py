@@ -14,7 +14,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
 from tallybook.projections.surfaces.console.output import answer, say
-from tallybook.projections.surfaces.doctor import hooks, ledger, reflection, settings, sharing, system
+from tallybook.projections.surfaces.doctor import hooks, ledger, personal, reflection, settings, sharing, system
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Context, Finding
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("file system", system.check_file_system, ""),
     ("git", system.check_git, ""),
     ("sharing", sharing.check_sharing, ""),
+    ("own playbook", personal.check_personal, ""),
 )
 """Name of a check, as findings show it; its function; the message where it finds nothing in a project with a ledger.
 

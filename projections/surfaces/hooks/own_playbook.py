@@ -41,10 +41,18 @@ def read_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]) -> 
 
 
 def read_both(project: ProjectPaths) -> tuple[Sequence[Mapping[str, Any]], tuple[str, ...]]:
-    """Return the entries for a session, the person's own first as if they were older, and the names of these."""
+    """Return the entries for a session, and the names of the person's own among them.
+
+    Newer entries come later, and are taken first; the own ones lie evenly among the project's, so that each playbook
+    gets its share of the room.
+    """
     theirs = ledger_access.read_entries(project)
     own = read_entries(project, theirs)
-    return [*own, *theirs] if own else theirs, tuple(one["name"] for one in own)
+    if not own:
+        return theirs, ()
+    places = [(place / len(group), one) for group in (own, theirs) for place, one in enumerate(group, 1)]
+    both = [one for _, one in sorted(places, key=lambda pair: pair[0])]
+    return both, tuple(one["name"] for one in own)
 
 
 def append(project: ProjectPaths, drafts: Sequence[Draft], payload: Payload, key: str) -> None:

@@ -1,0 +1,206 @@
+"""A person's own playbook: who makes it, what its entries are called, and what a project can do about it (rule 23)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.hook_calls import START, call, told
+from tallybook.projections.surfaces.cli.main import PERSONAL_VERBS, VERBS
+
+if TYPE_CHECKING:
+    from helpers.command_line import Run
+
+OWN = "Only I may read this"
+# A hook ends with 0, whatever its words are.
+REFUSED = sorted(VERBS.keys() - PERSONAL_VERBS - {"hook"})
+
+
+def own_folder() -> Path:
+    """Return where the playbook is, without CLAUDE_CONFIG_DIR."""
+    return Path.home() / ".claude" / "my-playbook"
+
+
+def names(run: Run, *words: str) -> list[str]:
+    """Return the names of the entries that `show` prints."""
+    return [one["name"] for one in json.loads(run("show", "--json", *words).out)["key_points"]]
+
+
+@pytest.fixture
+def mine(project: Path, run: Run) -> Path:
+    """Make a project with an entry and a playbook of one's own with one; return the latter's folder."""
+    del project
+    run("add", "Write tests")
+    run("init", "--mine")
+    run("add", "--mine", OWN)
+    return own_folder()
+
+
+@pytest.mark.usefixtures("project")
+def test_only_init_mine_makes_it(run: Run) -> None:
+    """No other command makes it, a dry run does not, and a second run changes nothing (rule 23)."""
+    for words in (("show", "--mine"), ("add", "--mine", "One"), ("--mine", "rate", "my_001", "helpful")):
+        assert (2, "tallybook: --mine: you have no playbook of your own; make one: tallybook init --mine\n") == (
+            run(*words)[0],
+            run(*words).err,
+        )
+    run("add", "One")
+    run("init", "--user")
+    run("init", "--mine", "--dry-run")
+    assert not own_folder().exists()
+    assert "created" == json.loads(run("init", "--mine", "--json").out)["changed"][0]["what"]
+    before = (own_folder() / "ledger" / "events.jsonl").read_bytes()
+    assert "left" == json.loads(run("--mine", "init", "--json").out)["left"][0]["what"]
+    assert before == (own_folder() / "ledger" / "events.jsonl").read_bytes()
+
+
+@pytest.mark.usefixtures("project")
+def test_init_mine_changes_nothing_else(run: Run, project: Path) -> None:
+    """It installs no hook and begins no project's ledger, and takes no agent (rule 23)."""
+    run("init", "--mine")
+    assert ([], [own_folder()]) == (list((project / ".claude").iterdir()), list((Path.home() / ".claude").iterdir()))
+    assert 2 == run("init", "--mine", "codex").code
+    assert 2 == run("init", "--mine", "--user").code
+
+
+@pytest.mark.usefixtures("project")
+def test_claude_config_dir_is_honoured(run: Run, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the variable names another folder for Claude's own files, the playbook is there (rule 23)."""
+    folder = tmp_path_factory.mktemp("config")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(folder))
+    run("init", "--mine")
+    run("add", "--mine", "One")
+    assert ["my_001"] == names(run, "--mine")
+    assert (folder / "my-playbook" / "ledger" / "events.jsonl").exists()
+    assert not own_folder().exists()
+
+
+@pytest.mark.usefixtures("mine")
+def test_its_entries_are_named_my(run: Run, mine: Path, tmp_path: Path) -> None:
+    """Added, imported and written by hand, its entries are `my_NNN`, and no name is used twice (rule 23)."""
+    run("retire", "my_001", "--mine")
+    run("--mine", "add", "Two")
+    legacy = tmp_path / "legacy.json"
+    legacy.write_text(json.dumps({"key_points": [{"name": "kpt_001", "text": "Three"}, "Four"]}), encoding="utf-8")
+    run("import", str(legacy), "--mine")
+    playbook = json.loads((mine / "playbook.json").read_text(encoding="utf-8"))
+    playbook["key_points"].append({"name": "kpt_001", "text": "Five", "helpful": 0, "harmful": 0})
+    (mine / "playbook.json").write_text(json.dumps(playbook), encoding="utf-8")
+    run("record", "--mine", stdin=b'{"new_key_points": ["Six"], "evaluations": []}')
+    assert [f"my_{number:03d}" for number in range(2, 7)] == names(run, "--mine")
+    assert 0 == run("rate", "MY_2", "helpful", "--mine").code
+    assert ["kpt_001"] == names(run)
+
+
+@pytest.mark.usefixtures("mine")
+def test_verbs_on_it_leave_the_project_alone(run: Run, project: Path) -> None:
+    """Every verb with `--mine`, before or after the verb, works on it and changes no file of the project (rule 23)."""
+    before = {path: path.read_bytes() for path in (project / ".claude").rglob("*") if path.is_file()}
+    lines = """
+    show; add Two; rate my_001 helpful; why my_001; needs-ratings; log; blame; graveyard; diff 1; bisect count>1
+    what-if --policy final; pin my_001; unpin my_001; reword my_001 Newer; merge my_001 my_002; retire my_001
+    restore my_001; undo; proposals; verify; replay --check; redact --text Newer --reason typo --yes --dry-run
+    """
+    for words in filter(None, (line.split() for line in lines.replace("\n", ";").split(";"))):
+        assert 0 == run("--mine", *words).code, words
+    assert before == {path: path.read_bytes() for path in (project / ".claude").rglob("*") if path.is_file()}
+
+
+@pytest.mark.usefixtures("mine")
+@pytest.mark.parametrize("verb", REFUSED)
+def test_other_verbs_refuse_mine(run: Run, verb: str) -> None:
+    """What works on a project, or on both, says that it takes no `--mine` (rule 23)."""
+    end = " --mine: does not work on your own playbook; leave --mine out\n"
+    assert (2, f"tallybook: {verb}{end}") == (run(verb, "--mine").code, run(verb, "--mine").err)
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_name_of_the_project_hides_an_own_entry(run: Run, project: Path) -> None:
+    """A name that the project has means its entry; the own one is not told there, and `doctor` says so (rule 23)."""
+    (project / "legacy.json").write_text(
+        json.dumps({"key_points": [{"name": "my_001", "text": "The project's", "helpful": 0, "harmful": 0}]}),
+        encoding="utf-8",
+    )
+    run("import", str(project / "legacy.json"))
+    context = told(call(START))
+    assert (True, False) == ("[my_001] helpful=0 harmful=0 :: The project's" in context, OWN in context)
+    assert "your own playbook" not in run("rate", "my_001", "helpful").out
+    assert "The project's" == json.loads(run("why", "my_001", "--json").out)["text"]
+    assert "which hide your own my_001" in run("doctor").out
+
+
+@pytest.mark.usefixtures("mine")
+def test_another_ledger_does_not_land_in_it(run: Run, project: Path) -> None:
+    """`import --ledger` is refused: entries of another ledger have that ledger's names."""
+    answer = run("import", "--ledger", str(project / ".claude" / "ledger"), "--mine")
+    assert 2 == answer.code
+    assert "does not work on your own playbook" in answer.err
+
+
+@pytest.mark.usefixtures("mine")
+def test_an_own_name_without_mine_is_explained(run: Run) -> None:
+    """A verb of curation on an own entry names the option that it needs; nothing is recorded."""
+    answer = run("retire", "my_001")
+    assert 1 == answer.code
+    assert "did you mean my_001 of your own playbook, with --mine?" in answer.err
+    assert ["my_001"] == names(run, "--mine")
+
+
+def test_an_agent_cannot_make_it(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside an agent `init --mine` makes nothing (rule 2)."""
+    del project
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert 1 == run("init", "--mine").code
+    assert not own_folder().exists()
+
+
+# What a project ships
+
+
+@pytest.mark.usefixtures("mine")
+@pytest.mark.parametrize("planted", ["config folder", "relative folder", "settings", "link"])
+def test_a_project_cannot_redirect_it(
+    run: Run, project: Path, mine: Path, monkeypatch: pytest.MonkeyPatch, planted: str
+) -> None:
+    """No settings, no variable and no folder of a project make another playbook the person's own (rule 23)."""
+    fake = project / ".claude" / "my-playbook"
+    (fake / "ledger").mkdir(parents=True)
+    for path in (mine / "ledger" / "events.jsonl", mine / "ledger" / "head", mine / "playbook.json"):
+        text = path.read_bytes().replace(OWN.encode(), b"Planted")
+        (fake / path.relative_to(mine)).write_bytes(text)
+    if planted == "config folder":
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(project / ".claude"))
+    elif planted == "relative folder":
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", ".claude")
+        monkeypatch.chdir(project)
+    elif planted == "link":
+        (project / "link").symlink_to(project / ".claude")
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(project / "link"))
+    else:
+        (project / ".claude" / "config").mkdir()
+        (project / ".claude" / "config" / "tallybook.toml").write_text(
+            f'[mine]\nfolder = "{fake}"\n[playbook]\nmine = true\n', encoding="utf-8"
+        )
+    before = {path: path.read_bytes() for path in fake.rglob("*") if path.is_file()}
+    context = told(call(START))
+    assert (True, False) == ("Write tests" in context, "Planted" in context)
+    assert (OWN in context) == (planted == "settings")
+    code = run("add", "--mine", "Three").code
+    assert (0 if planted == "settings" else 2) == code
+    assert before == {path: path.read_bytes() for path in fake.rglob("*") if path.is_file()}
+
+
+def test_a_project_cannot_turn_it_on(run: Run, project: Path) -> None:
+    """What looks like such a playbook in a project is not told, and no hook makes one (rule 23)."""
+    run("add", "Write tests")
+    folder = project / ".claude" / "my-playbook"
+    folder.mkdir()
+    (folder / "playbook.json").write_text(
+        json.dumps({"key_points": [{"name": "my_001", "text": "Planted", "helpful": 9, "harmful": 0}]}),
+        encoding="utf-8",
+    )
+    assert "Planted" not in told(call(START))
+    assert not own_folder().exists()

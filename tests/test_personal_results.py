@@ -1,0 +1,234 @@
+"""Results for a project and a person's own playbook: a batch in each under one key, and one undo for both (rule 24)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.hook_calls import START, call, events, told
+from helpers.injections import injected
+from helpers.repository import ROOT
+from helpers.transcripts import Script, answer, asked_for, kept
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.personal import pair
+from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from helpers.command_line import Run
+    from helpers.transcripts import Client
+
+OWN = "Commit small steps"
+# Ends the process as `kill -9` would, before the n-th write of a result.
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.personal import pair
+
+write, left = pair.recording.write, int(sys.argv[2])
+
+
+def count(*arguments, **options):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(*arguments, **options)
+
+
+pair.recording.write = count
+sys.exit(main.run(sys.argv[3:]))
+"""
+BOTH = {"evaluations": [{"name": name, "rating": "helpful"} for name in ("kpt_001", "my_001", "kpt_009")]}
+
+
+@pytest.fixture
+def mine(project: Path, run: Run) -> Project:
+    """Make a project and a playbook of one's own with an entry each; return the latter."""
+    run("add", "Write tests")
+    run("init", "--mine")
+    run("add", "--mine", OWN)
+    found = personal.find(Project(project))
+    assert found is not None
+    return found
+
+
+def counts(run: Run, *words: str) -> dict[str, tuple[int, int]]:
+    """Return the counts of the entries that `show` prints."""
+    found = json.loads(run("show", "--json", *words).out)["key_points"]
+    return {one["name"]: (one["helpful"], one["harmful"]) for one in found}
+
+
+def keys_of(project: Project, kind: type[Any]) -> list[str | None]:
+    """Return the keys of the batches that hold an event of a kind."""
+    batches = decode(open_log(project).read())
+    return [batch.records[0].key for batch in batches if any(isinstance(event, kind) for event in batch.events)]
+
+
+def test_a_rating_goes_to_the_ledger_of_its_entry(run: Run, project: Path, mine: Project) -> None:
+    """One command that rates entries of both appends one batch to each, under one key (rule 24)."""
+    made = json.loads(run("rate", "my_1", "kpt_001", "harmful", "--reason", "slow", "--json").out)
+    assert (["kpt_001"], ["my_001"]) == ([one["name"] for one in made["rated"]], [
+        one["name"] for one in made["mine"]["rated"]
+    ])  # fmt: skip
+    assert ({"kpt_001": (0, 1)}, {"my_001": (0, 1)}) == (counts(run), counts(run, "--mine"))
+    (key,), (own,) = keys_of(Project(project), PointRated), keys_of(mine, PointRated)
+    assert key == own
+    assert [] == list((mine.ledger / pair.PENDING).iterdir())
+
+
+def test_a_result_is_divided_once_under_its_key(run: Run, project: Path, mine: Project) -> None:
+    """A record with a key counts once in both ledgers, and says of each part what it came to (rule 24)."""
+    for _ in range(2):
+        made = json.loads(run("record", "--key", "k1", "--json", stdin=json.dumps(BOTH).encode()).out)
+    assert ({"kpt_001": (1, 0)}, {"my_001": (1, 0)}) == (counts(run), counts(run, "--mine"))
+    assert (["k1"], ["k1"]) == (keys_of(Project(project), PointRated), keys_of(mine, PointRated))
+    assert made["mine"]["seq_from"] is None
+    again = json.loads(run("record", "--json", stdin=json.dumps(BOTH).encode()).out)
+    assert [("evaluations[2]", "kpt_009")] == [(one["item"], one["name"]) for one in again["ignored"]]
+
+
+def test_operations_and_tags_go_to_the_ledger_of_their_entry(run: Run, mine: Project) -> None:
+    """What names own entries alone is the own playbook's; a new point is the project's (rule 24)."""
+    result = {
+        "operations": [
+            {"type": "ADD", "text": "New"},
+            {"type": "DELETE", "target_id": "my_001", "reason": "old"},
+            {"type": "MERGE", "source_ids": ["my_001", "kpt_001"], "merged_text": "Both"},
+        ],
+        "bullet_tags": [{"name": "my_001", "tag": "helpful", "rationale": "it helped"}],
+    }
+    made = json.loads(run("record", "--json", stdin=json.dumps(result).encode()).out)
+    assert (["kpt_002"], ["operations[2]"]) == (made["added"], [one["item"] for one in made["ignored"]])
+    assert [("my_001", "delete")] == [
+        (one["name"], one["verb"]) for one in json.loads(run("proposals", "--mine", "--json").out)
+    ]
+    assert ([PointNoted("my_001", "helpful: it helped")], []) == (
+        events(mine, PointNoted),
+        json.loads(run("proposals", "--json").out),
+    )
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+@pytest.mark.parametrize("key", [(), ("--key", "k1")], ids=["without a key", "with a key"])
+def test_a_crash_between_the_two_batches_loses_and_doubles_nothing(
+    run: Run, project: Path, mine: Project, writes: int, key: tuple[str, ...]
+) -> None:
+    """The next command appends the second batch under the same key, and drops what the first never began (rule 24)."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "CLAUDE_PROJECT_DIR": str(project)}
+    words = [sys.executable, "-c", KILLED, str(ROOT), str(writes), "rate", "kpt_001", "my_001", "helpful", *key]
+    assert -9 == subprocess.run(words, env=environment, capture_output=True, check=False).returncode
+    assert ({"kpt_001": (writes, 0)}, {"my_001": (0, 0)}) == (counts(run), counts(run, "--mine"))
+    run("rate", "kpt_001", "neutral")
+    assert ({"kpt_001": (writes, 0)}, {"my_001": (writes, 0)}) == (counts(run), counts(run, "--mine"))
+    assert [] == list((mine.ledger / pair.PENDING).iterdir())
+    if key:
+        run("rate", "kpt_001", "my_001", "helpful", *key)
+        assert [key[1]] == keys_of(mine, PointRated)
+        assert ({"kpt_001": (1, 0)}, {"my_001": (1, 0)}) == (counts(run), counts(run, "--mine"))
+    assert set(keys_of(mine, PointRated)) <= set(keys_of(Project(project), PointRated))
+
+
+@pytest.mark.usefixtures("mine")
+def test_undo_of_a_session_covers_both(run: Run) -> None:
+    """`undo --of` takes a session out of both ledgers, the command that it prints brings both back (rule 24)."""
+    run("rate", "my_001", "kpt_001", "helpful", "--session", "abc-1")
+    done = json.loads(run("undo", "--of", "abc", "--json").out)
+    assert (2, 2) == (len(done["events"]), len(done["mine"]["events"]))
+    assert ({"kpt_001": (0, 0)}, {"my_001": (0, 0)}) == (counts(run), counts(run, "--mine"))
+    assert 1 == run("undo", "--of", "abc").code
+    for command in done["redo"].split(" && "):
+        run(*command.split()[1:])
+    assert ({"kpt_001": (1, 0)}, {"my_001": (1, 0)}) == (counts(run), counts(run, "--mine"))
+    run("rate", "my_001", "harmful", "--session", "own-2")
+    assert [] == json.loads(run("undo", "--of", "own-2", "--json").out)["events"]
+    assert {"my_001": (1, 0)} == counts(run, "--mine")
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_session_is_told_both_apart(run: Run, project: Path, mine: Project) -> None:
+    """Own entries have a heading, once and after a compaction; each ledger records its own entries (rule 24)."""
+    run("add", "--mine", "Write tests")
+    context = told(call(START))
+    project_line = "[kpt_001] helpful=0 harmful=0 :: Write tests"
+    own_line = f"[my_001] helpful=0 harmful=0 :: {OWN}"
+    assert f"{project_line}\n\nFrom the user's own playbook, for all projects:\n{own_line}\n" in context
+    assert "" == call({"hook_event_name": "UserPromptSubmit"})
+    assert context == told(call({**START, "source": "compact"}))
+    here = Project(project)
+    assert [injected(("kpt_001",), 0)] * 2 == events(here, PlaybookInjected)
+    assert [("my_001",)] * 2 == [one.names for one in events(mine, PlaybookInjected)]
+    assert keys_of(here, PlaybookInjected) == keys_of(mine, PlaybookInjected)
+    call({"hook_event_name": "Stop", "last_assistant_message": "As [my_001] and [kpt_001] say [no]."})
+    assert ([PointCited("kpt_001", "message")], [PointCited("my_001", "message")]) == (
+        events(here, PointCited),
+        events(mine, PointCited),
+    )
+    assert keys_of(here, PointCited) == keys_of(mine, PointCited)
+
+
+@pytest.mark.usefixtures("mine")
+@pytest.mark.parametrize("by_task", [False, True], ids=["at the start", "by task"])
+def test_both_share_one_budget(run: Run, project: Path, mine: Project, *, by_task: bool) -> None:
+    """However many there are of both, the text has at most `budget_chars`; each ledger counts its own (rule 24)."""
+    (project / "many.json").write_text(
+        json.dumps({"key_points": [f"Deploy rule {number} {'x' * 80}" for number in range(60)]}), encoding="utf-8"
+    )
+    run("import", str(project / "many.json"))
+    (project / "own.json").write_text(
+        json.dumps({"key_points": [f"Deploy habit {number} {'y' * 80}" for number in range(60)]}), encoding="utf-8"
+    )
+    run("import", str(project / "own.json"), "--mine")
+    settings = project / ".claude" / "config" / "tallybook.toml"
+    settings.parent.mkdir()
+    settings.write_text(f"[playbook]\nbudget_chars = 4000\nby_task = {str(by_task).lower()}\n", encoding="utf-8")
+    call(START)
+    context = told(call({"hook_event_name": "UserPromptSubmit", "prompt": "deploy"}, "s2"))
+    (theirs,), (own,) = (
+        [one for one in events(of, PlaybookInjected) if one.names][-1:] for of in (Project(project), mine)
+    )
+    assert 0 < len(context) <= 4_000
+    for group, total, prefix in ((theirs, 61, "kpt_"), (own, 61, "my_")):
+        assert all(name.startswith(prefix) for name in group.names)
+        assert total == len(group.names) + sum(group.left_out.values())
+        assert all(f"[{name}]" in context for name in group.names)
+    assert context.count("] helpful=") == len(theirs.names) + len(own.names)
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_reflection_rates_both_and_learns_nothing_anew(
+    run: Run, project: Path, mine: Project, client: Client
+) -> None:
+    """The rater is shown own entries by name, rates each where it is, and cannot add an own text (rule 24)."""
+    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] and [my_001] say.")
+    here = asked_for(project, script)
+    client.plans(answer(OWN, kpt_001="helpful", my_001="harmful"))
+    assert 0 == run("reflect", "--rater", "claude").code
+    assert f"[my_001] helpful=0 harmful=0 :: {OWN}" in client.asked[0]["prompt"]
+    assert ({"kpt_001": (1, 0)}, {"my_001": (0, 1)}) == (counts(run), counts(run, "--mine"))
+    assert keys_of(here, PointRated) == keys_of(mine, PointRated)
+    assert [{"kpt_001"}, {"my_001"}] == [{note.name for note in events(one, PointNoted)} for one in (here, mine)]
+    assert [["kpt_001"], ["my_001"]] == [[one.name for one in events(of, PointCited)] for of in (here, mine)]
+    run("undo", "--of", "s1")
+    assert ({"kpt_001": (0, 0)}, {"my_001": (0, 0)}) == (counts(run), counts(run, "--mine"))
+
+
+def test_without_an_own_playbook_no_file_is_read(run: Run, project: Path) -> None:
+    """A project whose person has none is told, rated and undone as ever, and no own folder appears (rule 23)."""
+    run("add", "Write tests")
+    assert "own playbook" not in told(call(START))
+    made = json.loads(run("rate", "kpt_001", "helpful", "--session", "s1", "--json").out)
+    assert "mine" not in made
+    assert "mine" not in json.loads(run("undo", "--of", "s1", "--json").out)
+    assert 1 == run("rate", "my_001", "helpful").code
+    assert not (Path.home() / ".claude" / "my-playbook").exists()
+    assert (project / ".claude" / "ledger").exists()
