@@ -55,7 +55,7 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "telemetry.kept": (TelemetryKept, 1),
     "event.redacted": (EventRedacted, 1),
     "log.recovered": (LogRecovered, 1),
-    "point.proposed": (PointProposed, 1),
+    "point.proposed": (PointProposed, 2),
     "playbook.decided": (ProposalDecided, 1),
     "book.opened": (BookOpened, 1),
     "book.rules": (BookRules, 1),
@@ -67,6 +67,7 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "names.meant": (NamesMeant, 1),
     "lift.asked": (LiftAsked, 1),
     "lift.stopped": (LiftStopped, 1),
+    "point.placed": (PointPlaced, 1),
 }
 """Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
 

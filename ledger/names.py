@@ -10,8 +10,21 @@ if TYPE_CHECKING:
 PREFIX = "kpt_"
 PERSONAL_PREFIX = "my_"
 """The beginning of the names in a person's own playbook."""
+BY_SECTION = ""
+"""In place of a beginning of new names: each has the slug of its entry's section."""
 SECTION_NAMES = "section_names"
 """Top-level key of ``playbook.json`` with the sections of a later legacy format: heading → names of its entries."""
+SECTION_KEYS = (SECTION_NAMES, "sections")
+"""Top-level keys that say which section an entry has, in the flat format and in the later one."""
+SECTIONS = {
+    "PATTERNS & APPROACHES": "pat",
+    "MISTAKES TO AVOID": "mis",
+    "USER PREFERENCES": "pref",
+    "PROJECT CONTEXT": "ctx",
+    "OTHERS": "oth",
+}
+"""Heading of a section of the later format, in its order → the slug of its new names: ``pat-001``."""
+OTHERS = "OTHERS"
 MAX_NAME_CHARS = 200
 # A longer number was not assigned by counting, and every later name would become as long.
 MAX_NUMBER_DIGITS = 9
@@ -25,6 +38,24 @@ def parse_number(name: str, prefix: str = PREFIX) -> int | None:
     if digits == name or len(digits) > MAX_NUMBER_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits)
+
+
+def next_slug_name(slug: str, taken: Iterable[str]) -> str:
+    """Return the name of this slug with the number after the highest taken one: ``pat-001`` is the first."""
+    numbers = (parse_number(name, f"{slug}-") or 0 for name in taken)
+    return f"{slug}-{max(numbers, default=0) + 1:03d}"
+
+
+def slug_of(name: str) -> str | None:
+    """Return the slug of a name such as ``pat-001``; None for any other name."""
+    slug = name.partition("-")[0]
+    return slug if slug in SECTIONS.values() and parse_number(name, f"{slug}-") is not None else None
+
+
+def find_section(text: object) -> str | None:
+    """Return the heading of the later format that a text is, whatever its case; None for any other value."""
+    folded = text.casefold() if isinstance(text, str) else ""
+    return next((heading for heading in SECTIONS if heading.casefold() == folded), None)
 
 
 def format_name(number: int, prefix: str = PREFIX) -> str:
@@ -45,6 +76,33 @@ def mint(above: int, taken: Container[str], prefix: str) -> tuple[int, str]:
     """Return the lowest number above ``above`` whose name is not taken, and that name."""
     number = next_free_number(above, taken, prefix)
     return number, format_name(number, prefix)
+
+
+class NameGiver:
+    """Gives new entries names that no entry ever had: ``kpt_NNN``, ``my_NNN``, or by their section ``pat-NNN``."""
+
+    def __init__(self, above: int, taken: Collection[str], prefix: str) -> None:
+        """Take the highest number so far, the names that are taken, and the beginning of new names, or BY_SECTION."""
+        self._highest = above
+        self._taken = taken
+        self._prefix = prefix
+        self._last_of_slug: dict[str, str] = {}
+
+    def next(self, section: str = "", wish: str = "") -> str:
+        """Return the next name.
+
+        Args:
+            section: The heading of the entry's section; empty for none.
+            wish: The name that a program has given it already; kept if its number is above the highest so far.
+        """
+        wished = parse_number(wish) or 0
+        if self._prefix != BY_SECTION or wished > self._highest:
+            self._highest, name = mint(max(self._highest, wished - 1), self._taken, self._prefix or PREFIX)
+            return name
+        slug = SECTIONS.get(section, SECTIONS[OTHERS])
+        given = self._last_of_slug.get(slug)
+        self._last_of_slug[slug] = next_slug_name(slug, self._taken if given is None else (given,))
+        return self._last_of_slug[slug]
 
 
 def generate_keypoint_name(existing_names: Iterable[str]) -> str:
@@ -98,12 +156,37 @@ def read_sections(top: Mapping[str, Any]) -> dict[str, list[str]] | None:
     return sections if fits else None
 
 
-def filter_sections(top: Mapping[str, Any], present: Container[str]) -> dict[str, Any]:
-    """Return top-level keys with absent entries removed from the sections; headings stay, even empty ones."""
-    sections = read_sections(top)
-    if sections is None:
+def section_by_name(top: Mapping[str, Any], placed: Mapping[str, str]) -> dict[str, str]:
+    """Return the heading of the section that each entry has.
+
+    Args:
+        top: The playbook's top-level keys.
+        placed: Name → heading, for entries that were put into a section since, the last one last.
+    """
+    return {name: heading for heading, names in (read_sections(top) or {}).items() for name in names} | dict(placed)
+
+
+def filter_sections(top: Mapping[str, Any], present: Container[str], placed: Mapping[str, str]) -> dict[str, Any]:
+    """Return top-level keys with the present entries in their sections; headings among the keys stay, even empty ones.
+
+    Args:
+        top: The playbook's top-level keys.
+        present: The names of its entries.
+        placed: As for ``section_by_name``; these come after the others of their section.
+    """
+    own = read_sections(top)
+    placed = {name: heading for name, heading in placed.items() if name in present}
+    if own is None and not placed:
         return dict(top)
-    return {**top, SECTION_NAMES: {key: [name for name in names if name in present] for key, names in sections.items()}}
+    sections = {
+        heading: [name for name in names if name in present and name not in placed]
+        for heading, names in (own or {}).items()
+    }
+    for heading in dict.fromkeys((*SECTIONS, *placed.values())):
+        names = [name for name, section in placed.items() if section == heading]
+        if names:
+            sections.setdefault(heading, []).extend(names)
+    return {**top, SECTION_NAMES: sections}
 
 
 def rename_in_sections(top: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:

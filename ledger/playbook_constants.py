@@ -35,3 +35,7 @@ PLAYBOOK_NEUTRAL = frozenset(
     }
 )
 """Kinds of events that do not change the playbook; a test compares them with what the playbook's view folds."""
+
+FLAT = "flat"
+SECTIONED = "sections"
+"""The forms of ``playbook.json``: the specification's format, and the later one."""

@@ -275,6 +275,7 @@ def _summarise_proposal(event: events.PointProposed) -> str:
     if event.verb == "redact":
         return f"{what}, the text of event {event.text}{_why(event.reason)}"
     to = " to" if event.name or names else ""
+    what += f" in {event.section}" if event.section else ""
     return f"{what}{f'{to} {_quote(event.text)}' if event.text != '' else ''}{_why(event.reason)}"
 
 
@@ -296,6 +297,7 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.PointRestored: _summarise_decision("restored"),
     events.PointPinned: _summarise_decision("pinned"),
     events.PointUnpinned: _summarise_decision("unpinned"),
+    events.PointPlaced: lambda e: f"{e.name} moved to {e.section}{_why(e.reason)}",
     events.PointMerged: lambda e: f"{', '.join(e.merged)} merged into {e.name}{_why(e.reason)}",
     events.EventsVoided: _summarise_undo,
     events.PlaybookInjected: _injection,

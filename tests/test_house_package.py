@@ -102,6 +102,7 @@ page
 pin kpt_001
 unpin kpt_001
 reword kpt_001 Write-tests-first
+move kpt_001 mistakes
 merge kpt_001 kpt_004
 duplicates
 retire kpt_002

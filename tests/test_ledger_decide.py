@@ -10,13 +10,12 @@ import pytest
 
 from helpers.ledger_decisions import by_name, known
 from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS, extraction
+from tallybook.ledger.decisions.edit import Edit, decide_edit
 from tallybook.ledger.decisions.update import (
     MAX_TEXT_CHARS,
     Decision,
-    Edit,
     Extraction,
     IgnoredItem,
-    decide_edit,
     decide_extraction,
     read_entries,
     read_extraction,
@@ -172,8 +171,8 @@ HALF = "contains half of a surrogate pair, which is not Unicode text"
 def test_an_unusable_text_is_reported_with_the_reason(text: object, reason: str) -> None:
     """An unusable text is reported with its place and the reason; the other texts are read."""
     read = read_extraction({"new_key_points": ["a", text, "b"]})
-    texts, ignored = (("new_key_points[0]", "a"), ("new_key_points[2]", "b")), IgnoredItem("new_key_points[1]", reason)
-    assert Extraction(texts, (), (ignored,)) == read
+    texts = (("new_key_points[0]", "a", ""), ("new_key_points[2]", "b", ""))
+    assert Extraction(texts, (), (IgnoredItem("new_key_points[1]", reason),)) == read
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from helpers.ledger_decisions import known
 from helpers.reference_model import extraction
-from tallybook.ledger.decisions.update import Edit, decide_edit, decide_extraction, read_extraction
+from tallybook.ledger.decisions.edit import Edit, decide_edit
+from tallybook.ledger.decisions.update import decide_extraction, read_extraction
 from tallybook.ledger.events import Entry, PlaybookEdited, PointEdited, PointRated, PointRemoved
 
 

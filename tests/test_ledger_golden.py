@@ -51,6 +51,7 @@ from tallybook.ledger.events import (
     PointMerged,
     PointNoted,
     PointPinned,
+    PointPlaced,
     PointProposed,
     PointRated,
     PointRemoved,
@@ -236,7 +237,7 @@ BATCHES = [
     Golden(
         "2026-11-23T15:31:00.000000Z",
         {"rater": "agent", "session": "s1", "agent": "claude"},
-        (PointProposed("merge", "kpt_002", ("kpt_003",), "protected", "", "both say the same"),),
+        (PointProposed("merge", "kpt_002", ("kpt_003",), "protected", "", "", "both say the same"),),
     ),
     Golden(
         "2026-11-23T15:32:00.000000Z",
@@ -267,6 +268,14 @@ BATCHES = [
         (
             LiftAsked("names", ("kpt_003", "kpt_005"), "session.overall", 0.0125, "0f1e2d3c4b5a69788796a5b4c3d2e1f0"),
             LiftStopped("0192aaaa-0000-7000-8000-000000000036"),
+        ),
+    ),
+    Golden(
+        "2026-11-23T19:20:00.000000Z",
+        {"rater": "reflector", "session": "s2"},
+        (
+            PointPlaced("kpt_002", "it is one", "MISTAKES TO AVOID"),
+            PointProposed("merge", "", ("kpt_002", "kpt_005"), "protected", "OTHERS", "Prefer short texts.", "alike"),
         ),
     ),
 ]

@@ -11,6 +11,7 @@ from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntr
 from tallybook.ledger.events import (
     PointMerged,
     PointPinned,
+    PointPlaced,
     PointRestored,
     PointRetired,
     PointReworded,
@@ -37,6 +38,7 @@ class Curation:
         text: Its new text, for ``reword``.
         sources: Names of the entries that are merged into it, for ``merge``.
         more_names: Names of further entries to change in the same batch.
+        section: The heading of their new section, for ``move``.
     """
 
     verb: str
@@ -45,6 +47,7 @@ class Curation:
     text: str = ""
     sources: tuple[str, ...] = ()
     more_names: tuple[str, ...] = ()
+    section: str = ""
 
 
 def decide_curation(curation: Curation, known: KnownPlaybook) -> Decision:
@@ -143,6 +146,13 @@ def _reword(request: Curation, known: KnownPlaybook) -> Event:
     return PointReworded(request.name, request.reason, request.text)
 
 
+def _move(request: Curation, known: KnownPlaybook) -> Event:
+    _check_present(request.name, known)
+    if known.sections.get(request.name) == request.section:
+        raise NothingToDoError(request.name, f"is in the section {request.section}")
+    return PointPlaced(request.name, request.reason, request.section)
+
+
 def _merge(request: Curation, known: KnownPlaybook) -> Event:
     for name in (request.name, *request.sources):
         _check_present(name, known)
@@ -157,6 +167,7 @@ CURATIONS: Final[dict[str, Callable[[Curation, KnownPlaybook], Event]]] = {
     "pin": _pin,
     "unpin": _unpin,
     "reword": _reword,
+    "move": _move,
     "merge": _merge,
 }
 """Verb of a curation request → function that decides it."""

@@ -33,7 +33,7 @@ from tallybook.ledger.names import PREFIX, SECTION_NAMES, format_name, is_usable
 from tallybook.ledger.playbook_constants import BOOK_STAMP, STAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from tallybook.ledger.events import Event
 
@@ -81,6 +81,7 @@ class LegacyFile:
         sha256: SHA-256 of its bytes, in hex.
         problems: What a person should know about it, in the file's order.
         shared_stamp: The moment of a shared book that Tallybook wrote into it, ``SEQ:CHAIN``; None without one.
+        sections: Heading → names of its entries, in a file of the later format; None in any other.
     """
 
     items: tuple[LegacyItem, ...]
@@ -90,6 +91,7 @@ class LegacyFile:
     sha256: str
     problems: tuple[Problem, ...]
     shared_stamp: str | None = None
+    sections: Mapping[str, list[str]] | None = None
 
     @property
     def top_keys(self) -> dict[str, Any]:
@@ -210,14 +212,15 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
             names.append(item.entry.name)
         problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
     others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _own_keys(keys)}
-    if len(dumps(sections).encode()) > MAX_SECTION_BYTES:
+    is_small = len(dumps(sections).encode()) <= MAX_SECTION_BYTES
+    if not is_small:
         problems.append(Problem(f"{source}: sections", "too many to keep as sections; their entries are kept"))
-        sections = {}
-    top = dumps(others | ({SECTION_NAMES: sections} if sections else {}))
+    top = dumps(others | ({SECTION_NAMES: sections} if sections and is_small else {}))
     stamp = keys.get(STAMP)
     known = mend_text(stamp) if isinstance(stamp, str) else None
     digest = sha256(data).hexdigest()
-    return LegacyFile(tuple(items), tuple(skipped), top, known, digest, tuple(problems), _book_stamp(keys))
+    by_section = sections if "sections" in keys and "sections" in _own_keys(keys) else None
+    return LegacyFile(tuple(items), tuple(skipped), top, known, digest, tuple(problems), _book_stamp(keys), by_section)
 
 
 def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:

@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.decisions.curation import MAX_REASON_CHARS
-from tallybook.ledger.decisions.update import IgnoredItem, KnownPlaybook, text_fault
+from tallybook.ledger.decisions.update import IgnoredItem, KnownPlaybook, section_of, text_fault
 from tallybook.ledger.errors import NothingToDoError
-from tallybook.ledger.events import Entry, PointAdded, PointMerged, PointNoted, PointProposed, PointRetired
-from tallybook.ledger.names import MAX_NAME_CHARS, mint
+from tallybook.ledger.events import (
+    Entry,
+    PointAdded,
+    PointMerged,
+    PointNoted,
+    PointPlaced,
+    PointProposed,
+    PointRetired,
+)
+from tallybook.ledger.names import MAX_NAME_CHARS, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -81,14 +89,14 @@ class _Step:
         terms: As for ``translate``.
         events: As in `Translated`.
         ignored: As in `Translated`.
-        texts: Texts of ADD.
+        texts: New entries of ADD, as an extraction result has them.
     """
 
     known: KnownPlaybook
     terms: Terms
     events: list[Event] = attrs.field(factory=list)
     ignored: list[IgnoredItem] = attrs.field(factory=list)
-    texts: list[str] = attrs.field(factory=list)
+    texts: list[Any] = attrs.field(factory=list)
 
     def target_fault(self, name: object) -> str:
         """Return why an entry cannot be named by an operation; empty where it can."""
@@ -173,7 +181,8 @@ def _reason(fields: Mapping[str, Any]) -> str:
 def _add(step: _Step, fields: Mapping[str, Any]) -> str:
     fault = text_fault(fields.get("text"))
     if fault is None:
-        step.texts.append(fields["text"])
+        point = {"text": fields["text"], "section": fields["section"]} if "section" in fields else fields["text"]
+        step.texts.append(point)
     return fault or ""
 
 
@@ -181,7 +190,7 @@ def _update(step: _Step, fields: Mapping[str, Any]) -> str:
     name, text = fields.get("target_id"), fields.get("text")
     fault = step.target_fault(name) or text_fault(text) or _standing_fault(step, text)
     if not fault:
-        step.decide(PointProposed("update", str(name), (), "", str(text), _reason(fields)))
+        step.decide(PointProposed("update", str(name), (), "", "", str(text), _reason(fields)))
     return fault
 
 
@@ -189,7 +198,7 @@ def _delete(step: _Step, fields: Mapping[str, Any]) -> str:
     name = fields.get("target_id")
     fault = step.target_fault(name)
     if not fault:
-        step.decide(PointProposed("delete", str(name), (), "", "", _reason(fields)))
+        step.decide(PointProposed("delete", str(name), (), "", "", "", _reason(fields)))
     return fault
 
 
@@ -202,9 +211,9 @@ def _merge(step: _Step, fields: Mapping[str, Any]) -> str:
         fault = "fewer than two of its entries are in the playbook, or were shown"
     fault = fault or _standing_fault(step, text, names)
     if not fault:
-        step.decide(
-            PointProposed("merge", "", names, "", str(text), _reason(fields)), _sum(step.known, names, str(text))
-        )
+        section = section_of(fields)
+        change = PointProposed("merge", "", names, "", section, str(text), _reason(fields))
+        step.decide(change, _sum(step.known, names, str(text)))
     return fault or ""
 
 
@@ -267,29 +276,33 @@ def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...]
             raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
     if change.verb == "delete":
         return (PointRetired(change.name, reason),), _after(known, removed=(change.name,))
-    number, new = mint(known.high_water, known.used_names, known.prefix)
-    added = PointAdded(new, text)
+    if change.verb == "add" and (same := [name for name, entry in known.entries.items() if entry.text == text]):
+        raise NothingToDoError(same[0], "has this text", "reject the proposal")
+    sources = change.merged or tuple(filter(None, (change.name,)))
+    # A new entry in place of others belongs where the first of them is.
+    section = change.section or (known.sections.get(sources[0], "") if sources else "")
+    new = known.name_giver().next(section)
+    added = (PointAdded(new, text), *((PointPlaced(new, "", section),) if section else ()))
+    entry = attrs.evolve(_sum(known, change.merged, text), name=new)
+    after = _after(known, removed=sources, added=entry, section=section)
     if change.verb == "add":
-        if same := [name for name, entry in known.entries.items() if entry.text == text]:
-            raise NothingToDoError(same[0], "has this text", "reject the proposal")
-        return (added,), _after(known, added=Entry(new, text), high_water=number)
+        return added, after
     if change.verb == "merge":
-        entry = attrs.evolve(_sum(known, change.merged, text), name=new)
-        after = _after(known, removed=change.merged, added=entry, high_water=number)
-        return (added, PointMerged(new, change.merged, reason)), after
-    retired = PointRetired(change.name, reason or f"replaced by {new}")
-    return (retired, added), _after(known, removed=(change.name,), added=Entry(new, text), high_water=number)
+        return (*added, PointMerged(new, change.merged, reason)), after
+    return (PointRetired(change.name, reason or f"replaced by {new}"), *added), after
 
 
 def _after(
-    known: KnownPlaybook, removed: Collection[str] = (), added: Entry | None = None, high_water: int | None = None
+    known: KnownPlaybook, removed: Collection[str], added: Entry | None = None, section: str = ""
 ) -> KnownPlaybook:
     entries = {name: entry for name, entry in known.entries.items() if name not in removed}
-    if added is not None:
-        entries[added.name] = added
+    if added is None:
+        return attrs.evolve(known, entries=entries)
+    entries[added.name] = added
     return attrs.evolve(
         known,
         entries=entries,
-        high_water=known.high_water if high_water is None else high_water,
-        used_names={*known.used_names, *entries},
+        high_water=max(known.high_water, parse_number(added.name) or 0),
+        used_names={*known.used_names, added.name},
+        sections={**known.sections, added.name: section} if section else known.sections,
     )

@@ -1,11 +1,10 @@
-"""Decisions about updates and edits: pure functions from a payload and the playbook's state to events.
+"""Decisions about updates: pure functions from a payload and the playbook's state to events.
 
 New names are assigned here, from the highest number so far, so a decision must be made under the ledger's lock.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, TypeGuard
 
 import attrs
@@ -15,19 +14,16 @@ from tallybook.ledger.events import (
     MAX_INT,
     RATINGS,
     Entry,
-    PlaybookEdited,
-    PlaybookOrdered,
     PlaybookUpdated,
     PointAdded,
-    PointEdited,
+    PointPlaced,
     PointRated,
-    PointRemoved,
 )
-from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.names import MAX_NAME_CHARS, PREFIX, mint, parse_number, rename_in_sections
+from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, PREFIX, NameGiver, find_section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any
 
     from tallybook.ledger.events import Event
 
@@ -37,10 +33,6 @@ MAX_RATING_CHARS = 100
 FIELDS = ("new_key_points", "evaluations")
 """The keys of an extraction result."""
 UNKNOWN_KEY = "is not a key of an extraction result"
-# A line holds at least this many names: of 200 characters with four bytes each.
-_NAMES_A_LINE = 60
-# The former entry of a name whose addition was undone.
-_UNKNOWN_ENTRY = Entry("", "")
 
 
 @attrs.frozen
@@ -68,12 +60,12 @@ class Extraction:
     """A checked extraction result (ExtractionResult of the contract).
 
     Attributes:
-        texts: New entries, as (item of the payload, text).
+        texts: New entries, as (item of the payload, text, heading of a section); the heading is empty without one.
         ratings: Ratings, as (item of the payload, name, rating).
         ignored: The parts that cannot be used.
     """
 
-    texts: tuple[tuple[str, str], ...] = ()
+    texts: tuple[tuple[str, str, str], ...] = ()
     ratings: tuple[tuple[str, str, str], ...] = ()
     ignored: tuple[IgnoredItem, ...] = ()
 
@@ -131,11 +123,13 @@ def read_extraction(payload: object, source: str = "payload") -> Extraction:
     for field, value in lists.items():
         if not isinstance(value, list):
             raise BadInputError(f"{source}: {field}", f"expected a list, got {type(value).__name__}")
-    texts, ratings, ignored = [], [], []
-    for index, text in enumerate(lists["new_key_points"]):
+    texts: list[tuple[str, Any, str]] = []
+    ratings, ignored = [], []
+    for index, point in enumerate(lists["new_key_points"]):
+        text, section = (point.get("text"), section_of(point)) if isinstance(point, dict) else (point, "")
         item, fault = f"new_key_points[{index}]", text_fault(text)
         if fault is None:
-            texts.append((item, text))
+            texts.append((item, text, section))
         else:
             ignored.append(IgnoredItem(item, fault))
     for index, evaluation in enumerate(lists["evaluations"]):
@@ -146,6 +140,11 @@ def read_extraction(payload: object, source: str = "payload") -> Extraction:
             ignored.append(IgnoredItem(item, fault))
     ignored += [IgnoredItem(shorten_key(key), UNKNOWN_KEY) for key in payload if key not in FIELDS]
     return Extraction(tuple(texts), tuple(ratings), tuple(ignored))
+
+
+def section_of(point: Mapping[str, Any]) -> str:
+    """Return the heading that a new entry names; that of OTHERS for an unknown one, empty where it names none."""
+    return (find_section(point["section"]) or OTHERS) if "section" in point else ""
 
 
 @attrs.frozen
@@ -176,7 +175,8 @@ class KnownPlaybook:
         merged_into: Name of a merged entry → the entry that it was merged into.
         former_entries: Entries that left the playbook, with their last text and counts.
         refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
-        prefix: The beginning of new names.
+        prefix: The beginning of new names; BY_SECTION where each has the slug of its section.
+        sections: Name → heading of its section, for the entries that have one.
     """
 
     entries: Mapping[str, Entry] = attrs.field(factory=dict)
@@ -187,6 +187,11 @@ class KnownPlaybook:
     former_entries: Mapping[str, Entry] = attrs.field(factory=dict)
     refusal: Callable[[str], str | None] = attrs.field(default=lambda _: None)
     prefix: str = PREFIX
+    sections: Mapping[str, str] = attrs.field(factory=dict)
+
+    def name_giver(self, taken: Collection[str] | None = None) -> NameGiver:
+        """Return what gives new entries their names; ``taken`` are names in place of those ever used."""
+        return NameGiver(self.high_water, self.used_names if taken is None else taken, self.prefix)
 
 
 def decide_extraction(
@@ -205,11 +210,11 @@ def decide_extraction(
         renamed_before: Name that the program uses → the entry's name in the ledger, from its earlier requests.
     """
     name_of_text = {entry.text: name for name, entry in known.entries.items()} if extraction.texts else {}
-    high_water = known.high_water
+    names_given = known.name_giver()
     events: list[Event] = []
     ignored = list(extraction.ignored)
     renamed = dict(renamed_before or {})
-    for item, text in extraction.texts:
+    for item, text, section in extraction.texts:
         wish = (wishes or {}).get(text, "")
         name = name_of_text.get(text, "")
         if name:
@@ -219,13 +224,12 @@ def decide_extraction(
             name = f"{wish}-refused" if wish else ""
             ignored.append(RefusedText(item, why, name or None))
         else:
-            wished = parse_number(wish) or 0
-            high_water, name = mint(max(high_water, wished - 1), known.used_names, known.prefix)
-            name_of_text[text] = name
+            name_of_text[text] = name = names_given.next(section, wish)
             events.append(PointAdded(name, text))
+            events += [PointPlaced(name, "", section)] if section else []
         if wish and wish != name:
             renamed[wish] = name
-    added = len(events)
+    added = sum(isinstance(event, PointAdded) for event in events)
     into = {name for name, stays in known.merged_into.items() if stays in known.entries}
     names = known.entries.keys() | name_of_text.values() | into
     idle = []
@@ -240,140 +244,6 @@ def decide_extraction(
     events.append(PlaybookUpdated(added, rated, len(extraction.ignored) + len(idle)))
     ignored += idle
     return Decision(tuple(events), tuple(ignored), renamed)
-
-
-@attrs.frozen
-class Edit:
-    """A manual edit: the playbook before and after it.
-
-    Attributes:
-        base_entries: The entries before the edit, in order.
-        entries: The entries after it, in order.
-        top: The other top-level keys as a JSON object where they were changed; empty where not.
-        seq: The event number of the playbook that was edited; None where unknown.
-        source: SHA-256 of the edited file; None where there is none.
-    """
-
-    base_entries: tuple[Entry, ...]
-    entries: tuple[Entry, ...]
-    top: str = ""
-    seq: int | None = None
-    source: str | None = None
-
-
-def decide_edit(
-    edit: Edit,
-    known: KnownPlaybook,
-    drift: Mapping[str, tuple[int, int]],
-    renamed_before: Mapping[str, str] | None = None,
-) -> Decision:
-    """Decide a manual edit, merged with the events that were recorded since its base.
-
-    Args:
-        edit: The edit, with the names that its sender uses.
-        known: The state of the playbook now.
-        drift: Name in the ledger → ratings counted since the base, as (helpful, harmful). They are added to a changed
-            count, so that the edit does not discard ratings recorded in between.
-        renamed_before: Name that the sender uses → the entry's name in the ledger, from its earlier requests.
-
-    Returns:
-        One event per changed entry, the order if it changed, and ``playbook.edited``. It prunes nothing.
-    """
-    entries = known.entries
-    edit, refused = _drop_redacted(edit, known, renamed_before or {})
-    renamed = _names_in_ledger(edit, known, renamed_before or {})
-    base = {entry.name: entry for entry in edit.base_entries}
-    base_names = [renamed.get(name, name) for name in base]
-    edited_names = [renamed.get(entry.name, entry.name) for entry in edit.entries]
-    removed = set(base_names) - set(edited_names)
-    events: list[Event] = [PointRemoved(name) for name in base_names if name in removed and name in entries]
-    after = dict.fromkeys(name for name in entries if name not in removed)
-    for name, entry in zip(edited_names, edit.entries, strict=True):
-        old, now = base.get(entry.name), entries.get(name)
-        if old == entry:
-            continue
-        target = attrs.evolve(_merge_entry(entry, old, now, drift.get(name, (0, 0))), name=name)
-        if target != now:
-            events.append(PointEdited(name, target.helpful, target.harmful, target.text))
-        after.setdefault(name)
-    wanted = _decide_order(edited_names, base_names, list(after))
-    if wanted != list(after):
-        events.extend(
-            PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
-            for begin in range(0, len(wanted), _NAMES_A_LINE)
-        )
-    events.append(PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
-    return Decision(tuple(events), refused, new_names=renamed)
-
-
-def _drop_redacted(
-    edit: Edit, known: KnownPlaybook, renamed: Mapping[str, str]
-) -> tuple[Edit, tuple[RefusedText, ...]]:
-    """Return an edit without redacted texts: an existing entry keeps its old text, a new one is left out."""
-    base = {entry.name: entry for entry in edit.base_entries}
-    allowed: list[Entry] = []
-    refused: list[RefusedText] = []
-    for index, entry in enumerate(edit.entries):
-        old, now = base.get(entry.name), known.entries.get(renamed.get(entry.name, entry.name))
-        texts = {one.text for one in (old, now) if one is not None}
-        stays = old == entry or (now is not None and entry.text in texts)
-        why = None if stays else known.refusal(entry.text)
-        if why is None:
-            allowed.append(entry)
-            continue
-        refused.append(RefusedText(f"key_points[{index}]", why, entry.name))
-        if old is not None and now is not None:
-            allowed.append(attrs.evolve(entry, text=old.text))
-    return attrs.evolve(edit, entries=tuple(allowed)), tuple(refused)
-
-
-def _names_in_ledger(edit: Edit, known: KnownPlaybook, renamed_before: Mapping[str, str]) -> dict[str, str]:
-    """Return name in the edit → name in the ledger, with a new name for each new entry whose name is taken."""
-    renamed, high_water = dict(renamed_before), known.high_water
-    base = {entry.name for entry in edit.base_entries}
-    claimed = {renamed.get(entry.name, entry.name) for entry in edit.entries if entry.name in base}
-    taken = {*known.used_names, *known.entries, *(renamed.get(entry.name, entry.name) for entry in edit.entries)}
-    for entry in edit.entries:
-        if entry.name in base:
-            continue
-        name = renamed.get(entry.name, entry.name)
-        former = known.entries.get(name)
-        if edit.source is None and name in known.used_names:
-            # A file says itself how its entries are named. A program's dict can give a name again that left it, and
-            # other programs still mean the former entry by it.
-            former = former or known.former_entries.get(name, _UNKNOWN_ENTRY)
-        # Of a person's own playbook no name can be taken for a project's.
-        is_foreign = known.prefix != PREFIX and not name.startswith(known.prefix)
-        if is_foreign or name in claimed or (former is not None and former.text != entry.text):
-            high_water, name = mint(high_water, taken, known.prefix)
-            renamed[entry.name] = name
-        claimed.add(name)
-    return renamed
-
-
-def rename_in_top(top: str, renamed: Mapping[str, str]) -> str:
-    """Return top-level keys, a JSON object or empty, with the entries of sections renamed."""
-    return dumps(rename_in_sections(json.loads(top), renamed)) if top and renamed else top
-
-
-def _merge_entry(entry: Entry, old: Entry | None, now: Entry | None, drift: tuple[int, int]) -> Entry:
-    """Return an entry with each field taken from the side that changed it."""
-    text = entry.text if old is None or now is None or old.text != entry.text else now.text
-    helpful, harmful = entry.helpful + drift[0], entry.harmful + drift[1]
-    if old is not None and now is not None:
-        helpful = now.helpful if old.helpful == entry.helpful else helpful
-        harmful = now.harmful if old.harmful == entry.harmful else harmful
-    return Entry(entry.name, text, max(helpful, 0), max(harmful, 0))
-
-
-def _decide_order(edited: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:
-    """Return the order of the entries after an edit: that of the edit where it changed the base's order."""
-    in_base, in_edit, in_result = set(base), set(edited), set(after)
-    old = [name for name in edited if name in in_base]
-    new = [name for name in edited if name not in in_base]
-    if old == [name for name in base if name in in_edit] and list(edited) == old + new:
-        return list(after)
-    return [name for name in edited if name in in_result] + [name for name in after if name not in in_edit]
 
 
 def read_entries(value: object, source: str) -> tuple[Entry, ...]:

@@ -36,8 +36,16 @@ def _lift_injection(fields: dict[str, Any]) -> dict[str, Any]:
     return {"names": names, "held": (), "left_out": {"room": left_out}, **empty}
 
 
+def _lift_proposal(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a proposal of version 1, which named no section."""
+    if "section" in fields:
+        raise ValueError("version 1 has no section")
+    return fields | {"section": ""}
+
+
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
     ("playbook.injected", 1): _lift_injection,
+    ("point.proposed", 1): _lift_proposal,
 }
 """(kind, old version) → a function from its fields to those of the next version; applied up to today's version."""
 

@@ -305,6 +305,17 @@ class PointUnpinned(CurationEvent):
 
 
 @attrs.frozen(eq=False, repr=False, slots=False)
+class PointPlaced(CurationEvent):
+    """An entry is put into a section of the playbook, in place of the one that it had.
+
+    Attributes:
+        section: The heading, one of SECTIONS; a heading that a later version has is kept as it is.
+    """
+
+    section: str
+
+
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointMerged(Event):
     """Entries that say the same are merged into one, which gets their counts and their later ratings.
 

@@ -16,6 +16,7 @@ class PointProposed(Event):
         name: The entry; empty for a new one.
         merged: Names of the entries that would be merged into it; empty for other verbs.
         cause: Why it is only proposed, in a few words: ``protected``.
+        section: Heading of the section that a new entry is put into; empty for none, or that of the first source.
         text: The new text; for redact, the id of the event whose text would be erased; empty for verbs without one.
         reason: Why it is proposed; empty where none was given.
     """
@@ -24,6 +25,7 @@ class PointProposed(Event):
     name: str
     merged: tuple[str, ...] = attrs.field(validator=NAMES)
     cause: str
+    section: str
     text: str | None = attrs.field(metadata=FREE_TEXT)
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 

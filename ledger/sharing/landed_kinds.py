@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.decisions.update import rename_in_top
+from tallybook.ledger.decisions.edit import rename_in_top
 from tallybook.ledger.events import (
     BookRules,
     EventRedacted,
@@ -21,6 +21,7 @@ from tallybook.ledger.events import (
     PointMatched,
     PointMerged,
     PointPinned,
+    PointPlaced,
     PointRated,
     PointRemoved,
     PointRestored,
@@ -174,6 +175,7 @@ LANDINGS: Final[dict[type[Any], Callable[[Step, EventRecord], tuple[Event, ...]]
     PointRetired: _curate,
     PointRestored: _curate,
     PointPinned: _curate,
+    PointPlaced: _curate,
     PointUnpinned: _curate,
     PointMerged: _merge,
     EventsVoided: _void,

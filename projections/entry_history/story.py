@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.entry_history.status import EntryStatuses
 
-_PIN_KINDS: Final = (events.PointPinned, events.PointUnpinned)
+_BESIDE_KINDS: Final = (events.PointPinned, events.PointUnpinned, events.PointPlaced)
+"""Kinds of steps that change neither text nor counts."""
 _NEUTRAL_KINDS: Final = (events.EventRedacted, events.PointNoted)
 """Kinds of steps that never add an entry or take it out."""
 _OUTSIDE_KINDS: Final = (events.PointRated, events.PointReworded)
@@ -160,7 +161,7 @@ def add_event(story: Story, record: EventRecord, before: Entry | None, *, was_pr
         story.rule = story.book.policy.rule if isinstance(event, events.PlaybookUpdated) else None
         story.trail.append(Step(record, before.helpful, before.harmful))
     elif after is not None and (
-        after is not before or not was_present or (isinstance(event, _PIN_KINDS) and is_about(story, event))
+        after is not before or not was_present or (isinstance(event, _BESIDE_KINDS) and is_about(story, event))
     ):
         story.decision = story.rule = None
         _step(story, record, after)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tallybook.ledger.names import filter_sections
-from tallybook.ledger.playbook_constants import BOOK_STAMP, STAMP
+from tallybook.ledger.names import OTHERS, SECTION_KEYS, SECTIONS, filter_sections, find_section
+from tallybook.ledger.playbook_constants import BOOK_STAMP, FLAT, STAMP
 from tallybook.projections.playbook.confidence import interval
 
 if TYPE_CHECKING:
@@ -25,9 +25,27 @@ def playbook_dict(playbook: Playbook) -> dict[str, Any]:
         "version": None,
         "last_updated": playbook.last_updated,
         # A version from the file replaces the default.
-        **filter_sections(playbook.top, playbook.entries),
+        **filter_sections(playbook.top, playbook.entries, playbook.placed),
         "key_points": [entry_json(entry) for entry in playbook.entries.values()],
     }
+
+
+def entries_by_section(playbook: Playbook) -> dict[str, list[Entry]]:
+    """Return the entries by section as the later format has them: an unknown heading, and none, is OTHERS."""
+    sections = playbook.sections
+    found: dict[str, list[Entry]] = {heading: [] for heading in SECTIONS}
+    for entry in playbook.entries.values():
+        found[find_section(sections.get(entry.name)) or OTHERS].append(entry)
+    return found
+
+
+def _sectioned_dict(playbook: Playbook) -> dict[str, Any]:
+    """Return the playbook in the later format, without the ledger's own stamp."""
+    sections = {
+        heading: [entry_json(entry) for entry in entries] for heading, entries in entries_by_section(playbook).items()
+    }
+    top = {key: value for key, value in playbook.top.items() if key not in SECTION_KEYS}
+    return {"version": None, "last_updated": playbook.last_updated, **top, "sections": sections}
 
 
 def stamp_text(stamp: tuple[int, str]) -> str:
@@ -41,9 +59,14 @@ def read_stamp(text: str | None) -> tuple[int, str] | None:
     return (int(seq), chain) if seq.isascii() and seq.isdigit() and len(seq) < 20 and chain else None  # noqa: PLR2004
 
 
-def playbook_bytes(playbook: Playbook) -> bytes:
-    """Return the bytes of ``playbook.json``, stamped with the last playbook event in it."""
-    document = playbook_dict(playbook)
+def playbook_bytes(playbook: Playbook, form: str = FLAT) -> bytes:
+    """Return the bytes of ``playbook.json``, stamped with the last playbook event in it.
+
+    Args:
+        playbook: The playbook.
+        form: FLAT, the specification's format, or SECTIONED, the later one.
+    """
+    document = playbook_dict(playbook) if form == FLAT else _sectioned_dict(playbook)
     if playbook.stamp[0] or not playbook.shared_stamp[0]:
         document[STAMP] = stamp_text(playbook.stamp)
     if playbook.shared_stamp[0]:

@@ -10,7 +10,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
-from tallybook.ledger.names import PREFIX, join_sections, parse_number
+from tallybook.ledger.names import BY_SECTION, PREFIX, join_sections, parse_number, section_by_name
 from tallybook.projections.fold import State, UndoneEvent, View
 from tallybook.projections.playbook.entry_state import REDACTED, Entries, MutableEntry, add_rating, evolve
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
@@ -53,6 +53,7 @@ class Playbook(State):
         pardoned: Name of a restored entry → its harmful count then; it is pruned only above that.
         merged: Name of a merged entry → the entry that it was merged into.
         top: Top-level keys of the file other than key_points and last_updated, in order.
+        placed: Name → heading of its section, for entries put into one since ``top`` was set; the last one last.
         adopted_at: ``last_updated`` of the adopted legacy file, None without one.
         source: SHA-256 of the adopted file, empty without one.
         adoption: Last event number of the batch that adopted a legacy file, 0 without one.
@@ -65,7 +66,7 @@ class Playbook(State):
         last_redaction: Last event number of the last batch that redacted text, 0 before the first.
         last_undo: Last event number of the last batch that undid events, 0 before the first.
         has_begun: Whether any playbook event that was not undone has been folded; a rating alone begins nothing.
-        prefix: The beginning of new names; whoever decides sets it, no event does.
+        prefix: The beginning of new names, or BY_SECTION; whoever decides sets it, no event does.
     """
 
     policy: Policy = SPEC_POLICY
@@ -80,6 +81,7 @@ class Playbook(State):
     pardons: dict[str, int] = attrs.field(factory=dict)
     merged: dict[str, str] = attrs.field(factory=dict)
     top: dict[str, Any] = attrs.field(factory=lambda: {"version": VERSION})
+    placed: dict[str, str] = attrs.field(factory=dict)
     adopted_at: Any = None
     source: str = ""
     adoption: int = 0
@@ -105,7 +107,7 @@ class Playbook(State):
     @property
     def highest(self) -> int:
         """Return the highest number that a name of its form ever had, 0 for none."""
-        if self.prefix == PREFIX:
+        if self.prefix in {PREFIX, BY_SECTION}:
             return self.high_water
         return max((parse_number(name, self.prefix) or 0 for name in self.used), default=0)
 
@@ -122,6 +124,11 @@ class Playbook(State):
         if name in self.pruned:
             return "pruned"
         return "retired" if name in self.gone else "unknown"
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """Return the heading of the section that each entry has, of those that have one."""
+        return section_by_name(self.top, self.placed)
 
     @property
     def last_updated(self) -> Any:
@@ -269,6 +276,11 @@ def _unpin(state: Playbook, event: events.PointUnpinned, _: Batch) -> None:
     _recheck(state, event.name)
 
 
+def _place(state: Playbook, event: events.PointPlaced, _: Batch) -> None:
+    state.placed.pop(event.name, None)
+    state.placed[event.name] = event.section
+
+
 def _recheck(state: Playbook, name: str) -> None:
     """Check again whether the next update prunes an entry whose counts did not change."""
     if name in state.entries:
@@ -339,6 +351,8 @@ def _close_edit(state: Playbook, event: events.PlaybookEdited, _: Batch) -> None
         top = json.loads(event.top)
         top.pop("last_updated", None)
         state.top = {"version": VERSION} | top
+        # It has the sections as well, as the edit left them.
+        state.placed.clear()
 
 
 def _rewrite(state: Playbook, event: events.EventRedacted | events.EventsVoided, batch: Batch) -> None:
@@ -374,6 +388,7 @@ CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
     events.PointRestored: _restore,
     events.PointPinned: _pin,
     events.PointUnpinned: _unpin,
+    events.PointPlaced: _place,
     events.PointMerged: _merge,
     events.PointMatched: _match,
     events.PlaybookAdopted: _adopt,

@@ -7,7 +7,7 @@ Modules that only some verbs need are loaded by those: most of a command's time 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 import attrs
 
@@ -24,7 +24,7 @@ from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
+from tallybook.projections.playbook.render import playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
@@ -80,6 +80,18 @@ class DriftError(TallybookError):
 _EDITS: Final = "manual edits"
 
 
+class Point(TypedDict):
+    """A new entry of a section, as an extraction result has it.
+
+    Attributes:
+        text: Its text.
+        section: The heading of its section.
+    """
+
+    text: str
+    section: str
+
+
 class Imported(NamedTuple):
     """The result of importing a legacy file.
 
@@ -111,12 +123,14 @@ def import_file(project: Project, data: bytes, source: str) -> Imported:
     return Imported(len(outcome.added), skipped, problems, outcome.repeated)
 
 
-def add(project: Project, text: str, by: Mapping[str, str], key: str | None = None, *, again: bool = False) -> Outcome:
+def add(
+    project: Project, point: str | Point, by: Mapping[str, str], key: str | None = None, *, again: bool = False
+) -> Outcome:
     """Add an entry.
 
     Args:
         project: The project.
-        text: Its text.
+        point: Its text, alone or with its section.
         by: Who records it.
         key: The idempotency key.
         again: Whether a text that was redacted is accepted from now on, from every source.
@@ -125,6 +139,7 @@ def add(project: Project, text: str, by: Mapping[str, str], key: str | None = No
         BadInputError: The text cannot be recorded, or another rater than a person accepts what was redacted.
         RedactedTextError: The text was redacted, and is not accepted.
     """
+    text = point if isinstance(point, str) else point["text"]
     fault = update.text_fault(text)
     if fault is not None:
         raise BadInputError("TEXT", fault, "nothing was recorded")
@@ -135,7 +150,7 @@ def add(project: Project, text: str, by: Mapping[str, str], key: str | None = No
             raise redacted_digests.RedactedTextError("TEXT", why)
         with closing(reading.open_log(project)) as log, log.transaction():
             redacted_digests.accept(log.folder, text)
-    return recorded(project, requests.Request(requests.Update({"new_key_points": [text]}), by, key))
+    return recorded(project, requests.Request(requests.Update({"new_key_points": [point]}), by, key))
 
 
 def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
@@ -221,7 +236,7 @@ def replay(project: Project) -> Playbook:
 
 def replay_bytes(project: Project) -> bytes:
     """Return the bytes that ``playbook.json`` has by the ledger, without any cache and writing nothing."""
-    return playbook_bytes(reading.current(reading.open_log(project), cold=True))
+    return playbook_file.rendering_of(project, reading.current(reading.open_log(project), cold=True))
 
 
 def write_copy(project: Project, output: Path, data: Callable[[], bytes]) -> None:
@@ -259,7 +274,7 @@ def check(project: Project) -> None:
         raise DriftError(project.playbook, "is another machine's and not what the book says", _EDITS)
     if file.events:
         raise DriftError(project.playbook, "has a manual edit that is not recorded yet", _EDITS)
-    if data != playbook_bytes(state):
+    if data != playbook_file.rendering_of(project, state):
         raise DriftError(project.playbook, "is older than the ledger", _EDITS)
 
 

@@ -13,7 +13,7 @@ from tallybook.projections.comparison import similarity
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
-from tallybook.projections.surfaces.console.options import Verb, provenance_of, read_text, with_reason
+from tallybook.projections.surfaces.console.options import SectionName, Verb, provenance_of, read_text, with_reason
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
 from tallybook.projections.surfaces.writing import curation, proposals
 
@@ -74,6 +74,20 @@ def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: b
     """
     text = read_text(text, "the new text")
     _curate(project, Curation("reword", name, reason, text), by, as_json=as_json)
+
+
+@click.command(cls=Verb, rater="human", example="tallybook move kpt_003 kpt_007 mistakes")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("section", type=SectionName())
+@with_reason
+def move(project: Project, /, *, names: tuple[str, ...], section: str, reason: str, as_json: bool, **by: Any) -> None:
+    """Move entries to a section.
+
+    SECTION is patterns, mistakes, user, project or others: a heading of the later playbook format, the beginning of
+    one, or its slug.
+    """
+    wish = Curation("move", names[0], reason, more_names=names[1:], section=section)
+    _curate(project, wish, by, as_json=as_json)
 
 
 @click.command(cls=Verb, rater="human", example="tallybook merge kpt_003 kpt_007 kpt_011")

@@ -21,6 +21,7 @@ from tallybook.projections.surfaces.console.options import (
     read_text,
     with_key,
     with_reason,
+    with_section,
 )
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.workspace import personal
@@ -58,6 +59,7 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
 @click.command(cls=Verb, rater="human", example='tallybook add "Quote ids as strings in JSON."')
 @click.argument("text")
 @click.option("--again", is_flag=True, help="Add a text that repeats an entry, or was redacted.")
+@with_section
 @with_key
 def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options: Any) -> None:
     """Add an entry to the playbook.
@@ -70,9 +72,10 @@ def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options
     from tallybook.projections.surfaces.writing.proposals import ProposedError
 
     text = read_text(text, "the text of the entry")
-    author, key = provenance_of(options), options["key"]
-    proposed = None if key is not None else repeats.propose_repeat(project, text, author, again=again)
-    outcome = proposed or commands.add(project, text, author, key, again=again)
+    author, key, section = provenance_of(options), options["key"], options["section"] or ""
+    proposed = None if key is not None else repeats.propose_repeat(project, text, author, section, again=again)
+    point: Any = {"text": text, "section": section} if section else text
+    outcome = proposed or commands.add(project, point, author, key, again=again)
     _print_outcome(outcome, as_json=as_json)
     note(*(f"to say that it helped, run: tallybook rate {one.name} helpful" for one in outcome.ignored if one.name))
     if proposed is not None:

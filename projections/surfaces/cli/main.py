@@ -70,6 +70,7 @@ GROUPS: Final = {
         Row("pin", "cli.curation", "Protect entries from pruning"),
         Row("unpin", "cli.curation", "Let pinned entries be pruned again"),
         Row("reword", "cli.curation", "Change the text of an entry"),
+        Row("move", "cli.curation", "Move entries to a section"),
         Row("merge", "cli.curation", "Merge entries that say the same"),
         Row("duplicates", "cli.curation", "List entries that say nearly the same"),
         Row("undo", "cli.curation", "Undo the last change, an event or a session"),

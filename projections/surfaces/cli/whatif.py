@@ -18,13 +18,13 @@ from tallybook.projections.comparison.whatif import Exclusion, difference_json, 
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
-from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import notices
 from tallybook.projections.surfaces.console.options import Verb, WholeNumber, at_when
 from tallybook.projections.surfaces.console.output import answer, format_count, format_counts, note, say
 from tallybook.projections.surfaces.history import moments, reading
+from tallybook.projections.surfaces.history.playbook_file import rendering_of
 from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
 from tallybook.projections.surfaces.writing.requests import known_of
 
@@ -189,10 +189,10 @@ def what_if(project: Project, /, **options: Any) -> None:
     merges = _merge(alternative, view, options["merge"])
     notices.note_pending(project, moment, alternative.real)
     if output == "-":
-        sys.stdout.buffer.write(playbook_bytes(alternative.other))
+        sys.stdout.buffer.write(rendering_of(project, alternative.other))
         return
     if output is not None:
-        commands.write_copy(project, Path(output), lambda: playbook_bytes(alternative.other))
+        commands.write_copy(project, Path(output), lambda: rendering_of(project, alternative.other))
         note(f"{output} written")
     premise = {"policy": policy.name, "rule": _describe_rule(policy, half_life), "without": alternative.left_out}
     result = premise | ({"merge": merges} if merges else {}) | difference_json(alternative)

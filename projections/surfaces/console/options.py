@@ -11,6 +11,7 @@ import click
 
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, UnknownEntryError
+from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.output import note
@@ -89,6 +90,32 @@ at_when: Final = click.option(
 )
 with_key: Final = click.option("--key", help="Record once, however often this key is sent.")
 with_reason: Final = click.option("--reason", default="", help="State why; stored in the ledger.")
+
+
+class SectionName(click.ParamType[str]):
+    """A section of the later playbook format, by its heading, the beginning of that, or the slug of its names."""
+
+    name = "section"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the heading.
+
+        Raises:
+            click.BadParameter: There is no such section.
+        """
+        folded = str(value).casefold()
+        named = [heading for heading, slug in SECTIONS.items() if folded in {slug, heading.casefold()}]
+        begun = [heading for heading in SECTIONS if folded and heading.casefold().startswith(folded)]
+        found = named or begun
+        if len(found) != 1:
+            words = ", ".join(f"{heading.split()[0].lower()} ({slug})" for heading, slug in SECTIONS.items())
+            self.fail(f"{value!r} is not a section; use one of {words}", param, ctx)
+        return found[0]
+
+
+with_section: Final = click.option(
+    "--section", type=SectionName(), metavar="NAME", help="Put it into this section, such as mistakes."
+)
 
 PROVENANCE_OPTIONS: Final = {
     "rater": "Record this rater: human, agent, reflector, …",

@@ -24,7 +24,7 @@ from tallybook.projections.surfaces.histories import recognition, sources
 from tallybook.projections.surfaces.histories.arrival import Arrival, Landing
 from tallybook.projections.surfaces.history import cache_files, playbook_file
 from tallybook.projections.surfaces.history.reading import log_with_book, open_for_append, open_log
-from tallybook.projections.surfaces.workspace import git
+from tallybook.projections.surfaces.workspace import git, settings
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import redact as redacting
@@ -266,7 +266,8 @@ def _set_foreign_playbook_aside(project: Project, repair: Repair, every: Histori
         return None
     if stamp[1] in every.links:
         batches = [link.batch for link in every.path(stamp[1])]
-        if data == playbook_bytes(fold_history(PLAYBOOK, lambda: decode(batches))):
+        state = fold_history(PLAYBOOK, lambda: decode(batches))
+        if data in {playbook_bytes(state, form) for form in settings.FORMATS}:
             project.playbook.unlink()
             return None
     aside = playbook_file.set_aside(project, at)

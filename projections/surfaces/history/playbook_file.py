@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from itertools import count
-import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, MissingLinesError, Problem
-from tallybook.ledger.events import ItemSkipped, PlaybookAdopted
+from tallybook.ledger.events import PlaybookAdopted
 from tallybook.ledger.fast_stdlib import import_lazily, sha256
-from tallybook.ledger.names import rename_in_sections
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
-from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
+from tallybook.projections.playbook.render import playbook_bytes, read_stamp
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.history.edit_base import Base, drift_of
+from tallybook.projections.surfaces.history.edit_base import Base
+from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 
 if TYPE_CHECKING:
@@ -30,25 +28,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.ledger.decisions import legacy_import, update
-    from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
-    from tallybook.ledger.events import Entry, Event
+    from tallybook.ledger.decisions.legacy_import import LegacyFile
+    from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests
-    from tallybook.ledger.storage.redacted_digests import Redactions
+    from tallybook.projections.surfaces.history import manual_edit
     from tallybook.projections.surfaces.workspace.project import Project
 
     Read = Callable[[], Iterator[RawBatch]]
 else:
     # Needed only if the file is not the ledger's own rendering, which is rare.
-    update, legacy_import, redacted_digests = import_lazily(
-        "tallybook.ledger.decisions.update",
+    legacy_import, redacted_digests, manual_edit = import_lazily(
         "tallybook.ledger.decisions.legacy_import",
         "tallybook.ledger.storage.redacted_digests",
+        "tallybook.projections.surfaces.history.manual_edit",
     )
 
 RENDER_WAIT_MS = 250
-_WITHOUT_COUNTS = ("bare_string", "dict_no_score")
 _RENDER_ROUNDS = 20
 
 
@@ -158,10 +155,15 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
         return _examine_foreign(project, legacy, digest)
     log = reading.open_log(project)
     names = log.names_since(base.seq) if reading.log_with_book(log) and base is not state else None
-    events, refusals = _edit_events(legacy, state, Base(base, read, names), redacted)
+    form = settings.read(project).format
+    events, refusals = manual_edit.find_edit(legacy, state, Base(base, read, names), redacted, form)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendering.seq if rendering is not None else ""
-    problems = (*legacy.problems, *_problems(project, refusals))
+    unknown = (
+        Problem(f"{project.playbook.name}: {heading}", "is no section of this format; its entries are in OTHERS")
+        for heading in manual_edit.unknown_headings(legacy, form)
+    )
+    problems = (*legacy.problems, *unknown, *_problems(project, refusals))
     return ExaminedFile(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", problems, legacy)
 
 
@@ -187,7 +189,8 @@ def _examine_foreign(project: Project, legacy: LegacyFile, digest: str) -> Exami
     if stamp is not None and reading.log_with_book(log) and stamp[0] <= log.history.frontier.seq:
         book = log.book_playbook(stamp[0])
         entries = tuple(item.entry for item in legacy.items)
-        if (book.seq, book.chain) == stamp and entries == tuple(book.entries.values()):
+        by_section = manual_edit.is_by_section(legacy, settings.read(project).format)
+        if (book.seq, book.chain) == stamp and entries == manual_edit.shown_entries(book, by_section=by_section):
             return ExaminedFile(sha256=digest)
     problem = Problem(project.playbook.name, "is not what the book says, nor an edit of what is here, and is set aside")
     return ExaminedFile(sha256=digest, is_foreign=True, problems=(problem,))
@@ -210,90 +213,15 @@ def _base(project: Project, legacy: LegacyFile, state: Playbook, rendering: Rend
     return base if stamp is None or base.stamp == stamp else state
 
 
-def _edit_events(
-    legacy: LegacyFile, state: Playbook, edited: Base, redacted: Redactions
-) -> tuple[tuple[Event, ...], tuple[update.RefusedText, ...]]:
-    """Return the manual edit in a file as events, none where nothing was changed; and the refused texts."""
-    base = edited.state
-    entries = _named_entries(legacy, base)
-    if base.rewrites < state.rewrites:
-        entries = tuple(_without_redacted(entry, base) for entry in entries)
-    before = playbook_dict(base)
-    del before["key_points"], before["last_updated"]
-    new_names = {
-        item.entry.name: entry.name
-        for item, entry in zip(legacy.items, entries, strict=True)
-        if item.entry.name != entry.name
-    }
-    top = update.rename_in_top(legacy.top, new_names) if rename_in_sections(_top(legacy), new_names) != before else ""
-    if redacted.refusal_in_json(top) is not None:
-        top = ""
-    odd = tuple(item for item in _evidence(legacy) if redacted.refusal_in_json(item.original or "") is None)
-    base_entries = tuple(base.entries.values())
-    if entries == base_entries and not top and not odd:
-        return (), ()
-    drift = drift_of(edited, state) if base is not state else {}
-    edit = update.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256)
-    known = (state.entries, state.highest, state.used)
-    current = update.KnownPlaybook(*known, refusal=redacted.refusal, prefix=state.prefix)
-    decision = update.decide_edit(edit, current, drift, edited.names)
-    refusals = tuple(one for one in decision.ignored if isinstance(one, update.RefusedText))
-    is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
-    return () if is_empty else (*odd, *decision.events), refusals
-
-
-def _without_redacted(entry: Entry, base: Playbook) -> Entry:
-    """Return an entry of a file that is older than a redaction, without a text that was redacted since."""
-    before = base.entries.get(entry.name)
-    return attrs.evolve(entry, text=REDACTED) if before is not None and before.text == REDACTED else entry
-
-
-def _named_entries(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
-    """Return a file's entries; one without a name gets the name of the entry whose text it has.
-
-    So restoring an old file changes only what it says otherwise, and renames nothing.
-    """
-    by_text = {entry.text: entry for entry in base.entries.values()}
-    taken_names = {item.entry.name for item in legacy.items if not _is_unnamed(item)}
-    entries = []
-    for item in legacy.items:
-        entry = item.entry
-        same = by_text.get(entry.text) if _is_unnamed(item) else None
-        if same is not None and same.name not in taken_names:
-            taken_names.add(same.name)
-            entry = same if item.migrated in _WITHOUT_COUNTS else attrs.evolve(entry, name=same.name)
-        entries.append(entry)
-    return tuple(entries)
-
-
-def _is_unnamed(item: LegacyItem) -> bool:
-    if item.origin == "bare_string" or not item.original:
-        return item.origin == "bare_string"
-    value = json.loads(item.original)
-    return not isinstance(value, dict) or value.get("name") != item.entry.name
-
-
-def _evidence(legacy: LegacyFile) -> tuple[ItemSkipped, ...]:
-    """Return the parts of the file that are no entries as events: a rendering drops them, the ledger keeps them."""
-    migrations = (
-        ItemSkipped(item.index, f"{item.entry.name} was read from it", item.original)
-        for item in legacy.items
-        if item.original
-    )
-    return (*legacy.skipped, *migrations)
-
-
-def _top(legacy: LegacyFile) -> dict[str, Any]:
-    # A file that an older program wrote may lack the version; that is not an edit.
-    top = {"version": VERSION} | legacy.top_keys
-    top.pop("last_updated", None)
-    return top
-
-
 def edit_batch(end: int, file: ExaminedFile, at: str) -> Batch:
     """Return the manual edit in a file, of which there must be one, as the batch after an event number."""
     by = Author("import" if file.adopted else "human")
     return make_batch(*(EventRecord(end + index, at, event, by=by) for index, event in enumerate(file.events, 1)))
+
+
+def rendering_of(project: Project, state: Playbook) -> bytes:
+    """Return the bytes of ``playbook.json`` in the form that the settings name."""
+    return playbook_bytes(state, settings.read(project).format)
 
 
 def with_edit(state: Playbook, file: ExaminedFile, at: str) -> Playbook:
@@ -353,7 +281,7 @@ def _replace(project: Project, state: Playbook, file: ExaminedFile, at: str) -> 
 
     if (file.unreadable or file.is_foreign) and _digest(project) == file.sha256:
         set_aside(project, at)
-    data = playbook_bytes(state)
+    data = rendering_of(project, state)
     digest = sha256(data).hexdigest()
     # What was read when the file was examined need not be read again: a later edit is found by the next command.
     if digest != file.sha256 and not disk.replace_file(project.playbook, data, may_replace=is_replaceable):

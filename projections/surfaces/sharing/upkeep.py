@@ -16,6 +16,7 @@ from tallybook.ledger.events import (
     BookRules,
     PlaybookAdopted,
     PointPinned,
+    PointPlaced,
     PointSeeded,
 )
 from tallybook.ledger.line import START, Stamp, chained_bytes, frame, split_long_texts
@@ -162,6 +163,7 @@ def _beginning(project: Project, part: Membership, opening: BookOpened) -> list[
     more = range(_SEEDS_A_BATCH, len(seeds), _SEEDS_A_BATCH)
     groups += [[*seeds[begin : begin + _SEEDS_A_BATCH]] for begin in more]
     groups += [[PointPinned(name, "")] for name in state.pinned if name in state.entries]
+    groups += [[PointPlaced(name, "", section)] for name, section in state.placed.items() if name in state.entries]
     batches: list[RawBatch] = []
     after = START
     for group in groups:

@@ -11,7 +11,9 @@ import os
 import stat
 
 from tallybook.ledger.errors import BadInputError, TallybookError, UnknownEntryError
-from tallybook.ledger.names import PERSONAL_PREFIX, PREFIX
+from tallybook.ledger.names import BY_SECTION, PERSONAL_PREFIX, PREFIX
+from tallybook.ledger.playbook_constants import SECTIONED
+from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, ProjectPaths, contains, ledger_folder
 
 TYPE_CHECKING = False
@@ -121,4 +123,6 @@ def explain(project: AnyProject, error: UnknownEntryError) -> UnknownEntryError:
 
 def prefix_of(project: AnyProject) -> str:
     """Return the beginning of the names that a playbook gives its entries."""
-    return PERSONAL_PREFIX if isinstance(project, PersonalPlaybook) else PREFIX
+    if isinstance(project, PersonalPlaybook):
+        return PERSONAL_PREFIX
+    return BY_SECTION if settings.read(project).format == SECTIONED else PREFIX

@@ -12,6 +12,7 @@ import os
 from tallybook.ledger.errors import CannotWriteError, Problem, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
 from tallybook.ledger.kinds.limits import MAX_HOLD
+from tallybook.ledger.playbook_constants import FLAT, SECTIONED
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.surfaces.workspace.project import (
     CLAUDE,
@@ -33,6 +34,7 @@ MAX_BUDGET_CHARS = 10_000
 """Claude Code puts a longer text into a file, and shows the model only its beginning."""
 MAX_TOKENS_PER_DAY = 1_000_000_000
 MAX_MODEL_CHARS = 200
+FORMATS = (FLAT, SECTIONED)
 CURATION = ("propose", "apply")
 RATERS = ("none", "claude", "codex", "gemini", "anthropic", "openai")
 MAX_NAME_CHARS = 200
@@ -46,6 +48,7 @@ class Settings(NamedTuple):
     Attributes:
         budget_chars: Characters of the playbook that a session is given at most, 0 to 10,000; 0 for nothing.
         by_task: Whether each prompt is given the entries that fit it, instead of the best of all at the start.
+        format: How ``playbook.json`` is written: flat, the specification's format, or sections, the later one.
         subagents: Whether a subagent of Claude Code or Copilot is given the playbook as well.
         rater: Who reflects on a session, one of RATERS.
         model: The model that does; empty for the rater's own choice.
@@ -60,6 +63,7 @@ class Settings(NamedTuple):
 
     budget_chars: int = 8_000
     by_task: bool = False
+    format: str = FORMATS[0]
     subagents: bool = False
     rater: str = RATERS[0]
     model: str = ""
@@ -155,6 +159,7 @@ SETTINGS: dict[tuple[str, str], Rule] = {
     ("ledger", "own"): _flag(""),
     ("playbook", "budget_chars"): _whole("budget_chars", MAX_BUDGET_CHARS),
     ("playbook", "by_task"): _flag("by_task"),
+    ("playbook", "format"): _one_of("format", FORMATS),
     ("playbook", "subagents"): _flag("subagents"),
     ("reflection", "rater"): _one_of("rater", RATERS)._replace(narrows=lambda new, old: new in {RATERS[0], old}),
     ("reflection", "model"): _model("model")._replace(narrows=lambda new, old: new == old),

@@ -70,7 +70,7 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
     state = reading.current(reading.open_log(project))
     decide_curation(wish, known_of(state))
     names = (wish.name, *wish.more_names)
-    proposed = [PointProposed(wish.verb, name, wish.sources, cause, wish.text, wish.reason) for name in names]
+    proposed = [PointProposed(wish.verb, name, wish.sources, cause, "", wish.text, wish.reason) for name in names]
     return commands.recorded(project, Request(PlainEvents(tuple(proposed)), by))
 
 

@@ -254,11 +254,11 @@ def _append(
     project: Project, log: JsonlLog, state: Playbook, requests: Sequence[Request]
 ) -> tuple[WriteResult, list[spool.SpoolFile]]:
     """Append under the lock: the manual edit of ``playbook.json``, the spool, then the requests."""
-    state.prefix = prefix_of(project)
     with log.transaction() as tx:
         # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
             state = catch_up(log, state)
+        state.prefix = prefix_of(project)
         redacted = redacted_digests.load(project.ledger)
         file = playbook_file.examine(project, state, tx.read)
         if file.events:

@@ -41,14 +41,23 @@ def find_repeated(project: Project, text: str) -> list[Likeness]:
     return find_similar(text, entries)
 
 
-def propose_repeat(project: Project, text: str, by: Mapping[str, str], *, again: bool) -> Outcome | None:
-    """Refuse a text that repeats an entry; propose it where an agent wants to add it all the same.
+def propose_repeat(
+    project: Project, text: str, by: Mapping[str, str], section: str = "", *, again: bool
+) -> Outcome | None:
+    """Refuse a text that repeats an entry, or propose it where an agent wants to add it all the same.
+
+    Args:
+        project: The project.
+        text: The text.
+        by: Who adds it.
+        section: The heading of its section; empty for none.
+        again: Whether it is to be added all the same.
 
     Returns:
         What was recorded; None where the text can be added.
 
     Raises:
-        RepeatedTextError: It repeats an entry, and ``again`` does not ask for it.
+        RepeatedTextError: It repeats an entry, and ``again`` is not given.
     """
     is_refused = text_fault(text) is not None or redacted_digests.load(project.ledger).refusal(text) is not None
     matches = [] if is_refused else find_repeated(project, text)
@@ -59,5 +68,5 @@ def propose_repeat(project: Project, text: str, by: Mapping[str, str], *, again:
         raise RepeatedTextError(matches[0], f"rate it: tallybook rate {name} helpful; or give --again to add it")
     if find_agent() is None:
         return None
-    proposal = PointProposed("add", "", (), f"repeats {matches[0].entry.name}", text, "")
+    proposal = PointProposed("add", "", (), f"repeats {matches[0].entry.name}", section, text, "")
     return commands.recorded(project, Request(PlainEvents((proposal,)), by))

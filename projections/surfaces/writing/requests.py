@@ -8,21 +8,14 @@ import attrs
 
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.curation import Curation, decide_curation
-from tallybook.ledger.decisions.update import (
-    Decision,
-    Edit,
-    KnownPlaybook,
-    decide_edit,
-    decide_extraction,
-    read_extraction,
-    rename_in_top,
-)
+from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
+from tallybook.ledger.decisions.update import Decision, KnownPlaybook, decide_extraction, read_extraction
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
-from tallybook.ledger.names import PREFIX, find_name
+from tallybook.ledger.names import PERSONAL_PREFIX, find_name
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
 
 if TYPE_CHECKING:
@@ -212,7 +205,7 @@ def decide(
         action: What is to be recorded.
         state: The playbook.
         renamed: Name that the sender uses → the entry's name in the ledger, from its earlier requests. Only the
-            deciders of `tallybook.ledger.decisions.update` translate names.
+            deciders of updates and edits translate names.
         redactions: The redacted texts of this ledger; a new text that is one of them is refused.
 
     Raises:
@@ -233,7 +226,7 @@ def decide(
         return decide_curation(action, known)
     if isinstance(action, ProposalAnswer):
         verdict = "rejected" if action.wish is None else "accepted"
-        changes = _accepted(action.wish, state, redactions)
+        changes = _accepted(action.wish, state, known, redactions)
         return Decision((ProposalDecided(action.id, verdict, action.reason), *changes))
     if isinstance(action, Import):
         legacy, refused = redactions.filter_legacy(_fresh(action, state))
@@ -268,7 +261,9 @@ def _translated(action: Update, known: KnownPlaybook, prunes: Callable[[Entry], 
     return operations.translate(action.payload, known, operations.Terms(action.may, action.shown, prunes))
 
 
-def _accepted(wish: Curation | PointProposed | None, state: Playbook, redactions: Redactions) -> tuple[Event, ...]:
+def _accepted(
+    wish: Curation | PointProposed | None, state: Playbook, known: KnownPlaybook, redactions: Redactions
+) -> tuple[Event, ...]:
     """Return the events of an accepted change, none of a rejected one.
 
     Raises:
@@ -278,7 +273,7 @@ def _accepted(wish: Curation | PointProposed | None, state: Playbook, redactions
     if isinstance(wish, PointProposed):
         if (why := redactions.refusal(wish.text or "")) is not None:
             raise RedactedTextError("TEXT", why)
-        return operations.make(wish, known_of(state, redactions))[0]
+        return operations.make(wish, known)[0]
     return () if wish is None else decide(wish, state, redactions=redactions).events
 
 
@@ -299,6 +294,7 @@ def known_of(state: Playbook, redactions: Redactions = NO_REDACTIONS) -> KnownPl
         state.gone,
         redactions.refusal,
         state.prefix,
+        state.sections,
     )
 
 
@@ -335,6 +331,6 @@ def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, 
     naming = legacy_import.NameAssigner({*state.used, *(item.entry.name for item in items)}, state.prefix)
     naming.highest = state.highest
     naming.used = set(state.used)
-    is_personal = state.prefix != PREFIX
+    is_personal = state.prefix == PERSONAL_PREFIX
     entries = [attrs.evolve(item.entry, name=naming.assign(None if is_personal else item.entry.name)) for item in items]
     return tuple(attrs.evolve(item, entry=entry) for item, entry in zip(items, entries, strict=True))

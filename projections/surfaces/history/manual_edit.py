@@ -1,0 +1,191 @@
+"""A manual edit of ``playbook.json``: what a file changes of the playbook that it was rendered from, as events."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger.decisions import edit as decisions
+from tallybook.ledger.decisions.legacy_import import MAX_SECTION_BYTES
+from tallybook.ledger.decisions.update import KnownPlaybook, RefusedText
+from tallybook.ledger.events import ItemSkipped
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.names import (
+    OTHERS,
+    SECTION_KEYS,
+    SECTION_NAMES,
+    SECTIONS,
+    filter_sections,
+    find_section,
+    read_sections,
+    rename_in_sections,
+)
+from tallybook.ledger.playbook_constants import SECTIONED
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.render import entries_by_section, playbook_dict
+from tallybook.projections.playbook.view import VERSION, Playbook
+from tallybook.projections.surfaces.history.edit_base import Base, drift_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
+    from tallybook.ledger.events import Entry, Event
+    from tallybook.ledger.storage.redacted_digests import Redactions
+
+_WITHOUT_COUNTS = ("bare_string", "dict_no_score")
+_PLAIN_HEADINGS = frozenset(dumps({heading: []}) for heading in SECTIONS)
+"""The headings of a rendering in the later format, as a file's skipped items."""
+
+
+def find_edit(
+    legacy: LegacyFile, state: Playbook, edited: Base, redacted: Redactions, form: str
+) -> tuple[tuple[Event, ...], tuple[RefusedText, ...]]:
+    """Return the manual edit in a file as events, none where nothing was changed; and the refused texts.
+
+    Args:
+        legacy: The file.
+        state: The playbook at the head of the ledger.
+        edited: The playbook that was edited.
+        redacted: The redacted texts.
+        form: The form in which ``playbook.json`` is rendered.
+    """
+    base = edited.state
+    entries = _named_entries(legacy, base)
+    if base.rewrites < state.rewrites:
+        entries = tuple(_without_redacted(entry, base) for entry in entries)
+    new_names = {
+        item.entry.name: entry.name
+        for item, entry in zip(legacy.items, entries, strict=True)
+        if item.entry.name != entry.name
+    }
+    by_section = is_by_section(legacy, form)
+    top, placed = (_sectioned_top if by_section else _flat_top)(legacy, state, base, new_names)
+    if redacted.refusal_in_json(top) is not None:
+        top = ""
+    evidence = _evidence(legacy, by_section=by_section)
+    odd = tuple(item for item in evidence if redacted.refusal_in_json(item.original or "") is None)
+    base_entries = shown_entries(base, by_section=by_section)
+    if entries == base_entries and not top and not odd and not placed:
+        return (), ()
+    drift = drift_of(edited, state) if base is not state else {}
+    edit = decisions.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed)
+    known = (state.entries, state.highest, state.used)
+    current = KnownPlaybook(*known, refusal=redacted.refusal, prefix=state.prefix)
+    decision = decisions.decide_edit(edit, current, drift, edited.names)
+    refusals = tuple(one for one in decision.ignored if isinstance(one, RefusedText))
+    is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
+    return () if is_empty else (*odd, *decision.events), refusals
+
+
+def is_by_section(legacy: LegacyFile, form: str) -> bool:
+    """Return whether a file is a rendering in the later format, or is to be one; else its sections are keys."""
+    return legacy.sections is not None and (form == SECTIONED or legacy.stamp is not None)
+
+
+def shown_entries(playbook: Playbook, *, by_section: bool) -> tuple[Entry, ...]:
+    """Return the entries in the order of a rendering."""
+    if not by_section:
+        return tuple(playbook.entries.values())
+    return tuple(entry for entries in entries_by_section(playbook).values() for entry in entries)
+
+
+def unknown_headings(legacy: LegacyFile, form: str) -> list[str]:
+    """Return the headings of a file in the later format that this format does not have."""
+    return [heading for heading in legacy.sections or () if is_by_section(legacy, form) and not find_section(heading)]
+
+
+def _sectioned_top(
+    legacy: LegacyFile, state: Playbook, base: Playbook, new_names: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Return the changed top-level keys of a file in the later format, and the entries that it puts elsewhere."""
+    before = {entry.name: key for key, entries in entries_by_section(base).items() for entry in entries}
+    placed: dict[str, str] = {}
+    for heading, names in (legacy.sections or {}).items():
+        section = find_section(heading) or OTHERS
+        placed |= {new_names.get(name, name): section for name in names}
+    placed = {name: section for name, section in placed.items() if section != before.get(name, OTHERS)}
+    others = {key: value for key, value in _top(legacy).items() if key not in SECTION_KEYS}
+    if others == {key: value for key, value in base.top.items() if key not in SECTION_KEYS}:
+        return "", placed
+    # The event replaces all keys, so it has the sections of every entry as well.
+    everyone = {*state.entries, *state.gone, *placed}
+    sections = filter_sections(state.top, everyone, state.placed | placed).get(SECTION_NAMES)
+    if sections is not None and len(dumps(sections).encode()) <= MAX_SECTION_BYTES:
+        others[SECTION_NAMES] = sections
+    return dumps(others), placed
+
+
+def _flat_top(
+    legacy: LegacyFile, _state: Playbook, base: Playbook, new_names: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Return the changed top-level keys of a file, and the entries that it puts elsewhere.
+
+    Where nothing but that was changed, no key is: edits of two machines then add up.
+    """
+    before = playbook_dict(base)
+    del before["key_points"], before["last_updated"]
+    after = rename_in_sections(_top(legacy), new_names)
+    if after == before:
+        return "", {}
+    was, now = (_headings(top) for top in (before, after))
+    placed = {name: key for name, key in now.items() if key in SECTIONS and was.get(name) != key}
+    if after == filter_sections(before, now, placed):
+        return "", placed
+    return decisions.rename_in_top(legacy.top, new_names), {}
+
+
+def _headings(top: Mapping[str, Any]) -> dict[str, str]:
+    """Return the heading of each entry that has one."""
+    return {name: heading for heading, names in (read_sections(top) or {}).items() for name in names}
+
+
+def _without_redacted(entry: Entry, base: Playbook) -> Entry:
+    """Return an entry of a file that is older than a redaction, without a text that was redacted since."""
+    before = base.entries.get(entry.name)
+    return attrs.evolve(entry, text=REDACTED) if before is not None and before.text == REDACTED else entry
+
+
+def _named_entries(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
+    """Return a file's entries; one without a name gets the name of the entry whose text it has.
+
+    So restoring an old file changes only what it says otherwise, and renames nothing.
+    """
+    by_text = {entry.text: entry for entry in base.entries.values()}
+    taken_names = {item.entry.name for item in legacy.items if not _is_unnamed(item)}
+    entries = []
+    for item in legacy.items:
+        entry = item.entry
+        same = by_text.get(entry.text) if _is_unnamed(item) else None
+        if same is not None and same.name not in taken_names:
+            taken_names.add(same.name)
+            entry = same if item.migrated in _WITHOUT_COUNTS else attrs.evolve(entry, name=same.name)
+        entries.append(entry)
+    return tuple(entries)
+
+
+def _is_unnamed(item: LegacyItem) -> bool:
+    if item.origin == "bare_string" or not item.original:
+        return item.origin == "bare_string"
+    value = json.loads(item.original)
+    return not isinstance(value, dict) or value.get("name") != item.entry.name
+
+
+def _evidence(legacy: LegacyFile, *, by_section: bool) -> tuple[ItemSkipped, ...]:
+    """Return the parts of the file that are no entries as events: a rendering drops them, the ledger keeps them."""
+    skipped = (item for item in legacy.skipped if not (by_section and item.original in _PLAIN_HEADINGS))
+    migrations = (
+        ItemSkipped(item.index, f"{item.entry.name} was read from it", item.original)
+        for item in legacy.items
+        if item.original
+    )
+    return (*skipped, *migrations)
+
+
+def _top(legacy: LegacyFile) -> dict[str, Any]:
+    # A file that an older program wrote may lack the version; that is not an edit.
+    top = {"version": VERSION} | legacy.top_keys
+    top.pop("last_updated", None)
+    return top
