@@ -31,11 +31,13 @@ class Choice(NamedTuple):
         names: Their names, in the playbook's order.
         lines: Their lines, and a last line that counts the entries left out, if any.
         left_out: How many entries were left out.
+        sections: The heading of each entry's section; empty for an entry of a playbook in the flat format.
     """
 
     names: tuple[str, ...]
     lines: tuple[str, ...]
     left_out: int
+    sections: tuple[str, ...]
 
 
 def one_line(text: str) -> str:
@@ -58,12 +60,14 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
     the other. A line of more than MAX_ENTRY_CHARS is cut.
 
     Args:
-        entries: The playbook's entries in their order, ``{name, text, helpful, harmful}``.
-        room: How many characters the lines may take, line feeds included.
+        entries: The playbook's entries in their order, ``{name, text, helpful, harmful}``, and in the later format
+            ``section``.
+        room: How many characters the lines may take, line feeds and the headings of sections included.
     """
+    room -= headings_size(entries)
     lines = _all_lines(entries, room)
     if lines is not None:
-        return Choice(tuple(entry["name"] for entry in entries), tuple(lines), 0)
+        return Choice(tuple(entry["name"] for entry in entries), tuple(lines), 0, sections_of(entries))
     room -= len(_LEFT_OUT.format(len(entries)))
     newest = range(len(entries) - 1, -1, -1)
     unrated = [index for index in newest if not (entries[index]["helpful"] or entries[index]["harmful"])]
@@ -75,7 +79,22 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
     all_chosen = sorted((trial | proven | rest).items())
     names = tuple(entries[index]["name"] for index, _ in all_chosen)
     left_out = len(entries) - len(all_chosen)
-    return Choice(names, (*(text for _, text in all_chosen), _LEFT_OUT.format(left_out)), left_out)
+    lines = [*(text for _, text in all_chosen), _LEFT_OUT.format(left_out)]
+    return Choice(names, tuple(lines), left_out, sections_of([entries[index] for index, _ in all_chosen]))
+
+
+def sections_of(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the heading of each entry's section; empty for an entry of a playbook in the flat format."""
+    return tuple(entry.get("section", "") for entry in entries)
+
+
+def headings_size(entries: Sequence[Mapping[str, Any]]) -> int:
+    """Return the characters that the headings of all sections take, line feeds included."""
+    return sum(len(_heading(section)) + 1 for section in {*sections_of(entries)} - {""})
+
+
+def _heading(section: str) -> str:
+    return f"## {section}"
 
 
 def _all_lines(entries: Iterable[Mapping[str, Any]], room: int) -> list[str] | None:
@@ -132,11 +151,17 @@ def _fitting(indexes: Iterable[int], entries: Sequence[Mapping[str, Any]], room:
 def told_lines(choice: Choice, held: Container[str], own: Container[str] = ()) -> list[str]:
     """Return the lines of a choice without those of the entries that are withheld; their room stays empty.
 
-    The lines of a person's own entries, those named in ``own``, come last and under a heading.
+    In the later format each section has its heading before its entries. The lines of a person's own entries, those
+    named in ``own``, come last and under a heading.
     """
-    lines = dict(zip(choice.names, choice.lines, strict=False))
-    told = [text for name, text in lines.items() if name not in held and name not in own]
-    mine = [text for name, text in lines.items() if name in own]
+    by_section: dict[str, list[str]] = {}
+    mine = []
+    for name, section, text in zip(choice.names, choice.sections, choice.lines, strict=False):
+        if name in own:
+            mine.append(text)
+        elif name not in held:
+            by_section.setdefault(section, [_heading(section)] if section else []).append(text)
+    told = [text for texts in by_section.values() for text in texts]
     told += [OWN_HEADING, *mine] if mine else []
     return [*told, *choice.lines[len(choice.names) :]] if told else []
 

@@ -155,7 +155,7 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
         return _examine_foreign(project, legacy, digest)
     log = reading.open_log(project)
     names = log.names_since(base.seq) if reading.log_with_book(log) and base is not state else None
-    form = settings.read(project).format
+    form = settings.read(project, store=False).format
     events, refusals = manual_edit.find_edit(legacy, state, Base(base, read, names), redacted, form)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendering.seq if rendering is not None else ""
@@ -189,7 +189,7 @@ def _examine_foreign(project: Project, legacy: LegacyFile, digest: str) -> Exami
     if stamp is not None and reading.log_with_book(log) and stamp[0] <= log.history.frontier.seq:
         book = log.book_playbook(stamp[0])
         entries = tuple(item.entry for item in legacy.items)
-        by_section = manual_edit.is_by_section(legacy, settings.read(project).format)
+        by_section = manual_edit.is_by_section(legacy, settings.read(project, store=False).format)
         if (book.seq, book.chain) == stamp and entries == manual_edit.shown_entries(book, by_section=by_section):
             return ExaminedFile(sha256=digest)
     problem = Problem(project.playbook.name, "is not what the book says, nor an edit of what is here, and is set aside")
@@ -221,7 +221,7 @@ def edit_batch(end: int, file: ExaminedFile, at: str) -> Batch:
 
 def rendering_of(project: Project, state: Playbook) -> bytes:
     """Return the bytes of ``playbook.json`` in the form that the settings name."""
-    return playbook_bytes(state, settings.read(project).format)
+    return playbook_bytes(state, settings.read(project, store=False).format)
 
 
 def with_edit(state: Playbook, file: ExaminedFile, at: str) -> Playbook:

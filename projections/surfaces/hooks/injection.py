@@ -166,7 +166,7 @@ def nothing() -> Selection:
     """Return the selection of no entry."""
     from tallybook.projections.playbook import inject
 
-    return Selection("", (), inject.Choice((), (), 0), {})
+    return Selection("", (), inject.Choice((), (), 0, ()), {})
 
 
 def select(project: ProjectPaths, payload: Payload, agent: Agent, chosen: Settings) -> Selection:

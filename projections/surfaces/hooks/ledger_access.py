@@ -130,6 +130,8 @@ def has_recent(project: AnyProject, prefix: str, max_age_us: int) -> bool:
 def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
     """Return the playbook's entries, from ``playbook.json`` if it is current; else it is rendered first.
 
+    Those of a file in the later format have their section.
+
     Raises:
         BadInputError: The file is too large for a hook.
         CannotWriteError: It is a link out of the project.
@@ -139,8 +141,9 @@ def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
     entries: Sequence[Mapping[str, Any]] = ()
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
         document = loads(disk.read_file(path).decode("utf-8"))
-        if _are_entries(document["key_points"]):
-            entries = document["key_points"]
+        found = _entries_of(document)
+        if _are_entries(found):
+            entries = found
             seq, _, chain = document[STAMP].partition(":")
             if is_current(project, int(seq), chain):
                 return entries
@@ -154,6 +157,13 @@ def _refuse_large(playbook: str) -> None:
     if size > MAX_PLAYBOOK_BYTES:
         what = f"has {size:,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
         raise BadInputError(playbook, what, "`tallybook retire NAME` what is no longer needed")
+
+
+def _entries_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    if "key_points" in document:
+        found: Sequence[Mapping[str, Any]] = document["key_points"]
+        return found
+    return [{**one, "section": heading} for heading, entries in document["sections"].items() for one in entries]
 
 
 def _are_entries(values: Sequence[Any]) -> bool:
@@ -171,8 +181,8 @@ def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequ
         import site
 
         site.main()
-    from tallybook.projections.playbook.render import playbook_dict
-    from tallybook.projections.surfaces.workspace import personal
+    from tallybook.projections.playbook.render import playbook_bytes
+    from tallybook.projections.surfaces.workspace import personal, settings
     from tallybook.projections.surfaces.writing import record
 
     try:
@@ -182,8 +192,7 @@ def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequ
         return entries
     if report.state is None:
         return entries
-    rendered: list[dict[str, Any]] = playbook_dict(report.state)["key_points"]
-    return rendered
+    return _entries_of(loads(playbook_bytes(report.state, settings.read(project).format).decode()))
 
 
 def is_current(project: AnyProject, seq: int, chain: str) -> bool:

@@ -71,9 +71,11 @@ def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
     candidates = injection.theirs(entries, own)
 
     def choose(room: int) -> Selection:
-        best = ranking.select(entries, task, room, part.names, is_first=is_first, own=own)
-        names = tuple(entries[score.place]["name"] for score in best.scores)
-        choice = inject.Choice(names, best.lines, len(entries) - len(names))
+        space = room - inject.headings_size(entries)
+        best = ranking.select(entries, task, space, part.names, is_first=is_first, own=own)
+        chosen = [entries[score.place] for score in best.scores]
+        names = tuple(entry["name"] for entry in chosen)
+        choice = inject.Choice(names, best.lines, len(entries) - len(names), inject.sections_of(chosen))
         return injection.Selection(template, candidates, choice, best.left_out, best.lowest, own, best.own_left_out)
 
     room = int((budget_chars - part.chars) * ranking.PROMPT_SHARE) - len(template) - injection.heading_chars(own)

@@ -199,8 +199,13 @@ class SettingsFile(NamedTuple):
     is_read: bool = True
 
 
-def read(project: AnyProject) -> Settings:
-    """Return the settings that apply in a project, from the cache if possible; no problem of a file is an error."""
+def read(project: AnyProject, *, store: bool = True) -> Settings:
+    """Return the settings that apply in a project, from the cache if possible; no problem of a file is an error.
+
+    Args:
+        project: The project.
+        store: Whether to write the cache; a command that may write nothing does not.
+    """
     places = [(path, *_stamp(path)) for path in files(project)]
     if all(size < 0 for _, _, size in places):
         return Settings()
@@ -210,7 +215,7 @@ def read(project: AnyProject) -> Settings:
         contents = {path: load(path) for path, _, size in places if size >= 0}
         settings = merge(contents)
         # Who may read a file can change without a trace in its size or time.
-        if cache is not None and all(content.is_read for content in contents.values()):
+        if store and cache is not None and all(content.is_read for content in contents.values()):
             _store_cached(project, cache, places, settings)
     return settings
 
