@@ -13,7 +13,8 @@ from helpers.view_histories import HISTORIES, history, plain
 from tallybook.ledger.events import Entry
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.checkpoint import pack, unpack
-from tallybook.projections.playbook.view import PLAYBOOK, Past, Playbook
+from tallybook.projections.playbook.entry_state import Past
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch

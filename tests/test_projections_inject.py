@@ -98,12 +98,12 @@ def test_a_long_entry_is_cut_and_blocks_no_other() -> None:
 def test_without_room_only_the_count_is_injected() -> None:
     """A limit below one entry's length gives the number of entries."""
     choice = choose(entries_of(3), 10)
-    assert ((), ("(3 more key points were left out for want of room.)",), 3) == choice
+    assert ((), ("(3 more key points were left out for want of room.)",), 3, ()) == choice
 
 
 def test_an_empty_playbook_injects_nothing() -> None:
     """An empty playbook fills no template."""
-    assert ((), (), 0) == choose([], 100)
+    assert ((), (), 0, ()) == choose([], 100)
     assert "" == fill("before {key_points}", [])
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.events import Entry
-from tallybook.projections.playbook.entry_state import MutableEntry
-from tallybook.projections.playbook.view import Past, Playbook
+from tallybook.projections.playbook.entry_state import MutableEntry, Past
+from tallybook.projections.playbook.view import Playbook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -127,3 +127,16 @@ class Entries(MutableMapping[str, Entry]):
             """Return an entry, or the default where there is none."""
             entry = self.mutable.get(name)
             return default if entry is None else entry.entry
+
+
+@attrs.frozen
+class Past:
+    """The number and time of a batch that was folded before the checkpoint that this state comes from.
+
+    Attributes:
+        last: Event number of its last line.
+        at: When it was recorded.
+    """
+
+    last: int
+    at: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tallybook.ledger.names import OTHERS, SECTION_KEYS, SECTIONS, filter_sections, find_section
+from tallybook.ledger.names import OTHERS, SECTION_KEYS, SECTIONS, filter_sections, find_section, section_by_name
 from tallybook.ledger.playbook_constants import BOOK_STAMP, FLAT, STAMP
 from tallybook.projections.playbook.confidence import interval
 
@@ -32,7 +32,7 @@ def playbook_dict(playbook: Playbook) -> dict[str, Any]:
 
 def entries_by_section(playbook: Playbook) -> dict[str, list[Entry]]:
     """Return the entries by section as the later format has them: an unknown heading, and none, is OTHERS."""
-    sections = playbook.sections
+    sections = section_by_name(playbook.top, playbook.placed)
     found: dict[str, list[Entry]] = {heading: [] for heading in SECTIONS}
     for entry in playbook.entries.values():
         found[find_section(sections.get(entry.name)) or OTHERS].append(entry)

@@ -10,9 +10,9 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
-from tallybook.ledger.names import BY_SECTION, PREFIX, join_sections, parse_number, section_by_name
+from tallybook.ledger.names import BY_SECTION, PREFIX, join_sections, parse_number
 from tallybook.projections.fold import State, UndoneEvent, View
-from tallybook.projections.playbook.entry_state import REDACTED, Entries, MutableEntry, add_rating, evolve
+from tallybook.projections.playbook.entry_state import REDACTED, Entries, MutableEntry, Past, add_rating, evolve
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 
 if TYPE_CHECKING:
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
 
 VERSION = "1.0"
-
-
-@attrs.frozen
-class Past:
-    """The number and time of a batch that was folded before the checkpoint that this state comes from.
-
-    Attributes:
-        last: Event number of its last line.
-        at: When it was recorded.
-    """
-
-    last: int
-    at: str
 
 
 @attrs.define
@@ -124,11 +111,6 @@ class Playbook(State):
         if name in self.pruned:
             return "pruned"
         return "retired" if name in self.gone else "unknown"
-
-    @property
-    def sections(self) -> dict[str, str]:
-        """Return the heading of the section that each entry has, of those that have one."""
-        return section_by_name(self.top, self.placed)
 
     @property
     def last_updated(self) -> Any:

@@ -92,7 +92,7 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
         hint = "a person runs, outside the agent: tallybook redact --text - --reason WHY"
         raise ProposedError(f"{what}, and a proposal would record the text; nothing was recorded; {hint}")
     [event] = [one.id for one in found if target.event in {one.id, str(one.seq)}]
-    proposed = PointProposed(REDACT, names[0], (), "protected", event, reason)
+    proposed = PointProposed(REDACT, names[0], (), "protected", "", event, reason)
     commands.recorded(project, Request(PlainEvents((proposed,)), by))
     raise ProposedError(f"{what}, so inside an agent it was only proposed; a person accepts it: tallybook proposals")
 

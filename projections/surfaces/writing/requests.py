@@ -15,7 +15,7 @@ from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
-from tallybook.ledger.names import PERSONAL_PREFIX, find_name
+from tallybook.ledger.names import PERSONAL_PREFIX, find_name, section_by_name
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def known_of(state: Playbook, redactions: Redactions = NO_REDACTIONS) -> KnownPl
         state.gone,
         redactions.refusal,
         state.prefix,
-        state.sections,
+        section_by_name(state.top, state.placed),
     )
 
 
