@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 import json
 import os
+from pathlib import Path
 import re
 import shlex
 import shutil
@@ -27,7 +28,6 @@ from tallybook.projections.surfaces.workspace.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 LEGACY = ROOT / "tests" / "data" / "legacy-playbook.json"
 SESSION = "3f1a"
@@ -195,6 +195,19 @@ def test_the_investigation_prints_the_answers_shown(project: Path, monkeypatch: 
         commands.record(Project(project), payload, {"rater": "reflector", "session": session})
     (shown,) = [block for block in examples("text") if block.code.startswith("$ tallybook why run the migrations\n")]
     assert without_times(shown.code) == without_times(answers(shown.code))
+
+
+def test_the_own_playbook_answers_as_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of its example runs here and prints the answer shown, except for times and the ledger's id."""
+    (project / "shop" / ".claude").mkdir(parents=True)
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(project / "shop"))
+    monkeypatch.setenv("COLUMNS", "120")
+    (shown,) = [block for block in examples("text") if block.code.startswith("$ tallybook init --mine\n")]
+
+    def plain(text: str) -> str:
+        return re.sub(r"ledger [0-9a-f-]{20,}", "ledger ID", without_times(text.replace(str(Path.home()), "~")))
+
+    assert plain(shown.code) == plain(answers(shown.code))
 
 
 def answers(shown: str) -> str:

@@ -16,7 +16,7 @@ from tallybook.ledger.fast_stdlib import loads, read_up_to, sha256
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.agent import text_of
-from tallybook.projections.surfaces.hooks import injection, ledger_access, own_playbook
+from tallybook.projections.surfaces.hooks import injection, ledger_access
 from tallybook.projections.surfaces.workspace.project import MARKS, find_paths, playbook_file
 
 TYPE_CHECKING = False
@@ -186,9 +186,12 @@ def record_citations(project: ProjectPaths, payload: Payload) -> str:
         cited = {piece.partition("]")[0] for piece in payload.text.split("[")[1:]}
         entries = ledger_access.read_entries(project)
         names = [entry["name"] for entry in entries if entry["name"] in cited]
-        own = own_playbook.cite(project, entries, cited.difference(names)) if cited.difference(names) else []
         key = citation_key(payload.session, payload.subagent, payload.occasion or occasion_of(payload.text))
-        own_playbook.append(project, _citations(own, payload), payload, key)
+        if others := cited.difference(names):
+            from tallybook.projections.surfaces.hooks import own_playbook
+
+            own = own_playbook.cite(project, entries, others)
+            own_playbook.append(project, _citations(own, payload), payload, key)
         if names:
             ledger_access.append(project, _citations(names, payload), payload.by, key)
     return ""

@@ -21,6 +21,7 @@ from tallybook.projections.fold import history
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.personal import pair
+from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ def promote(project: Project, mine: Project, move: Move, by: Mapping[str, str]) 
     name = move.entry.name
     if move.known_as:
         raise NothingToDoError(name, f"the project has this text as {move.known_as}")
+    if not _id(project):
+        # The note in the own ledger names the project's.
+        recording.write(project, [], begin=True)
     added = Update({"new_key_points": [move.entry.text]}, origin=f"{_PROMOTED} {name}")
     note = PointNoted(name, f"promoted to the project {project.root.name}, ledger {_id(project)}")
     return pair.write_both(project, mine, Request(added, by), Request(PlainEvents((note,)), by))
