@@ -302,20 +302,20 @@ def _crash(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_ledger_in_a_shared_book_is_made_whole(here: Project, tmp_path: Path) -> None:
-    """Its own events are back; what the other copy has more is named and stays in the file that was set aside."""
+def test_a_ledger_in_a_shared_book_takes_the_other_copy_in(here: Project, tmp_path: Path) -> None:
+    """Its own events are back, and what the other copy has more is pending here until a sync publishes it."""
     hub = tmp_path / "hub.git"
     git(here.root, "init", "--quiet", "--bare", str(hub))
     assert 0 == real_run(here, "share", "git", str(hub), "--book", "b", "--yes").code
     save(here, "shared")
-    answer = real_run(here, "import", "--ledger", "git:side")
-    assert 2 == answer.code
-    assert "this ledger is in a shared book, which brings all ratings together" in answer.err
     try_git(here, "merge", "side")
-    answer = join(here)
-    assert "note: 2 batches of the other copy not taken in: this ledger is in a shared book" in answer.err
-    assert {"one": (0, 1), "of main": (0, 0)} == counts(here)
+    join(here)
+    expected = BOTH
+    assert expected == counts(here)
+    assert "nothing new in git:side" in real_run(here, "import", "--ledger", "git:side").out
     assert 0 == real_run(here, "sync").code
+    assert expected == counts(here)
+    assert_whole(here)
 
 
 def test_the_conflict_ends_as_the_answer_says(here: Project, tmp_path: Path) -> None:

@@ -7,26 +7,24 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.storage.redaction import redacted_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.sharing.replica import Current, Replica
 
 
-def redacted_after(copy: Replica, seq: int, new: Sequence[RawBatch]) -> list[str]:
-    """Return the ids of the events that a copy of a book says are redacted, after one of its event numbers.
+def batches_after(copy: Replica, seq: int, new: Sequence[RawBatch]) -> Iterable[RawBatch]:
+    """Return the batches of a copy of a book after an event number.
 
     Args:
         copy: The copy.
         seq: The event number.
         new: Its last batches, where they were just appended.
     """
-    batches = new if new and new[0].first == seq + 1 else copy.read()
-    return [id_ for one in batches if one.last > seq for id_ in redacted_ids(one)]
+    return new if new and new[0].first == seq + 1 else (one for one in copy.read() if one.last > seq)
 
 
 def note_erased(ledger: StrPath, current: Current, seq: int) -> Current:

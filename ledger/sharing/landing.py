@@ -51,6 +51,10 @@ class Book(Protocol):
         """Return whether a batch of the book has this idempotency key."""
         ...
 
+    def published(self, own: OwnBatch) -> Mapping[str, str] | None:
+        """Return the entries that a batch made in the book, id → name; None where the book does not have the batch."""
+        ...
+
     def had(self, name: str, taken: int) -> bool:
         """Return whether the book had an entry of this name up to an event number of the book."""
         ...
@@ -136,10 +140,25 @@ def land(own: OwnBatch, known: KnownPlaybook, names: Names, book: Book) -> Lande
     """
     repeated = own.key is not None and book.has_key(own.key)
     step = Step(own, known, names, book, repeated, _names_meant(own, names, book))
+    published = book.published(own)
+    if published is not None:
+        return _note_published(step, published)
     for record in own.records:
         step.name_created_entry(record)
     events = tuple(LandedEvent(record, event) for record in own.records for event in _land_event(step, record))
     return LandedBatch(own, events, None if repeated else own.key, step.renamed)
+
+
+def _note_published(step: Step, published: Mapping[str, str]) -> LandedBatch:
+    """Return a batch that the book has already: by an append whose answer was lost, or by another machine."""
+    for record in step.own.records:
+        event: Any = record.event
+        name = published.get(record.id)
+        if name is not None and not (isinstance(event, PointEdited) and step.resolve(event.name) is not None):
+            step.names.landed[event.name] = step.names.by_id[record.id] = name
+            if name != event.name:
+                step.renamed[event.name] = name
+    return LandedBatch(step.own, (), None, step.renamed)
 
 
 def _land_event(step: Step, record: EventRecord) -> tuple[Event, ...]:

@@ -9,6 +9,7 @@ A copy is only appended to. Another history of the book is a new copy, chosen by
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from itertools import dropwhile
 import json
 import os
 import re
@@ -254,9 +255,11 @@ class Replica:
                 self._keys = size, frozenset(key for data in self._pieces() for key in _KEY.findall(data))
         return key.encode() in self._keys[1]
 
-    def ids(self) -> set[bytes]:
-        """Return the id of every event in it; what follows its end is of an append that was interrupted."""
-        return {id_ for data in self._pieces() for id_ in find_ids(data)}
+    def ids(self, after: int = 0) -> set[bytes]:
+        """Return the id of every event after a number; what follows its end is of an append that was interrupted."""
+        first = b'","seq":%d,' % (after + 1)
+        rest = dropwhile(lambda data: after and first not in data, self._pieces())
+        return {id_ for data in rest for id_ in find_ids(data)}
 
     def highest_block(self) -> int:
         """Return the last number of the names that machines of the book were given; 0 for none."""

@@ -99,6 +99,11 @@ class Redactions:
         source = f"by event {redaction.seq}" if redaction.seq else f"on {redaction.at[:10]}"
         return f"the text was redacted {source}; {_WAY_BACK}"
 
+    def former(self, text: str) -> str:
+        """Return the id of the event that had exactly this text when it was redacted; empty for none."""
+        redaction = self.digests.get(0, {}).get(self.digest(text.strip()))
+        return "" if redaction is None else redaction.event
+
     def _find_parts(self, text: str) -> Iterator[Redaction]:
         """Yield the redaction of each part of a text that was redacted wherever it occurred."""
         # Local names, because the inner loop runs once for each character of each new text.

@@ -14,6 +14,7 @@ from tallybook.ledger.sharing.counting import ids_of
 from tallybook.ledger.sharing.engines.engine import Appended, EngineError, Outcome, Run
 from tallybook.ledger.sharing.engines.memory import MemoryEngine
 from tallybook.ledger.sharing.replica import Replica
+from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -127,12 +128,24 @@ def undisturbed() -> Iterator[None]:
         _left[:] = saved
 
 
+def _killed(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an action with a step before it and one after it."""
+
+    def killed(*words: Any, **more: Any) -> Any:
+        step(f"{name}, before")
+        done = action(*words, **more)
+        step(f"{name}, after")
+        return done
+
+    return killed
+
+
 @contextmanager
 def crashing(number: int, draw: random.Random) -> Iterator[None]:
     """Kill what is done in it at its n-th step."""
     _left.append(number)
     torn = draw.random() < 0.5
-    append, write_current, exit_ = Replica.append, replicas.write_current, Transaction.__exit__
+    append, exit_ = Replica.append, Transaction.__exit__
 
     def torn_append(self: Replica, batches: Sequence[RawBatch]) -> None:
         try:
@@ -146,11 +159,6 @@ def crashing(number: int, draw: random.Random) -> Iterator[None]:
         append(self, batches)
         step("replica.append, after")
 
-    def killed_write(*words: Any) -> None:
-        step("write_current, before")
-        write_current(*words)
-        step("write_current, after")
-
     def killed_exit(self: Transaction, kind: Any, error: Any, trace: Any) -> None:
         if kind is None:
             try:
@@ -163,14 +171,16 @@ def crashing(number: int, draw: random.Random) -> Iterator[None]:
 
     patches: list[tuple[Any, str, Any]] = [
         (Replica, "append", torn_append),
-        (replicas, "write_current", killed_write),
+        (replicas, "write_current", _killed("write_current", replicas.write_current)),
         (Transaction, "__exit__", killed_exit),
+        (disk, "replace_file", _killed("replace_file", disk.replace_file)),
     ]
+    originals = [getattr(owner, name) for owner, name, _ in patches]
     for owner, name, patch in patches:
         setattr(owner, name, patch)
     try:
         yield
     finally:
-        for (owner, name, _), original in zip(patches, (append, write_current, exit_), strict=True):
+        for (owner, name, _), original in zip(patches, originals, strict=True):
             setattr(owner, name, original)
         _left.clear()

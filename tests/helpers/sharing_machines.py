@@ -9,28 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from helpers.sharing_model import MAKERS, SHARED, Intent
+from helpers.sharing_model import MAKERS, SHARED, Intent, Seen
 from tallybook.ledger import clock, events
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.line import START, Position
-from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.replica import Replica
+from tallybook.ledger.line import START, Position, chained_bytes
+from tallybook.ledger.storage.redacted_digests import RedactedTextError
 from tallybook.projections.fold import UNDOABLE
+from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult, sync
+from tallybook.projections.surfaces.sharing.rejoining import Rejoined, rejoin
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.sharing.syncing import SYSTEM, Machine, SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from helpers.sharing_model import Model
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.ledger.sharing.replica import Replica
 
 UNKNOWN = "unknown "
 _moment = clock.moment
@@ -53,6 +57,10 @@ class Site:
         seen: Entry → as the machine shows it.
         actual: The playbook as the machine shows it.
         rendered: Name in ``playbook.json`` → entry.
+        book_names: Entry in the book up to its frontier → its name there.
+        landed: What landing made of events of the book.
+        redacted: Texts that this machine knows to be redacted.
+        proposed: Id of a proposal → the entry that it means.
     """
 
     label: str
@@ -67,6 +75,10 @@ class Site:
     seen: dict[str, Entry] = attrs.field(factory=dict)
     actual: Playbook = attrs.field(factory=Playbook)
     rendered: dict[str, str] = attrs.field(factory=dict)
+    book_names: dict[str, str] = attrs.field(factory=dict)
+    landed: dict[str, Seen] = attrs.field(factory=dict)
+    redacted: frozenset[str] = frozenset()
+    proposed: dict[str, str] = attrs.field(factory=dict)
 
     @property
     def project(self) -> Project:
@@ -81,8 +93,8 @@ class Site:
     @property
     def pending(self) -> list[Intent]:
         """Return its own batches that its frontier does not contain."""
-        in_book = set(self.order)
-        return [intent for intent in self.intents if intent not in in_book]
+        in_book = {record.id for intent in self.order for record in intent.records}
+        return [one for one in self.intents if in_book.isdisjoint(record.id for record in one.records)]
 
     @contextmanager
     def clock(self) -> Iterator[None]:
@@ -98,15 +110,35 @@ class Site:
     def do(self, action: Callable[[Project], object]) -> None:
         """Let its user do something, and note what it means."""
         with self.clock():
-            action(self.project)
+            try:
+                action(self.project)
+            except RedactedTextError:
+                commands.replay(self.project)
         self.note_intents()
         self.check()
 
+    def machine(self, limit_s: float = 600) -> Machine:
+        """Return it as a sync needs it."""
+        project = self.project
+        return Machine(
+            str(project.ledger),
+            self.label,
+            "",
+            "laws",
+            limit_s=limit_s,
+            find_returning=lambda batch: redact.find_returning(project, batch),
+            redact=lambda ids: redact.redact_linked(project, ids, {"rater": SYSTEM}),
+        )
+
     def sync(self, engine: Engine, limit_s: float = 600) -> SyncResult:
         """Sync; what it raises is the caller's."""
-        ledger = str(self.project.ledger)
         with self.clock():
-            return sync(Machine(ledger, self.label, "", "laws", limit_s=limit_s), engine)
+            return sync(self.machine(limit_s), engine)
+
+    def rejoin(self, engine: Engine) -> Rejoined:
+        """Take another history of the book; what it raises is the caller's."""
+        with self.clock():
+            return rejoin(self.machine(), engine)
 
     def after_sync(self) -> None:
         """Render, as `sync` does at its end, and compare."""
@@ -122,13 +154,16 @@ class Site:
         """Take the own batches that are new, with entries in place of names."""
         if not self.own.exists():
             return
-        for batch in decode(self.own.read(self.position)):
+        for number, batch in enumerate(decode(self.own.read(self.position))):
             self.position = Position(batch.last, batch.chain, batch.end)
             records = [record for record in batch.records if isinstance(record.event, SHARED)]
             if records:
+                if number and self.own.is_shared():
+                    # An imported batch changes what the next one's manual edits saw.
+                    self.seen = dict(self.model.playbook([*self.order, *self.pending], self.landed).entries)
                 intent = self._intent(batch, records)
                 self.intents.append(intent)
-                self.model.note(intent)
+                self.model.note(intent, self.label)
 
     def _intent(self, batch: Batch, records: list[EventRecord]) -> Intent:
         made: dict[str, str] = {}
@@ -139,8 +174,8 @@ class Site:
             )
             if new:
                 made[event.name] = record.id
-        meaning = self.meaning | made
-        translated = tuple(attrs.evolve(record, event=_translate(record.event, meaning)) for record in records)
+        self.meaning |= made
+        translated = tuple(attrs.evolve(record, event=self._translate(record.event)) for record in records)
         voided: list[str] = []
         for record in records:
             if isinstance(record.event, events.EventsVoided) and record.event.session is not None:
@@ -158,52 +193,108 @@ class Site:
             and not isinstance(record.event, events.EventsVoided)
         ]
 
+    def _translate(self, event: Any) -> Any:
+        """Return an event with entries in place of names."""
+        meaning, changes = self.meaning, dict[str, Any]()
+        if hasattr(event, "name"):
+            changes["name"] = meaning.get(event.name, UNKNOWN + event.name)
+        for field in ("names", "merged"):
+            if hasattr(event, field):
+                changes[field] = tuple(meaning.get(name, UNKNOWN + name) for name in getattr(event, field))
+        if isinstance(event, events.PointEdited) and event.text == REDACTED and changes["name"] in self.seen:
+            # Who edits the counts of a redacted entry leaves its text as it is.
+            changes["text"] = self.seen[changes["name"]].text
+        return attrs.evolve(event, **changes) if changes else event
+
     # ---- What it shows ----
 
     def read_order(self) -> None:
         """Read the order of the book up to its frontier from its copy of the book."""
-        frontier = 0
-        for batch in decode(self.own.read()):
-            for event in batch.events:
-                if isinstance(event, events.BookTaken):
-                    frontier = event.seq
+        log = SharedLog(self.project.ledger)
         order: dict[Intent, None] = {}
-        for batch in decode(self.copy().read(frontier)):
+        self.book_names, self.landed = {}, {}
+        entries: dict[str, str] = {}
+        for batch in decode(log.copy.read(log.history.frontier.seq)):
             for record in batch.records:
-                if record.id in self.model.intents:
-                    order[self.model.intents[record.id]] = None
+                intent = self.model.find(record.id, record.by.writer or "")
+                if intent is not None:
+                    order[intent] = None
+            _look(batch.records, entries, self.landed)
+        self.book_names = {entry: name for name, entry in entries.items()}
         self.order = list(order)
+
+    def _landed_now(self) -> dict[str, Seen]:
+        """Return what landing made of the events of the book, and makes of pending ones, where the model asks that."""
+        if not self.model.follows or not self.own.is_shared():
+            return self.landed
+        entries, landed = {name: entry for entry, name in self.book_names.items()}, dict(self.landed)
+        for batch, _ in SharedLog(self.project.ledger).landed():
+            _look([attrs.evolve(one.record, event=one.event) for one in batch.events], entries, landed)
+        return landed
+
+    def _redacted_texts(self) -> frozenset[str]:
+        """Return the texts that this machine knows to be redacted: those of events that had them in the clear."""
+        texts: set[str] = set()
+        if not self.model.redacted or not self.own.exists():
+            return frozenset()
+        log = SharedLog(self.project.ledger)
+        book = [record for batch in decode(log.copy.read(log.history.frontier.seq)) for record in batch.records]
+        own = [record for batch in decode(self.own.read()) for record in batch.records]
+        hidden = {record.id for record in book if getattr(record.event, "text", None) == REDACTED}
+        here = {record.id for record in (*book, *own)} - hidden
+        for record in (*book, *own):
+            if isinstance(record.event, events.EventRedacted) and record.event.id in here:
+                texts |= self.model.texts.get(record.event.id, set())
+        return frozenset(texts)
 
     def check(self, *, rendered: bool = True) -> None:
         """Compare what the machine shows with the model, and note what each name means."""
         shared = self.own.is_shared()
-        expected = self.model.playbook([*self.order, *self.pending]) if shared else self.model.unshared(self.intents)
+        order = [*self.order, *self.pending]
+        expected = self.model.playbook(order, self._landed_now()) if shared else self.model.unshared(self.intents)
         actual = reading.current(reading.open_log(self.project))
+        self.redacted = self._redacted_texts()
         wanted, shown = ([one[1:] for one in rows(state)] for state in (expected, actual))
+        texts = [*(text for text, *_ in shown), *[""] * len(wanted)]
+        wanted = [(self._mask(one[0], text), *one[1:]) for one, text in zip(wanted, texts, strict=False)]
         assert wanted == shown, f"{self.label}:\n{wanted}\n{shown}"
-        assert len(actual.entries) == len({*actual.entries}), self.label
         names = dict(zip(expected.entries, actual.entries, strict=True))
-        in_book = set(self.order)
         for entry, name in names.items():
-            if self.model.intents[entry] in in_book:
-                assert name == self.model.names.setdefault(entry, name), f"{self.label}: another name in the book"
+            if entry in self.book_names:
+                assert name == self.book_names[entry], f"{self.label}: another name in the book"
         self.meaning = {name: entry for name, entry in self.meaning.items() if name not in actual.entries}
         self.meaning |= {name: entry for entry, name in names.items()}
         self._learn_former(expected, actual)
         self.seen = dict(expected.entries)
-        if rendered:
+        exists = self.project.playbook.exists()
+        is_rendered = exists and playbook_bytes(actual) == self.project.playbook.read_bytes()
+        assert is_rendered or not exists or not rendered, f"{self.label}: playbook.json"
+        if rendered or is_rendered:
             self.rendered = {name: entry for entry, name in names.items()}
-        if rendered and self.project.playbook.exists():
-            assert playbook_bytes(actual) == self.project.playbook.read_bytes(), self.label
         if actual.seq:
             self.moments[actual.seq] = playbook_dict(actual)
         self.actual = actual
+
+    def _mask(self, text: str, shown: str) -> str:
+        """Return a text as this machine may show it: redacted, where it knows that or the writer erased it before."""
+        if text in self.redacted or (text in self.model.redacted and shown == REDACTED):
+            return REDACTED
+        return text
+
+    def without_redacted(self, shown: dict[str, Any]) -> dict[str, Any]:
+        """Return what was shown once, without texts that anyone redacted since."""
+        points = [
+            one | {"text": REDACTED if one["text"] in self.model.redacted else one["text"]}
+            for one in shown["key_points"]
+        ]
+        return shown | {"key_points": points}
 
     def _learn_former(self, expected: Playbook, actual: Playbook) -> None:
         """Note what the names of entries mean that left the playbook: those of which it is certain."""
         former: dict[str, list[str]] = {}
         for entry, one in expected.gone.items():
-            former.setdefault(f"{one.text} {one.helpful} {one.harmful} {entry in expected.merged}", []).append(entry)
+            text = self._mask(one.text, "")
+            former.setdefault(f"{text} {one.helpful} {one.harmful} {entry in expected.merged}", []).append(entry)
         for name in {*actual.gone, *actual.merged}:
             found: list[str] = []
             if name in actual.gone:
@@ -217,12 +308,12 @@ class Site:
 
     def copy(self) -> Replica:
         """Return its copy of the book."""
-        current = replicas.read_current(self.project.ledger)
-        return Replica(self.project.ledger, "1" if current is None else current.copy)
+        return SharedLog(self.project.ledger).copy
 
-    def copy_bytes(self) -> bytes:
-        """Return the bytes of its copy of the book."""
-        return Path(self.copy().log.log_file).read_bytes()
+    def book_bytes(self) -> bytes:
+        """Return the bytes of its copy of the book; without texts that can be redacted, if anyone redacted one."""
+        data = Path(self.copy().log.log_file).read_bytes()
+        return chained_bytes(data) if self.model.redacted else data
 
     def book_end(self) -> int:
         """Return up to where it has the book."""
@@ -255,6 +346,7 @@ class Site:
     def copy_to(self, label: str, root: Path) -> Site:
         """Return a copy of its folder, which goes on as another machine."""
         shutil.copytree(self.root, root)
+        self.model.copy_forms(self.label, label)
         return attrs.evolve(
             self,
             label=label,
@@ -265,6 +357,9 @@ class Site:
             meaning=dict(self.meaning),
             seen=dict(self.seen),
             rendered=dict(self.rendered),
+            book_names=dict(self.book_names),
+            landed=dict(self.landed),
+            proposed=dict(self.proposed),
         )
 
 
@@ -273,12 +368,18 @@ def rows(state: Playbook) -> list[tuple[str, str, int, int]]:
     return [(name, one.text, one.helpful, one.harmful) for name, one in state.entries.items()]
 
 
-def _translate(event: Any, meaning: dict[str, str]) -> Any:
-    """Return an event with entries in place of names."""
-    changes: dict[str, Any] = {}
-    if hasattr(event, "name"):
-        changes["name"] = meaning.get(event.name, UNKNOWN + event.name)
-    for field in ("names", "merged"):
-        if hasattr(event, field):
-            changes[field] = tuple(meaning.get(name, UNKNOWN + name) for name in getattr(event, field))
-    return attrs.evolve(event, **changes) if changes else event
+def _look(records: Sequence[EventRecord], entries: dict[str, str], landed: dict[str, Seen]) -> None:
+    """Note which entries events of the book make, and how they landed.
+
+    Args:
+        records: The events, as the book has them.
+        entries: Name in the book → entry; those that the events make are added.
+        landed: Gets how each event landed.
+    """
+    for record in records:
+        event: Any = record.event
+        if isinstance(event, (*MAKERS, events.PointMatched)):
+            entries.setdefault(event.name, record.id)
+            to = entries.get(event.to) if isinstance(event, events.PointMatched) else None
+            counts = (0, 0) if isinstance(event, events.PointAdded) else (event.helpful, event.harmful)
+            landed[record.id] = Seen(to, *counts)

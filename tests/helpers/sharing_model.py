@@ -6,7 +6,7 @@ model says which entry every event means, and the names that Tallybook gives hav
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -75,6 +75,20 @@ class Intent:
         return self.records[0].id
 
 
+class Seen(NamedTuple):
+    """How an event landed that makes an entry or edits one, where the model follows that.
+
+    Attributes:
+        to: The entry that it was joined to, None for none.
+        helpful: Its count of helpful ratings.
+        harmful: Its count of harmful ratings.
+    """
+
+    to: str | None
+    helpful: int
+    harmful: int
+
+
 @attrs.frozen
 class _Landed:
     """What the book holds after some batches.
@@ -97,24 +111,58 @@ class _Landed:
 class Model:
     """Folds batches of all machines in any order.
 
+    A text that was redacted cannot be compared on every machine, and what another history of the book lacks lands from
+    the old one. There the model follows what landing did, and checks that it joined equal texts.
+
     Attributes:
-        intents: Id of an event → the batch that it belongs to.
-        names: Entry in the book → its name, which never changes.
+        redacted: Texts that a machine redacted.
+        relanded: Ids of events that may have landed a second time.
+        texts: Id of an event → the texts that it has.
     """
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.intents: dict[str, Intent] = {}
-        self.names: dict[str, str] = {}
-        self._landed: dict[tuple[str, ...], _Landed] = {(): _Landed()}
+        self.redacted: set[str] = set()
+        self.relanded: set[str] = set()
+        self.texts: dict[str, set[str]] = {}
+        self._first: dict[str, Intent] = {}
+        self._forms: dict[tuple[str, str], Intent] = {}
+        self._landed: dict[tuple[Any, ...], _Landed] = {(): _Landed()}
 
-    def note(self, intent: Intent) -> None:
+    @property
+    def follows(self) -> bool:
+        """Return whether it follows what landing did anywhere."""
+        return bool(self.redacted or self.relanded)
+
+    def note(self, intent: Intent, label: str) -> None:
         """Take a batch that a machine has acknowledged."""
-        self.intents |= {record.id: intent for record in intent.records}
+        for record in intent.records:
+            self._first.setdefault(record.id, intent)
+            self._forms[label, record.id] = intent
+            text = getattr(record.event, "text", None)
+            if text:
+                self.texts.setdefault(record.id, set()).add(text)
 
-    def playbook(self, order: Sequence[Intent]) -> Playbook:
-        """Return what one ledger shows that got these batches in this order."""
-        return self._land(tuple(order)).playbook()
+    def find(self, id_: str, writer: str) -> Intent | None:
+        """Return the batch that an event belongs to, as a machine has it that published it; None for no such event."""
+        return self._forms.get((writer, id_)) or self._first.get(id_)
+
+    def copy_forms(self, label: str, new: str) -> None:
+        """Note that another machine has the batches of one."""
+        self._forms |= {(new, id_): intent for (of, id_), intent in self._forms.items() if of == label}
+
+    def is_same(self, one: str, other: str) -> bool:
+        """Return whether two entries are one, or had the same text, so that they may have been joined."""
+        return one == other or not self.texts.get(one, set()).isdisjoint(self.texts.get(other, set()))
+
+    def playbook(self, order: Sequence[Intent], landed: Mapping[str, Seen]) -> Playbook:
+        """Return what one ledger shows that got these batches in this order.
+
+        Args:
+            order: The batches.
+            landed: What landing made of events, for those that the model follows.
+        """
+        return self._land(order, landed).playbook()
 
     def unshared(self, intents: Sequence[Intent]) -> Playbook:
         """Return what a ledger with these batches shows that shares nothing."""
@@ -126,31 +174,43 @@ class Model:
             first += len(records)
         return fold_history(PLAYBOOK, lambda: batches)
 
-    def concerns_nobody(self, order: Sequence[Intent]) -> bool:
+    def concerns_nobody(self, order: Sequence[Intent], landed: Mapping[str, Seen]) -> bool:
         """Return whether the last of these batches has no event for the others."""
-        before, after = self._land(tuple(order[:-1])), self._land(tuple(order))
+        before, after = self._land(order[:-1], landed), self._land(order, landed)
         return len(before.batches) == len(after.batches)
 
-    def _land(self, order: tuple[Intent, ...]) -> _Landed:
-        ids = tuple(intent.id for intent in order)
-        start = len(ids)
-        while ids[:start] not in self._landed:
+    def _land(self, order: Sequence[Intent], landed: Mapping[str, Seen]) -> _Landed:
+        # What is followed is part of what is asked.
+        steps = tuple((intent, self._followed(intent, landed)) for intent in order)
+        start = len(steps)
+        while steps[:start] not in self._landed:
             start -= 1
-        landed = self._landed[ids[:start]]
-        for index in range(start, len(ids)):
-            landed = _append(landed, order[index])
-            self._landed[ids[: index + 1]] = landed
-        return landed
+        done = self._landed[steps[:start]]
+        for index in range(start, len(steps)):
+            done = _append(done, order[index], dict(steps[index][1]))
+            self._landed[steps[: index + 1]] = done
+        return done
+
+    def _followed(self, intent: Intent, landed: Mapping[str, Seen]) -> tuple[tuple[str, Seen], ...]:
+        if not self.follows:
+            return ()
+        return tuple(
+            (record.id, landed[record.id])
+            for record in intent.records
+            if isinstance(record.event, MAKERS)
+            and record.id in landed
+            and (record.id in self.relanded or record.event.text in self.redacted)
+        )
 
 
-def _append(landed: _Landed, intent: Intent) -> _Landed:
+def _append(landed: _Landed, intent: Intent, followed: Mapping[str, Seen]) -> _Landed:
     state = landed.playbook()
     joined = dict(landed.joined)
     repeated = intent.key is not None and intent.key in landed.keys
-    step = _Step(intent, state, joined, repeated)
+    step = _Step(intent, state, joined, repeated, followed)
     first = landed.batches[-1].last + 1 if landed.batches else 1
     records = [
-        EventRecord(first + index, "2026-11-23T12:00:00.000000Z", event, record.id)
+        EventRecord(first + index, _AT, event, record.id)
         for index, (record, event) in enumerate(
             (record, event) for record in intent.records for event in step.land(record)
         )
@@ -168,18 +228,23 @@ class _Step:
         state: The playbook before it.
         joined: As in `_Landed`; entries of this batch are added.
         repeated: Whether the book has the delivery already.
+        followed: How events landed that it follows.
         made: Entries that this batch made so far.
+        _id: The event that lands.
     """
 
     intent: Intent
     state: Playbook
     joined: dict[str, str]
     repeated: bool
+    followed: Mapping[str, Seen]
     made: set[str] = attrs.field(factory=set)
+    _id: str = ""
 
     def land(self, record: EventRecord) -> list[Any]:
         """Return what the book gets of an event."""
         event: Any = record.event
+        self._id = record.id
         if isinstance(event, MAKERS) and event.name == record.id:
             self.made.add(record.id)
             return [self._make(event)]
@@ -213,6 +278,8 @@ class _Step:
         if isinstance(event, events.PointEdited) and any(one.text == event.text for one in self.intent.was.values()):
             # A person saw the other entry and added the text all the same.
             to = None
+        if event.name in self.followed:
+            return self._follow(event, self.followed[event.name])
         if to is not None:
             self.joined[event.name] = to
             now = self.state.entries[to]
@@ -223,10 +290,25 @@ class _Step:
             return event
         return attrs.evolve(event, helpful=counts[0], harmful=counts[1])
 
+    def _follow(self, event: Any, seen: Seen) -> Any:
+        """Return an entry as it landed: joined at most to one that has its text."""
+        if seen.to is not None:
+            self.joined[event.name] = seen.to
+            other = self.state.entries.get(seen.to)
+            assert other is None or other.text == event.text, f"{event.name} was joined to another text"
+            return events.PointMatched(event.name, seen.to, seen.helpful, seen.harmful, event.text)
+        if isinstance(event, events.PointAdded):
+            return event
+        return attrs.evolve(event, helpful=seen.helpful, harmful=seen.harmful)
+
     def _edit(self, event: events.PointEdited) -> events.PointEdited:
         """Return a manual edit as the difference from what its writer saw."""
         name = self._standing(event.name)
         now, was = self.state.entries.get(name), self.intent.was.get(event.name)
+        seen = self.followed.get(self._id)
+        if seen is not None and now is not None:
+            text = now.text if was is None or event.text == was.text else event.text
+            return events.PointEdited(name, seen.helpful, seen.harmful, text)
         if now is None or was is None:
             return attrs.evolve(event, name=name)
         text = now.text if event.text == was.text else event.text

@@ -60,9 +60,6 @@ def _notes(done: ImportedLedger) -> Iterator[str]:
         yield f"{format_count(done.unproven, 'line')} left out: no chain from a first line proves them"
     if done.arrival.masked:
         yield f"{format_count(done.arrival.masked, 'text')} looked like a secret and was masked"
-    if done.unlanded:
-        batches = format_count(done.unlanded, "batch", "batches")
-        yield f"{batches} of the other copy not taken in: this ledger is in a shared book; share that copy as well"
     if done.tracked is not None:
         command = f"git add --force {shlex.quote(str(done.tracked))}"
         yield f"git tracks {done.tracked}; `{command}` and a commit keep this version"

@@ -14,12 +14,13 @@ from tallybook.ledger.line import Position, batch_key
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landing import LandedBatch, LandedEvent, Names, OwnBatch, land
 from tallybook.ledger.sharing.publishing import Publisher
-from tallybook.projections.fold import UNDOABLE, fold, fold_history
+from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.sharing.pending_landing import ids_of_session
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
 
-_MAKES_ENTRY: Final = (events.PointAdded, events.PointSeeded, events.PointEdited)
-_HAS_TEXT: Final = (*_MAKES_ENTRY, events.PointReworded)
+MAKES_ENTRY: Final = (events.PointAdded, events.PointSeeded, events.PointEdited)
+_HAS_TEXT: Final = (*MAKES_ENTRY, events.PointReworded)
 # What one machine has done or has to do; another one neither did it nor can do it.
 _OF_ONE_MACHINE: Final = {
     "playbook.injected",
@@ -112,7 +113,7 @@ class Landing:
         """Note the ids of a batch that is here, and the names of the entries that it makes."""
         for record in batch.records:
             self._ids.add(record.id.partition(".")[0])
-            if isinstance(record.event, _MAKES_ENTRY):
+            if isinstance(record.event, MAKES_ENTRY):
                 self._names_by_id[record.id] = record.event.name
             if any(texts_of(record.event).values()):
                 self._texts.add(record.id)
@@ -139,7 +140,7 @@ class Landing:
     def _learn_names(self, batch: Batch, names: Names) -> None:
         """Learn under which names the entries of a batch are here that its history gave other names."""
         for record in batch.records:
-            if isinstance(record.event, _MAKES_ENTRY) and record.id in self._names_by_id:
+            if isinstance(record.event, MAKES_ENTRY) and record.id in self._names_by_id:
                 name = names.landed[record.event.name] = names.by_id[record.id] = self._names_by_id[record.id]
                 if name in self._state.merged:
                     names.joined[name] = self._state.merged[name]
@@ -177,7 +178,7 @@ class Landing:
         texts = texts_of(event).values() if isinstance(event, _HAS_TEXT) else ()
         why = next((why for text in texts if (why := self._redactions.refusal(text)) is not None), None)
         if why is not None:
-            self.arrival.ignored.append(Ignored(_item(event), why))
+            self.arrival.ignored.append(Ignored(item_of(event), why))
         return why is not None
 
     def _as_own(self, records: Sequence[EventRecord], landed: LandedBatch, names: Names) -> Iterator[LandedEvent]:
@@ -197,29 +198,18 @@ class Landing:
                         yield LandedEvent(record, made)
                 elif not isinstance(event, EventRepeated):
                     yield one
-            if not by_record.get(record.id) and (kept := self._unshared(record.event, names)) is not None:
+            if (
+                not by_record.get(record.id)
+                and (kept := unshared_event(record.event, names.landed.get, self._redactions)) is not None
+            ):
                 yield LandedEvent(record, kept)
-
-    def _unshared(self, event: Event, names: Names) -> Event | None:
-        """Return an event that changes no playbook, such as a note or a measurement, with the name that is here."""
-        kind = KIND_OF.get(type(event))
-        if kind not in PLAYBOOK_NEUTRAL or kind in _OF_ONE_MACHINE:
-            return None
-        if not isinstance(event, events.PointNoted | events.PointCited):
-            return event
-        if event.name not in names.landed:
-            return None
-        changes: dict[str, Any] = {"name": names.landed[event.name]}
-        if isinstance(event, events.PointNoted) and event.note and self._redactions.refusal(event.note) is not None:
-            changes["note"] = ""
-        return attrs.evolve(event, **changes)
 
     def _report(self, records: Sequence[EventRecord], landed: LandedBatch) -> None:
         """Count the ratings of a landed batch, and note what counts nothing."""
         names = {record.id: getattr(record.event, "name", "") for record in records}
         as_landed: dict[str, Any] = {one.record.id: one.event for one in landed.events}
         matched = {event.name: event.to for event in as_landed.values() if isinstance(event, PointMatched)}
-        fresh = {event.name for event in as_landed.values() if isinstance(event, _MAKES_ENTRY)}
+        fresh = {event.name for event in as_landed.values() if isinstance(event, MAKES_ENTRY)}
         joined = {names[id_]: event.to for id_, event in as_landed.items() if isinstance(event, PointMatched)}
         self.arrival.joined |= joined
         self.arrival.renamed |= {old: new for old, new in landed.renamed.items() if old not in joined}
@@ -236,7 +226,38 @@ class Landing:
                     reason = "the entry that it rates is not here"
                 elif isinstance(event, EventRepeated):
                     reason = f"its delivery {landed.own.key} is recorded here already"
-                self.arrival.ignored.append(Ignored(_item(record.event), reason))
+                self.arrival.ignored.append(Ignored(item_of(record.event), reason))
+
+
+def unshared_event(event: Event, present: Callable[[str], str | None], redactions: Redactions) -> Event | None:
+    """Return an event that changes no playbook, such as a note or a measurement, as it is recorded here.
+
+    Args:
+        event: The event.
+        present: Returns the name here of the entry that a name there means; None where it is not here.
+        redactions: The texts that were redacted here.
+
+    Returns:
+        None where it is of the other machine alone, or about an entry that is not here.
+    """
+    kind = KIND_OF.get(type(event))
+    if kind not in PLAYBOOK_NEUTRAL or kind in _OF_ONE_MACHINE:
+        return None
+    if not isinstance(event, events.PointNoted | events.PointCited | events.PointProposed):
+        return event
+    name = present(event.name)
+    if name is None:
+        return None
+    changes: dict[str, Any] = {"name": name}
+    if isinstance(event, events.PointProposed):
+        merged = tuple(present(one) for one in event.merged)
+        if None in merged:
+            return None
+        changes["merged"] = merged
+    for field, text in texts_of(event).items():
+        if text and redactions.refusal(text) is not None:
+            changes[field] = ""
+    return attrs.evolve(event, **changes)
 
 
 def _matched(event: PointMatched) -> Iterator[Event]:
@@ -248,7 +269,7 @@ def _matched(event: PointMatched) -> Iterator[Event]:
     yield events.PointMerged(event.to, (event.name,), _SAME_TEXT)
 
 
-def _item(event: Any) -> str:
+def item_of(event: Any) -> str:
     """Return an event and the name in it in a few words."""
     kind = KIND_OF.get(type(event), "event")
     rating = f" {event.rating}" if isinstance(event, events.PointRated) else ""
@@ -274,6 +295,10 @@ class _Facts:
 
     def has_key(self, key: str) -> bool:
         return key in self._keys
+
+    def published(self, own: OwnBatch) -> None:
+        """Return None: what this ledger has already is left out before."""
+        del own
 
     def had(self, name: str, taken: int) -> bool:
         """Return no: names mean what they mean in the other history; its entries that are here are known by id."""
@@ -306,12 +331,4 @@ class _Facts:
 
     def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:
         del own
-        return tuple(
-            record.id
-            for batch in self._done
-            if batch.may_contain_text(session)
-            for record in batch.records
-            if record.by.session == session
-            and type(record.event) in UNDOABLE
-            and not isinstance(record.event, EventsVoided)
-        )
+        return tuple(ids_of_session(self._done, session))

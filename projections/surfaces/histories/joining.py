@@ -22,6 +22,7 @@ from tallybook.projections.playbook.render import playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.histories import recognition, sources
 from tallybook.projections.surfaces.histories.arrival import Arrival, Landing
+from tallybook.projections.surfaces.histories.shared_arrival import OtherLog, SharedLanding
 from tallybook.projections.surfaces.history import cache_files, playbook_file
 from tallybook.projections.surfaces.history.reading import log_with_book, open_for_append, open_log
 from tallybook.projections.surfaces.workspace import git, settings
@@ -71,7 +72,6 @@ class ImportedLedger:
         lost: As in `Repair`.
         redacted: How many texts were erased here, because they were redacted there.
         tracked: The log file, where it was put together again and git tracks it; None elsewhere.
-        unlanded: How many batches of other copies a ledger in a shared book did not take in.
     """
 
     arrival: Arrival
@@ -82,7 +82,6 @@ class ImportedLedger:
     lost: int = 0
     redacted: int = 0
     tracked: Path | None = None
-    unlanded: int = 0
 
 
 def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: bool) -> ImportedLedger:
@@ -95,7 +94,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         accept_loss: Whether to go on where acknowledged events are in no copy.
 
     Raises:
-        BadInputError: The source is no ledger, or the project is in a shared book.
+        BadInputError: The source is no ledger, or has more of a book than this machine.
         DamagedLedgerError: The project's own ledger is damaged, and no copy has what it lacks.
         TallybookError: The ledger could not be written.
     """
@@ -107,9 +106,6 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     repair = None
     try:
         own = tuple((log.own if log_with_book(log) else log).read())
-        if log_with_book(log):
-            hint = "share the other project's ledger as well, and run `tallybook sync` in both; nothing was recorded"
-            raise BadInputError("--ledger", "this ledger is in a shared book, which brings all ratings together", hint)
     except DamagedLedgerError as error:
         repair = _plan_repair(project, every, seen, error, accept_loss=accept_loss)
         own = repair.batches
@@ -120,17 +116,10 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         # The spool and a manual edit are events before those of the other ledger.
         recording.write(project, [], begin=True)
         own = ()
-    unlanded = 0
-    if repair is not None and log_with_book(log):
-        # Names of a shared ledger are those of its book, which the other copies do not know.
-        redactions = redacted_digests.load(project.ledger)
-        unlanded = len(_land_on(repair.batches, every, redactions).arrival.batches)
-        arrival, events = Arrival(), None
-    else:
-        with closing(open_log(project)) as log:
-            landing, events = _land(project, log, own, every, dry_run=dry_run)
-        arrival = landing.arrival
-    redacted = 0 if dry_run else _redact(project, arrival.redacted)
+    with closing(open_log(project)) as log:
+        landing, events = _land(project, log, own, every, dry_run=dry_run)
+    arrival = landing.arrival
+    redacted = 0 if dry_run else _redact(project, arrival.redacted, shared=log_with_book(log))
     if not dry_run:
         recording.write(project, [])
     return ImportedLedger(
@@ -142,7 +131,6 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         0 if repair is None else repair.lost,
         redacted,
         log.path if repair is not None and git.is_tracked(project, log.path) else None,
-        unlanded,
     )
 
 
@@ -157,21 +145,23 @@ def _add_own(project: Project, every: Histories) -> None:
 
 def _land(
     project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories, *, dry_run: bool
-) -> tuple[Landing, tuple[int, int] | None]:
+) -> tuple[Landing | SharedLanding, tuple[int, int] | None]:
     """Land every history on the ledger; append what they bring unless it is a dry run."""
-    redactions = redacted_digests.load(project.ledger)
     if dry_run:
-        return _land_on(own, every, redactions), None
+        return _land_on(project, log, own, every), None
     with log.transaction() as tx:
-        landing = _land_on(tuple(tx.read()), every, redactions)
+        landing = _land_on(project, log, tuple((log.own if log_with_book(log) else tx).read()), every)
         for batch in landing.arrival.batches:
             tx.append_framed(batch)
     batches = landing.arrival.batches
     return landing, (batches[0].first, batches[-1].last) if batches else None
 
 
-def _land_on(own: Sequence[RawBatch], every: Histories, redactions: redacted_digests.Redactions) -> Landing:
-    landing = Landing(own, redactions)
+def _land_on(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories) -> Landing | SharedLanding:
+    redactions = redacted_digests.load(project.ledger)
+    landing: Landing | SharedLanding = Landing(own, redactions)
+    if log_with_book(log):
+        landing = SharedLanding(OtherLog(project.ledger, own), redactions)
     here = {batch.chain for batch in own}
     for chain in every.last():
         if chain not in here:
@@ -283,8 +273,10 @@ def _stamp_of(data: bytes) -> tuple[int, str] | None:
         return None
 
 
-def _redact(project: Project, ids: Sequence[str]) -> int:
+def _redact(project: Project, ids: Sequence[str], *, shared: bool) -> int:
     """Erase here the texts that were redacted in another history; return how many."""
+    if shared:
+        return len(redacting.redact_linked(project, ids, BY)) if ids else 0
     for id_ in ids:
         redacting.redact(project, redacting.RedactionTarget(event=id_), _REASON, BY)
     return len(ids)

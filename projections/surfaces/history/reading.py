@@ -157,6 +157,9 @@ def _fold_shared(form: Form[S], log: SharedLog, until: int | None) -> S:
     """
     log = log if until is None else log.at(until)
     if form.view is PLAYBOOK:
+        if until is not None and not log.history.frontier.number:
+            # Before the ledger was in a book.
+            return fold_view(form, log.own, until)
         return cast("S", log.playbook())
     state = fold_history(form.view, lambda: decode(log.read()))
     log.stamp(state, form.book(state))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.decisions.update import KnownPlaybook
@@ -19,6 +20,7 @@ from tallybook.ledger.events import (
     RedactionLinked,
 )
 from tallybook.ledger.line import START, Position, batch_key, head_field
+from tallybook.ledger.sharing.counting import ids_of
 from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
 from tallybook.ledger.sharing.numbers import PENDING
 from tallybook.ledger.sharing.publishing import Publisher
@@ -27,16 +29,18 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.own_history import renumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Entry
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.records import EventRecord
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 MAKES_ENTRY: Final = (PointAdded, PointSeeded, PointEdited)
+_MAKES_ENTRY_IN_BOOK: Final = (*MAKES_ENTRY, PointMatched)
 GIVES_TEXT: Final = (*MAKES_ENTRY, PointMatched, PointReworded)
+_LINKED: Final = b'"kind":"%b"' % KIND_OF[RedactionLinked].encode()
 
 
 def entries_made(records: Sequence[EventRecord]) -> dict[str, str]:
@@ -116,6 +120,32 @@ def _refold(log: SharedLog, landed: Sequence[RawBatch]) -> Playbook:
     return fold_history(PLAYBOOK, lambda: decode(read()))
 
 
+def redaction_links(batches: Iterable[RawBatch]) -> list[frozenset[str]]:
+    """Return the ids of events whose texts were equal before they were redacted, as a machine found them."""
+    found = decode(raw for raw in batches if _LINKED in raw.data)
+    events = (event for batch in found for event in batch.events)
+    return [frozenset(event.ids) for event in events if isinstance(event, RedactionLinked)]
+
+
+def text_events(batches: Iterable[RawBatch]) -> dict[str, str]:
+    """Return the event that gave each entry of a book its last text: name → id."""
+    records = (record for batch in decode(batches) for record in batch.records)
+    events: list[tuple[str, Any]] = [(one.id, one.event) for one in records if isinstance(one.event, GIVES_TEXT)]
+    return {event.name: id_ for id_, event in events}
+
+
+def equal_entries(id_: str, links: Iterable[frozenset[str]], texts: Callable[[], Mapping[str, str]]) -> frozenset[str]:
+    """Return the entries of a book whose text was equal to that of an event before both were redacted.
+
+    Args:
+        id_: Id of the event.
+        links: As ``redaction_links`` returns them.
+        texts: Returns what ``text_events`` does; called only where it matters.
+    """
+    equal = frozenset[str]().union(*(ids for ids in links if id_ in ids))
+    return frozenset(name for name, event_id in texts().items() if event_id in equal) if equal else equal
+
+
 class _Facts:
     """Answers of one landing about the book and the own past; see `landing.Book`."""
 
@@ -132,6 +162,28 @@ class _Facts:
             needle in one.lines[0] and batch_key(one.lines[0]) == key for one in self._log.read_book()
         )
 
+    def published(self, own: OwnBatch) -> Mapping[str, str] | None:
+        # Nothing came in since it was recorded.
+        return self._published.get(own.records[0].id) if own.taken < self._taken else None
+
+    @cached_property
+    def _published(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the pending batches that the book has already: id of the first event → the entries that it made."""
+        waiting = [own for own in self._log.history.pending if own.taken < self._taken]
+        of_batch = {one.id: own.records[0].id for own in waiting for one in own.records}
+        since = min((own.taken for own in waiting), default=self._taken)
+        if not waiting or of_batch.keys().isdisjoint(id_.decode() for id_ in self._log.copy.ids(since)):
+            return {}
+        published: dict[str, dict[str, str]] = {}
+        for batch in self._log.read_book():
+            if batch.last > since and not of_batch.keys().isdisjoint(ids_of(batch)):
+                for one in next(decode([batch])).records:
+                    if (first := of_batch.get(one.id)) is not None:
+                        names = published.setdefault(first, {})
+                        if isinstance(one.event, _MAKES_ENTRY_IN_BOOK):
+                            names[one.id] = one.event.name
+        return published
+
     def had(self, name: str, taken: int) -> bool:
         if taken not in self._used:
             self._used[taken] = frozenset(self._log.book_playbook(taken).used)
@@ -146,25 +198,16 @@ class _Facts:
         return self._log.matched()
 
     def linked(self, id_: str) -> frozenset[str]:
-        groups = (ids for ids in self._links if id_ in ids)
-        equal = frozenset[str]().union(*groups)
-        return frozenset(name for name, event_id in self._texts.items() if event_id in equal) if equal else equal
+        return equal_entries(id_, self._links, lambda: self._texts)
 
     @cached_property
     def _links(self) -> Sequence[frozenset[str]]:
-        """Return the ids of events whose texts were equal before they were redacted, as this machine found them."""
-        needle = b'"kind":"%b"' % KIND_OF[RedactionLinked].encode()
         # Also for a past moment: what was joined then by its text stays joined.
-        batches = decode(raw for raw in self._log.own.read() if needle in raw.data)
-        events = (event for batch in batches for event in batch.events)
-        return [frozenset(event.ids) for event in events if isinstance(event, RedactionLinked)]
+        return redaction_links(self._log.own.read())
 
     @cached_property
     def _texts(self) -> Mapping[str, str]:
-        """Return the event that gave each entry of the book its last text: name → id."""
-        records = (record for batch in decode(self._log.read_book()) for record in batch.records)
-        events: list[tuple[str, Any]] = [(one.id, one.event) for one in records if isinstance(one.event, GIVES_TEXT)]
-        return {event.name: id_ for id_, event in events}
+        return text_events(self._log.read_book())
 
     def own_name(self, name: str) -> str | None:
         return self._log.history.renamed.get(name, name) if name in self._made.values() else None
@@ -194,15 +237,16 @@ class _Facts:
     def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:
         ids: dict[str, None] = {}
         for history, last in ((self._log.read_book, own.taken), (self._log.own.read, own.records[0].seq - 1)):
-            for batch in decode(history()):
-                if batch.last > last:
-                    break
-                if batch.may_contain_text(session):
-                    ids |= dict.fromkeys(
-                        record.id
-                        for record in batch.records
-                        if record.by.session == session
-                        and type(record.event) in UNDOABLE
-                        and not isinstance(record.event, EventsVoided)
-                    )
+            until = takewhile(lambda batch, last=last: batch.last <= last, decode(history()))  # type: ignore[misc]
+            ids |= dict.fromkeys(ids_of_session(until, session))
         return tuple(ids)
+
+
+def ids_of_session(batches: Iterable[Batch], session: str) -> Iterator[str]:
+    """Yield the ids of a session's events that can be undone."""
+    for batch in batches:
+        if batch.may_contain_text(session):
+            for one in batch.records:
+                kind = type(one.event)
+                if one.by.session == session and kind in UNDOABLE and kind is not EventsVoided:
+                    yield one.id

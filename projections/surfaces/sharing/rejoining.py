@@ -22,11 +22,18 @@ from tallybook.ledger.sharing.landing import Names, OwnBatch, land
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.sharing.pending_landing import MAKES_ENTRY, known_playbook
+from tallybook.projections.surfaces.sharing.pending_landing import (
+    MAKES_ENTRY,
+    equal_entries,
+    ids_of_session,
+    known_playbook,
+    redaction_links,
+    text_events,
+)
 from tallybook.projections.surfaces.sharing.syncing import PIECE_BYTES, RULES, SYSTEM, OtherBookError, Sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Entry
     from tallybook.ledger.line import RawBatch
@@ -79,14 +86,15 @@ class _Rejoin(Sync):
     """The state of one rejoining."""
 
     def run_again(self) -> Rejoined:
-        history = self.log.history
         block = self.current.block
-        published, own = self._old_history()
         fresh, contents = self._fetch()
         done = Rejoined(fresh.folder, self.replica.folder)
         while True:
+            # What the new history redacts is erased by now, and lands so.
+            history = self.log.refreshed().history
+            published, own = self._old_history()
             book = list(fresh.read())
-            rest = Rest(published, own, book)
+            rest = Rest(published, own, book, redaction_links(self.log.own.read()))
             done.landed, done.left = rest.missing, rest.left
             if self._append_rest(fresh, contents.end, rest.land(self._publisher)):
                 break
@@ -116,8 +124,8 @@ class _Rejoin(Sync):
 
         Without a copy that has the frontier, all own batches take their place.
         """
-        if self.replica.has(self.log.history.frontier.chain):
-            self._find_published()
+        chain = self.log.history.frontier.chain
+        if not chain or self.replica.has(chain):
             return list(self.replica.read()), [raw for _, raw in self._land()[1] if raw is not None]
         return [], list(self.log.own.read())
 
@@ -142,6 +150,7 @@ class _Rejoin(Sync):
             raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
         fresh = replicas.next_copy(self.machine.folder)
         fresh.append(batches)
+        self._redact(fresh.read)
         return fresh, contents
 
     def _go_on(self, fresh: replicas.Replica) -> Contents:
@@ -150,6 +159,7 @@ class _Rejoin(Sync):
             contents, counted = piece
             if counted.batches:
                 fresh.append(counted.batches)
+        self._redact(fresh.read)
         return contents
 
     def _append_rest(self, fresh: replicas.Replica, expected: End, landed: Sequence[RawBatch]) -> bool:
@@ -169,22 +179,34 @@ class Rest:
     Attributes:
         missing: The batches that land again.
         left: Those that do not.
-        renamed: Name in the old history → name in the new one, where they differ.
+        names: Name in the old history → name in the new one, of entries that are in both and made after they part.
+        renamed: Those of them that differ.
     """
 
-    def __init__(self, published: Sequence[RawBatch], own: Sequence[RawBatch], book: Sequence[RawBatch]) -> None:
+    def __init__(
+        self,
+        published: Sequence[RawBatch],
+        own: Sequence[RawBatch],
+        book: Sequence[RawBatch],
+        links: Sequence[frozenset[str]] = (),
+        known: Collection[str] | None = None,
+    ) -> None:
         """Compare two histories.
 
         Args:
             published: The old history.
             own: Own batches as they land at its end.
             book: The new history.
+            links: The ids of events whose texts were equal before they were redacted, as this machine found them.
+            known: The names that mean in both histories the same; None for those of the part that both have.
         """
+        self._known = known
         self._is_whole = bool(published)
         same = sum(
             1 for _ in takewhile(lambda pair: pair[0].chain == pair[1].chain, zip(published, book, strict=False))
         )
         self._common, self._old, self._book = published[:same], [*published, *own], book
+        self._links = [*links, *redaction_links([*published, *book])]
         self._ids = {id_ for batch in book for id_ in ids_of(batch)}
         rest = [batch for batch in self._old[same:] if self._ids.isdisjoint(ids_of(batch))]
         counted = [batch for batch in decode(rest) if not _is_system(batch)]
@@ -193,6 +215,7 @@ class Rest:
         self.missing = [one for one in counted if not begun_anew or one.records[0].id in unpublished]
         self.left = [one for one in counted if begun_anew and one.records[0].id not in unpublished]
         self.renamed: dict[str, str] = {}
+        self.names: dict[str, str] = {}
 
     def land(self, publisher: Callable[[str], Publisher]) -> list[RawBatch]:
         """Return the missing batches as they land at the end of the new history.
@@ -202,7 +225,10 @@ class Rest:
         """
         was, state = _playbook(self._common), _playbook(self._book)
         names = Names()
-        facts = _Facts(frozenset(was.used) if self._is_whole else frozenset(state.used), self._book)
+        known = self._known
+        if known is None:
+            known = was.used if self._is_whole else state.used
+        facts = _Facts(frozenset(known), self._book, self._links)
         self._name_by_text(names, state)
         missing = {one.records[0].id for one in self.missing}
         known_names = dict(_made(decode(self._book)))
@@ -221,7 +247,9 @@ class Rest:
             for id_, name in _made([batch]):
                 if id_ in known_names:
                     names.landed[name] = names.by_id[id_] = known_names[id_]
+            facts.before_batches.append(batch)
             was = _advanced(was, self._old[index - 1], self._old[:index])
+        self.names = names.landed
         self.renamed = {name: new for name, new in names.landed.items() if name != new}
         return landed
 
@@ -273,7 +301,9 @@ class _Facts:
 
     used: frozenset[str]
     book: Sequence[RawBatch]
+    links: Sequence[frozenset[str]] = ()
     before: Mapping[str, Entry] = attrs.field(factory=dict)
+    before_batches: list[Batch] = attrs.field(factory=list)
 
     def has_key(self, key: str) -> bool:
         return any(batch_key(batch.lines[0]) == key for batch in self.book)
@@ -290,12 +320,15 @@ class _Facts:
     def matched(self, name: str) -> None:
         """Return nothing: the old history has its batches as they landed."""
 
-    def linked(self, id_: str) -> frozenset[str]:  # noqa: ARG002 - as the protocol has it
-        """Return nothing, as ``matched``."""
-        return frozenset()
+    def published(self, own: OwnBatch) -> None:
+        """Return nothing: `Rest` leaves out what the book has."""
+
+    def linked(self, id_: str) -> frozenset[str]:
+        return equal_entries(id_, self.links, lambda: text_events(self.book))
 
     def shown(self, own: OwnBatch) -> Mapping[str, Entry]:  # noqa: ARG002 - as the protocol has it
         return self.before
 
     def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:  # noqa: ARG002 - as the protocol has it
-        return ()
+        # Only what never landed undoes a session: an own ledger whose copy of the book is missing.
+        return tuple(ids_of_session(self.before_batches, session))

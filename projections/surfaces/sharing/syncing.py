@@ -6,7 +6,7 @@ anything is appended, so an append whose outcome is unknown is found by its ids.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -17,15 +17,16 @@ from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import SkippedRun, count, ids_of, read_pieces, within_rules
+from tallybook.ledger.sharing.counting import SkippedRun, count, read_pieces, within_rules
 from tallybook.ledger.sharing.engines.engine import CachingEngine, Contents, Engine, Outcome, ReadOnlyError
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
-from tallybook.projections.surfaces.sharing.pending_landing import entries_made, land_all
+from tallybook.ledger.storage.redaction import redacted_ids
+from tallybook.projections.surfaces.sharing.pending_landing import land_all
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tallybook.ledger.sharing.landing import LandedBatch
 
@@ -95,6 +96,7 @@ class Machine:
         mask: Returns a text with its secrets masked.
         limit_s: Seconds after which what is left stays pending.
         load_end: Returns where this machine left its copy of the book; None where nobody noted that.
+        find_returning: Returns the ids of events that bring back a text that was redacted here.
         redact: Erases the texts of events that another machine redacted, and own texts equal to them.
         save_end: Notes where it leaves it, before the playbook contains that.
     """
@@ -107,6 +109,7 @@ class Machine:
     mask: Callable[[str], str] = str
     limit_s: float = 60.0
     load_end: Callable[[], tuple[int, str] | None] = lambda: None
+    find_returning: Callable[[RawBatch], Iterable[str]] = lambda _: ()
     redact: Callable[[Sequence[str]], object] = lambda _: None
     save_end: Callable[[tuple[int, str]], None] = lambda _: None
 
@@ -164,7 +167,6 @@ class Sync:
             contents = self._take_in()
             if before.chain and not self.replica.has(before.chain):
                 raise _differs(self.engine.address)
-            self._find_published()
             if self._append(contents) or clock.elapsed_s() > self.deadline:
                 break
             self.result.tries += 1
@@ -205,12 +207,23 @@ class Sync:
         end = self.replica.end().seq
         if self.current.erased == end:
             return
-        if redacted := erasing.redacted_after(self.replica, self.current.erased, new):
+        self._redact(lambda: erasing.batches_after(self.replica, self.current.erased, new))
+        self.current = erasing.note_erased(self.machine.folder, self.current, end)
+
+    def _redact(self, read: Callable[[], Iterable[RawBatch]]) -> None:
+        """Erase what batches of the book redact, and what they bring back of texts that were redacted here."""
+        done: set[str] = set()
+        while redacted := {id_ for one in read() for id_ in self._redacted(one)} - done:
             if isinstance(self.engine, CachingEngine):
                 self.engine.delete_cache()
-            self.machine.redact(redacted)
+            self.machine.redact(list(redacted))
             self.log.refreshed()
-        self.current = erasing.note_erased(self.machine.folder, self.current, end)
+            # What was erased just now may come again after that.
+            done |= redacted
+
+    def _redacted(self, batch: RawBatch) -> Iterator[str]:
+        yield from redacted_ids(batch)
+        yield from self.machine.find_returning(batch)
 
     def _check_book(self, first: RawBatch) -> None:
         """Refuse a book other than the one that this machine shares.
@@ -255,35 +268,10 @@ class Sync:
 
     # ---- (c): land and append ----
 
-    def _find_published(self) -> None:
-        """Find own batches that the replica has already: their append was interrupted or its answer was lost."""
-        waiting = {own.records[0].id: own for own in self.log.history.pending if own.records[-1].seq > self.upto}
-        if not waiting:
-            return
-        for batch in self._new_in_replica():
-            ids = set(ids_of(batch))
-            for id_ in [*waiting]:
-                own = waiting[id_]
-                if not ids.isdisjoint(record.id for record in own.records):
-                    self.upto = max(self.upto, own.records[-1].seq)
-                    self.result.published += 1
-                    del waiting[id_]
-                    self._note_names(own.records, batch)
-
     def _new_in_replica(self) -> Iterator[RawBatch]:
         for batch in self.replica.read():
             if batch.last > self.log.history.frontier.seq:
                 yield batch
-
-    def _note_names(self, records: Sequence[Any], landed: RawBatch) -> None:
-        """Note which entries of an own batch have another name in the book."""
-        made = entries_made(records)
-        for batch in decode([landed]):
-            for record in batch.records:
-                if record.id in made:
-                    event: Any = record.event
-                    if event.name != made[record.id]:
-                        self.renamed[made[record.id]] = event.name
 
     def _append(self, contents: Contents) -> bool:
         """Append what is pending; False where another machine was quicker or the outcome is unknown."""

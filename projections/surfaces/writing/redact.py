@@ -22,7 +22,9 @@ from tallybook.ledger.errors import (
 from tallybook.ledger.events import LogRecovered, RedactionLinked
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import FREE_MARK, chained_bytes
+from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.sharing.landing import SHARED
+from tallybook.ledger.sharing.replica import FOLDER, copy_names
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections.surfaces.history import reading
@@ -171,15 +173,19 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
     Returns:
         Ids of the events that were erased here; empty where nothing held the text any more.
     """
-    with closing(reading.open_log(project)) as log:
-        rows = [*log.own.read(), *log.copy.read()] if reading.log_with_book(log) else [*log.read()]
-        former = list(_read_former(log))
+    # Also in a first sync, before the own ledger says that it is in a book.
+    with closing(reading.open_own_log(project)) as log:
+        # All copies: another history of the book is read before it becomes the present one.
+        folders = [Path(log.folder, FOLDER, name) for name in copy_names(log.folder)]
+        rows = [*log.read(), *_read_copies(folders)]
+        former = list(_read_copies(erasure.copies(Path(log.folder))))
         texts = {
             text
             for one in _iter_records([*rows, *former])
             if one.id in ids
             for text in codec.texts_of(one.event).values()
-            if text
+            # A text that was redacted before it was published equals no other one.
+            if text and text != REDACTED
         }
         events = _holding(rows, texts)
         standing = list(events.values())
@@ -189,7 +195,8 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
                 _finish(project, log)
             return ()
         with JsonlLog(log.folder).transaction() as tx:
-            if links := [codec.encode(RedactionLinked(group)) for group in _linked(standing, ids)]:
+            earlier = _redacted_before(Path(log.folder), rows, texts)
+            if links := [codec.encode(RedactionLinked(group)) for group in _linked(standing, ids, earlier)]:
                 tx.append(links, by)
             held = {one.id: codec.texts_of(one.event).values() for one in events.values()}
             redacted_digests.remember(log.folder, None, held, log.now().at, 0)
@@ -202,9 +209,9 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
     return tuple(events)
 
 
-def _read_former(log: JsonlLog) -> Iterator[RawBatch]:
-    """Yield the batches of all copies of a shared book, those that were set aside included, as far as they verify."""
-    for folder in erasure.copies(Path(log.folder)):
+def _read_copies(folders: Iterable[Path]) -> Iterator[RawBatch]:
+    """Yield the batches of copies of a shared book, as far as they verify."""
+    for folder in folders:
         with suppress(TallybookError):
             yield from JsonlLog(folder).read()
 
@@ -215,13 +222,37 @@ def _holding(batches: Iterable[RawBatch], texts: Collection[str]) -> dict[str, E
     return {one.id: one for one in records if any(text in texts for text in codec.texts_of(one.event).values() if text)}
 
 
-def _linked(records: Collection[EventRecord], ids: Collection[str]) -> Iterator[tuple[str, ...]]:
+def find_returning(project: Project, batch: RawBatch) -> Iterator[str]:
+    """Yield the ids of events of a batch that bring back a text that was redacted here."""
+    path = project.ledger / redacted_digests.FOLDER / redacted_digests.NAME
+    if FREE_MARK in batch.data and path.exists():
+        redactions = redacted_digests.load(project.ledger)
+        for one in _iter_records([batch]):
+            if any(text and redactions.refusal(text) is not None for text in codec.texts_of(one.event).values()):
+                yield one.id
+
+
+def _redacted_before(folder: Path, rows: Iterable[RawBatch], texts: Collection[str]) -> dict[str, str]:
+    """Return which shared event had a text that was redacted here before: text → id."""
+    redactions = redacted_digests.load(folder)
+    former = {text: id_ for text in texts if (id_ := redactions.former(text))}
+    if not former:
+        return {}
+    shared = {one.id for one in _iter_records(rows) if type(one.event) in SHARED}
+    return {text: id_ for text, id_ in former.items() if id_ in shared}
+
+
+def _linked(
+    records: Collection[EventRecord], ids: Collection[str], before: Mapping[str, str]
+) -> Iterator[tuple[str, ...]]:
     """Yield the ids of shared events whose texts are equal, for texts that other ids have than those redacted."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, dict[str, None]] = {}
     for one in records:
         text = getattr(one.event, "text", None)
         if text and type(one.event) in SHARED:
-            groups.setdefault(text, []).append(one.id)
+            groups.setdefault(text, {})[one.id] = None
+            if text in before:
+                groups[text][before[text]] = None
     yield from (tuple(group) for group in groups.values() if not set(group) <= set(ids))
 
 
