@@ -137,7 +137,7 @@ def test_a_redaction_that_a_killed_sync_took_in_is_erased_by_the_next(
     log.write_bytes(log.read_bytes().replace(b"rule of", b"RULE OF"))
     request = {"by": {"rater": "human"}, "update": {"new_key_points": [PRIVATE]}}
     waiting = {"id": "a", "at": "2026-11-01T00:00:00.000000Z", "requests": [request]}
-    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--reason", "a name")
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
     team.sync("anna")
     caches = [path for path in team.home("ben").rglob("repository.git") if path.is_dir()]
     before = [path.stat().st_ino for path in caches]
@@ -157,7 +157,7 @@ def test_a_redaction_that_a_killed_sync_took_in_is_erased_by_the_next(
 
 def test_a_lost_copy_brings_no_redacted_text_back(team: Team) -> None:
     """The engine holds the text still: a copy that is fetched again is erased again, at its first sync."""
-    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--reason", "a name")
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
     team.sync("anna", "ben")
     for machine in ("anna", "ben"):
         shutil.rmtree(team.ledger(machine) / "book" / "1")
@@ -172,7 +172,7 @@ def test_another_history_brings_no_redacted_text_back(team: Team) -> None:
     team.run("ben", "rate", "kpt_001", "helpful")
     team.sync("ben")
     team.force(short)
-    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--reason", "a name")
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
     team.sync("anna")
     team.run("ben", "sync", code=3)
     team.run("ben", "sync", "--rejoin")

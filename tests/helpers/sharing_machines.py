@@ -126,7 +126,7 @@ class Site:
             "",
             "laws",
             limit_s=limit_s,
-            find_returning=lambda batch: redact.find_returning(project, batch),
+            returning_finder=lambda: redact.returning_finder(project),
             redact=lambda ids: redact.redact_linked(project, ids, {"rater": SYSTEM}),
         )
 

@@ -245,7 +245,7 @@ def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Mac
         mask=mask,
         limit_s=limit_s,
         load_end=load_end,
-        find_returning=lambda batch: redact.find_returning(project, batch),
+        returning_finder=lambda: redact.returning_finder(project),
         redact=lambda ids: redact.redact_linked(project, ids, {"rater": syncing.SYSTEM}),
         save_end=save_end,
     )

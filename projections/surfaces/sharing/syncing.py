@@ -96,7 +96,8 @@ class Machine:
         mask: Returns a text with its secrets masked.
         limit_s: Seconds after which what is left stays pending.
         load_end: Returns where this machine left its copy of the book; None where nobody noted that.
-        find_returning: Returns the ids of events that bring back a text that was redacted here.
+        returning_finder: Returns a function that yields the ids of a batch's events that bring back a text which was
+            redacted here.
         redact: Erases the texts of events that another machine redacted, and own texts equal to them.
         save_end: Notes where it leaves it, before the playbook contains that.
     """
@@ -109,7 +110,7 @@ class Machine:
     mask: Callable[[str], str] = str
     limit_s: float = 60.0
     load_end: Callable[[], tuple[int, str] | None] = lambda: None
-    find_returning: Callable[[RawBatch], Iterable[str]] = lambda _: ()
+    returning_finder: Callable[[], Callable[[RawBatch], Iterable[str]]] = lambda: lambda _: ()
     redact: Callable[[Sequence[str]], object] = lambda _: None
     save_end: Callable[[tuple[int, str]], None] = lambda _: None
 
@@ -213,7 +214,7 @@ class Sync:
     def _redact(self, read: Callable[[], Iterable[RawBatch]]) -> None:
         """Erase what batches of the book redact, and what they bring back of texts that were redacted here."""
         done: set[str] = set()
-        while redacted := {id_ for one in read() for id_ in self._redacted(one)} - done:
+        while redacted := set(self._redacted(read())) - done:
             if isinstance(self.engine, CachingEngine):
                 self.engine.delete_cache()
             self.machine.redact(list(redacted))
@@ -221,9 +222,11 @@ class Sync:
             # What was erased just now may come again after that.
             done |= redacted
 
-    def _redacted(self, batch: RawBatch) -> Iterator[str]:
-        yield from redacted_ids(batch)
-        yield from self.machine.find_returning(batch)
+    def _redacted(self, batches: Iterable[RawBatch]) -> Iterator[str]:
+        find_returning = self.machine.returning_finder()
+        for batch in batches:
+            yield from redacted_ids(batch)
+            yield from find_returning(batch)
 
     def _check_book(self, first: RawBatch) -> None:
         """Refuse a book other than the one that this machine shares.

@@ -33,7 +33,7 @@ from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.erasure import MIN_TEXT_CHARS, Erasure
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
@@ -94,7 +94,7 @@ def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
     """Return what would be redacted; nothing is written."""
     log = reading.open_log(project)
     texts = _texts(log.read(), target)
-    events, bodies = _search(log, _everything(log), texts, target.event)
+    events, bodies = _search_all(log, texts, target.event)
     erased = erasure.search(project, texts, overwriting=False)
     if _describe_match(project.playbook, texts) is not None:
         # It is rendered again; a manual edit is recorded first.
@@ -140,7 +140,7 @@ def redact(
         with log.transaction() as tx:
             texts = _texts(tx.read(), target)
             _check(reason, by, texts)
-            events, bodies = _search(log, _everything(log), texts, target.event)
+            events, bodies = _search_all(log, texts, target.event)
             before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
             # The events of a redaction that could not be finished hold the text no more.
             if expected not in {None, len(events)} and not {*texts} <= {*before.texts}:
@@ -222,14 +222,17 @@ def _holding(batches: Iterable[RawBatch], texts: Collection[str]) -> dict[str, E
     return {one.id: one for one in records if any(text in texts for text in codec.texts_of(one.event).values() if text)}
 
 
-def find_returning(project: Project, batch: RawBatch) -> Iterator[str]:
-    """Yield the ids of events of a batch that bring back a text that was redacted here."""
-    path = project.ledger / redacted_digests.FOLDER / redacted_digests.NAME
-    if FREE_MARK in batch.data and path.exists():
-        redactions = redacted_digests.load(project.ledger)
-        for one in _iter_records([batch]):
-            if any(text and redactions.refusal(text) is not None for text in codec.texts_of(one.event).values()):
-                yield one.id
+def returning_finder(project: Project) -> Callable[[RawBatch], Iterable[str]]:
+    """Return a function that yields the ids of a batch's events that bring back a text that was redacted here."""
+    redactions = redacted_digests.load(project.ledger)
+
+    def find(batch: RawBatch) -> Iterator[str]:
+        if redactions.digests and FREE_MARK in batch.data:
+            for one in _iter_records([batch]):
+                if any(text and redactions.refusal(text) is not None for text in codec.texts_of(one.event).values()):
+                    yield one.id
+
+    return find
 
 
 def _redacted_before(folder: Path, rows: Iterable[RawBatch], texts: Collection[str]) -> dict[str, str]:
@@ -334,6 +337,16 @@ def _iter_records(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
     """Yield every event of the batches."""
     for batch in codec.decode(batches):
         yield from batch.records
+
+
+def _search_all(
+    log: JsonlLog, texts: Collection[str], event: str | None
+) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
+    """Return what ``_search`` does, of the ledger and of every copy of a shared book."""
+    events, bodies = _search(log, _everything(log), texts, event)
+    # A copy may go further than what is shown: a sync was interrupted, or a history was set aside.
+    others, _ = _search(log, _read_copies(erasure.copies(Path(log.folder))), texts, None)
+    return tuple(({one.id: one for one in events} | {one.id: one for one in others}).values()), bodies
 
 
 def _search(
