@@ -38,6 +38,7 @@ LINES = {
     "page-browser": 3,
     "forecast": 13,
     "scores": 5,
+    "share-git": 3,
     "share-nats": 3,
     "load": 1,
     "at": 2,

@@ -27,6 +27,7 @@ from benchmarks import (
     replay,
     rivals,
     scores,
+    sharing_git,
     sharing_nats,
 )
 from benchmarks.table import NoRivalError, Row, Setting, render, together
@@ -66,6 +67,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "page-browser": browsing.rows,
     "scores": scores.rows,
     "share-nats": sharing_nats.rows,
+    "share-git": sharing_git.rows,
     "forecast": forecast.rows,
     "share-postgres": _share_postgres,
 }

@@ -20,7 +20,8 @@ from tallybook.ledger.events import (
     PointRated,
     PointSeeded,
 )
-from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Stamp, frame
+from tallybook.ledger.line import FORMAT, GENESIS, LOG_NAME, START, Draft, Stamp, frame
+from tallybook.ledger.sharing.engines.engine import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,6 +38,7 @@ BEGIN_US = 1_760_000_000_000_000
 # About what a reflector says: most ratings are helpful, so that nearly all entries live on.
 RATING_WORDS = ("helpful",) * 6 + ("neutral",) * 3 + ("harmful",)
 WRITE_BYTES = 1024 * 1024
+RUN_BYTES = 256 * 1024
 
 
 def text_of(number: int) -> str:
@@ -127,3 +129,20 @@ KINDS: dict[str, tuple[int, Callable[[], Iterator[list[Draft]]]]] = {
     "wide": (WIDE, partial(repeating, WIDE)),
 }
 """Name of a ledger → how many entries it begins with, and what yields its updates."""
+
+
+def runs_of(folder: Path) -> list[Run]:
+    """Return a ledger's batches as runs of at most `RUN_BYTES`."""
+    runs: list[Run] = []
+    pieces: list[bytes] = []
+    first, before, size = 1, GENESIS, 0
+    with closing(JsonlLog(folder)) as log:
+        for batch in log.read():
+            pieces.append(batch.raw)
+            size += len(batch.raw)
+            if size > RUN_BYTES:
+                runs.append(Run(first, batch.last, before, batch.chain, b"".join(pieces)))
+                pieces, size, first, before = [], 0, batch.last + 1, batch.chain
+        if pieces:
+            runs.append(Run(first, batch.last, before, batch.chain, b"".join(pieces)))
+    return runs

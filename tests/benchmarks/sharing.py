@@ -15,11 +15,10 @@ import psycopg
 from benchmarks import data
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
 from helpers.postgres_server import NoServerError, start_database
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.batches import choose_digest, verify_run
-from tallybook.ledger.line import GENESIS, START
+from tallybook.ledger.line import START
 from tallybook.ledger.sharing.counting import count
-from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome, Run
+from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome
 from tallybook.ledger.sharing.engines.postgres import PostgresEngine
 from tallybook.ledger.sharing.replica import Replica
 
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
     from helpers.postgres_server import Database
+    from tallybook.ledger.sharing.engines.engine import Run
 
 MAX_EVENTS = 100_000
-RUN_BYTES = 256 * 1024
 PAIRS = 5
 QUIET_PAIRS = 15
 
@@ -43,23 +42,6 @@ GRANT ALL ON bare.runs TO anna;
 INSERT: LiteralString = "INSERT INTO bare.runs VALUES (%s, %s, %s, %s, %s, %b)"
 SELECT: LiteralString = "SELECT first, last, before, after, data FROM bare.runs WHERE book = %s ORDER BY first"
 ASK: LiteralString = "SELECT last, after FROM bare.runs WHERE book = %s ORDER BY first DESC LIMIT 1"
-
-
-def runs_of(folder: Path) -> list[Run]:
-    """Return a ledger's batches as runs of at most `RUN_BYTES`."""
-    runs: list[Run] = []
-    pieces: list[bytes] = []
-    first, before, size = 1, GENESIS, 0
-    with closing(JsonlLog(folder)) as log:
-        for batch in log.read():
-            pieces.append(batch.raw)
-            size += len(batch.raw)
-            if size > RUN_BYTES:
-                runs.append(Run(first, batch.last, before, batch.chain, b"".join(pieces)))
-                pieces, size, first, before = [], 0, batch.last + 1, batch.chain
-        if pieces:
-            runs.append(Run(first, batch.last, before, batch.chain, b"".join(pieces)))
-    return runs
 
 
 class _Contest:
@@ -169,7 +151,7 @@ def rows(setting: Setting) -> Iterator[Row]:
     """
     events = min(setting.events, MAX_EVENTS)
     data.build(setting.folder / f"shared-{events}", "alike", events)
-    runs = runs_of(setting.folder / f"shared-{events}")
+    runs = data.runs_of(setting.folder / f"shared-{events}")
     with _database() as database, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
         contest = _Contest(database, runs, Path(folder))
         size = f"{runs[-1].last:,} events in {len(runs):,} runs"
