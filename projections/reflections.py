@@ -127,6 +127,7 @@ class Reflections(State):
         tokens_by_day: Day in UTC, ``2026-11-22`` → input and output tokens; a running attempt counts its expected cost.
         tokens_by_model: Model → input and output tokens of attempts that ended.
         injected_at: Session into which the playbook was injected → when last.
+        withheld: Session → the entries that a draw withheld from it, and that it was not given otherwise.
     """
 
     sessions: dict[str, Session] = attrs.field(factory=dict)
@@ -135,15 +136,19 @@ class Reflections(State):
     tokens_by_day: dict[str, int] = attrs.field(factory=dict)
     tokens_by_model: dict[str, int] = attrs.field(factory=dict)
     injected_at: dict[str, str] = attrs.field(factory=dict)
+    withheld: dict[str, frozenset[str]] = attrs.field(factory=dict)
 
     def known_uuids(self, rater: str) -> set[str]:
         """Return the ``uuid`` of the last line of each read that a rater need not repeat."""
         return self.searched_uuids if rater == NO_RATER else self.reflected_uuids
 
 
-def _count_injection(state: Reflections, _: events.PlaybookInjected, batch: Batch) -> None:
+def _count_injection(state: Reflections, event: events.PlaybookInjected, batch: Batch) -> None:
     if session := batch.records[-1].by.session:
         state.injected_at[session] = batch.at
+        before = state.withheld.get(session, frozenset())
+        if before or event.held:
+            state.withheld[session] = before.union(event.held).difference(event.names)
 
 
 def _changing(

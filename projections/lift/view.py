@@ -147,7 +147,7 @@ def _inject(state: Lift, record: EventRecord) -> None:
         state.begun.add(session)
         return
     state.lineage_of.setdefault(session, (event.question, event.lineage))
-    drawn = {unit: _is_held(event, unit) for unit in event.units if unit in question.units}
+    drawn = {unit: is_unit_held(event, unit) for unit in event.units if unit in question.units}
     before = question.lineages.get(event.lineage)
     if before is None:
         question.lineages[event.lineage] = Lineage(drawn, event.probability, record.seq, record.at)
@@ -156,7 +156,8 @@ def _inject(state: Lift, record: EventRecord) -> None:
         question.lineages[event.lineage] = attrs.evolve(before, units=drawn | before.units)
 
 
-def _is_held(event: PlaybookInjected, unit: str) -> bool:
+def is_unit_held(event: PlaybookInjected, unit: str) -> bool:
+    """Return whether a unit that was drawn for was withheld; a group is withheld as a whole."""
     return bool(event.held) if unit in {PLAYBOOK, NEW} else unit in event.held
 
 

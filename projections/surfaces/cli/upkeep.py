@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tallybook.ledger.verification import Verdict
+    from tallybook.projections.surfaces.lift.redraw import Redrawn
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -42,12 +43,15 @@ def doctor(project: Project, /, *, as_json: bool) -> int:
 def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json: bool) -> int:
     """Verify every event of the ledger.
 
-    Exit code 1: playbook.json differs from the ledger. Exit code 3: the ledger is damaged.
+    Exit code 1: playbook.json, or a draw of lift, differs from the ledger. Exit code 3: the ledger is damaged.
     """
     verdict = commands.verify(project, METER.update, expect)
     salvaged = commands.salvage(project) if salvaging else None
     drift = commands.drift(project) if verdict.ok else None
-    code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None else EXIT_NO
+    from tallybook.projections.surfaces.lift.redraw import Redrawn, draw_again
+
+    redrawn = draw_again(project) if verdict.ok else Redrawn()
+    code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None and not redrawn.different else EXIT_NO
     if not verdict.ok:
         from tallybook.projections.surfaces.histories import recognition
 
@@ -55,9 +59,10 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
         note(*(() if division is None else (str(division),)))
     if as_json:
         saved = {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
-        answer(_verdict_json(verdict, drift) | saved)
+        drawn = {"draws": redrawn._asdict()} if redrawn != Redrawn() else {}
+        answer(_verdict_json(verdict, drift) | drawn | saved)
         return code
-    say(*_verdict_lines(verdict, drift))
+    say(*_verdict_lines(verdict, drift), *_draw_lines(redrawn))
     if salvaged is not None:
         from tallybook.projections.surfaces.console import terminal
 
@@ -66,6 +71,15 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
         console = terminal.console_for(sys.stdout)
         terminal.print_playbook(console, salvaged["key_points"], salvaged["last_updated"])
     return code
+
+
+def _draw_lines(redrawn: Redrawn) -> Iterator[str]:
+    """Yield what became of the draws of lift, nothing where there are none."""
+    if redrawn.again:
+        yield f"{format_count(redrawn.again, 'draw')} of lift drawn again"
+    if redrawn.unknown:
+        yield f"{format_count(redrawn.unknown, 'draw')} of lift not drawn again: the secret is not here"
+    yield from redrawn.different
 
 
 def _verdict_json(verdict: Verdict, drift: str | None) -> dict[str, Any]:

@@ -225,7 +225,7 @@ def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflectio
         with suppress(OSError):
             for piece in chunks.all_pieces(worker.unread(known, name, plan, session, playbook)):
                 if piece.text:
-                    text = worker.prompt_for(piece.text, playbook)
+                    text = worker.prompt_for(piece.text, playbook, known.withheld.get(name, ()))
                     yield Prompt(name, raters.estimate_tokens(plan.rater, text), text)
 
 

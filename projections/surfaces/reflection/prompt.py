@@ -90,7 +90,13 @@ class UnusableError(BadInputError):
         self.what = what
 
 
-def render_prompt(template: str, entries: Sequence[Mapping[str, Any]], pruned: Sequence[str], session: str) -> str:
+def render_prompt(
+    template: str,
+    entries: Sequence[Mapping[str, Any]],
+    pruned: Sequence[str],
+    session: str,
+    withheld: Sequence[str] = (),
+) -> str:
     """Return the prompt for a session.
 
     Args:
@@ -98,6 +104,7 @@ def render_prompt(template: str, entries: Sequence[Mapping[str, Any]], pruned: S
         entries: The playbook's entries, each ``{name, text, helpful, harmful}``.
         pruned: Texts of entries that left the playbook, the last to leave at the end.
         session: The turns of the session.
+        withheld: Texts of entries that the session was not given, so that they are not learned anew.
 
     Raises:
         BadInputError: The template has no place for the transcript.
@@ -106,7 +113,9 @@ def render_prompt(template: str, entries: Sequence[Mapping[str, Any]], pruned: S
         raise BadInputError(TEMPLATE, "has no {transcript}", "put it in the place of the session's text")
     contents = {
         "playbook": "\n".join(inject.choose(entries, PLAYBOOK_CHARS).lines),
-        "pruned": "\n".join(f"- {shorten(inject.one_line(text), PRUNED_CHARS)}" for text in pruned[-PRUNED_SHOWN:]),
+        "pruned": "\n".join(
+            f"- {shorten(inject.one_line(text), PRUNED_CHARS)}" for text in (*pruned[-PRUNED_SHOWN:], *withheld)
+        ),
         "transcript": session,
     }
     # Data must not close the tag that marks it as data.

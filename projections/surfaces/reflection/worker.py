@@ -34,7 +34,7 @@ from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
@@ -230,17 +230,22 @@ def overhead(rater: str, playbook: Playbook) -> int:
     return raters.estimate_tokens(rater, prompt_for("", playbook))
 
 
-def prompt_for(text: str, playbook: Playbook) -> str:
-    """Return the prompt for a piece.
+def prompt_for(text: str, playbook: Playbook, withheld: Collection[str] = ()) -> str:
+    """Return the prompt for a piece; it has no names of entries that a draw withheld from the session.
 
     Raises:
         BadInputError: The prompt's template has no place for it.
     """
-    return prompts.render_prompt(load_template(prompts.TEMPLATE), _entries(playbook), _pruned_texts(playbook), text)
+    entries, unnamed = _entries(playbook, withheld), _withheld_texts(playbook, withheld)
+    return prompts.render_prompt(load_template(prompts.TEMPLATE), entries, _pruned_texts(playbook), text, unnamed)
 
 
-def _entries(playbook: Playbook) -> list[dict[str, Any]]:
-    return [entry_json(point) for point in playbook.entries.values()]
+def _entries(playbook: Playbook, withheld: Collection[str]) -> list[dict[str, Any]]:
+    return [entry_json(point) for point in playbook.entries.values() if point.name not in withheld]
+
+
+def _withheld_texts(playbook: Playbook, withheld: Collection[str]) -> list[str]:
+    return [point.text for point in playbook.entries.values() if point.name in withheld]
 
 
 def _pruned_texts(playbook: Playbook) -> list[str]:
@@ -300,7 +305,7 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
 
 def _ask(state: _State, name: str, piece: Piece) -> Result:
     """Ask the rater about a piece, and record what the answer says."""
-    plan, prompt = state.plan, prompt_for(piece.text, state.playbook)
+    plan, prompt = state.plan, prompt_for(piece.text, state.playbook, state.known.withheld.get(name, ()))
     expected = raters.estimate_tokens(plan.rater, prompt)
     if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
         raise _StopError(SPENT)
@@ -313,8 +318,10 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
 def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer: Answer) -> Result:
     """Record what an answer says, with the reads of its piece."""
     cost = (reply.input_tokens, reply.output_tokens)
-    shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook))
-    answer = answer.without_texts((*_pruned_texts(state.playbook), *state.own_texts)).about(shown)
+    withheld = state.known.withheld.get(name, ())
+    shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook, withheld))
+    known_texts = (*_pruned_texts(state.playbook), *_withheld_texts(state.playbook, withheld), *state.own_texts)
+    answer = answer.without_texts(known_texts).about(shown)
     events = (*piece.quotes, *answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
     try:
         update = Update(answer.result, plain_events=events, may=state.plan.may, shown=tuple(sorted(shown)))

@@ -1,0 +1,71 @@
+"""A project in which lift can be asked about, and its sessions as their hooks and measurements record them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from helpers.authors import HUMAN
+from helpers.hook_calls import events
+from tallybook.ledger.events import Numbers, PlaybookInjected, SessionEnded
+from tallybook.ledger.kinds.sessions import MetricsRecorded
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
+if TYPE_CHECKING:
+    from tallybook.ledger.events import Event
+    from tallybook.projections.lift.view import Lift
+
+TEXTS = ("Use type hints", "Run the linter", "Ask before a push", "Name things well", "Read the logs", "Keep it small")
+START = {"hook_event_name": "SessionStart", "source": "startup"}
+PROMPT = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
+
+
+def hold(number: float, folder: Path | None = None) -> None:
+    """Set the user's own share of sessions that are drawn, or that of a project."""
+    path = (folder or Path.home()) / ".claude" / "config" / "tallybook.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"[lift]\nhold = {number}\n")
+
+
+def six_entries(folder: Path) -> Project:
+    """Return a project with six entries, whose user draws half of the sessions."""
+    project = Project(folder)
+    for text in TEXTS:
+        commands.add(project, text, HUMAN)
+    hold(0.5)
+    return project
+
+
+def hook(project: Project, session: str, payload: Any = START) -> str:
+    """Let a hook handle a payload in this process, and return the answer."""
+    fields = {"session_id": session, "cwd": str(project.root), **payload}
+    return handler.handle(handler.read_payload(fields))
+
+
+def injections(project: Project) -> list[PlaybookInjected]:
+    """Return what was injected, in order."""
+    return events(project, PlaybookInjected)
+
+
+def end_events(percent: float | None) -> tuple[Event, ...]:
+    """Return the end of a session, with a measurement of a component where there is one."""
+    if percent is None:
+        return (SessionEnded(""),)
+    return (SessionEnded(""), MetricsRecorded("ac02", Numbers({"completed": percent, "total": 100}), ""))
+
+
+def end(project: Project, session: str, percent: float | None = 100) -> None:
+    """Record that a session ended, with a measurement of a component where there is one."""
+    request = Request(PlainEvents(end_events(percent)), {"rater": "import", "session": session})
+    record.write(project, [request])
+
+
+def load(project: Project) -> Lift:
+    """Return the questions as they are."""
+    from tallybook.projections.surfaces.lift import questions  # noqa: PLC0415 - slow to load
+
+    return questions.load_state(project)

@@ -1,0 +1,310 @@
+"""Questions of lift: asked and closed, their outcomes, and the laws of undo and moments over them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.hook_calls import events
+from helpers.lift import START, end, end_events, hold, hook, injections, load, six_entries
+from tallybook.ledger.events import BaselineSet, LiftAsked, LiftStopped, Numbers, PlaybookInjected
+from tallybook.ledger.kinds.sessions import MetricsRecorded
+from tallybook.projections.lift.verdict import budget
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.hooks import draws
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
+    from tallybook.projections.lift.view import Question
+    from tallybook.projections.surfaces.workspace.project import Project
+
+TOO_FEW = (
+    "not known yet: too few sessions: {} with it and {} without it have an outcome, and at least 5 of each are needed"
+)
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with six entries, whose user draws half of the sessions."""
+    return six_entries(project)
+
+
+def question(project: Project) -> Question:
+    """Return the last question."""
+    return list(load(project).questions.values())[-1]
+
+
+def injection(id_: str, lineage: str, *, is_held: bool, probability: float = 0.5) -> PlaybookInjected:
+    """Return the injection of an entry with a draw for the whole playbook, as a hook records it."""
+    told, held = ((), ("kpt_001",)) if is_held else (("kpt_001",), ())
+    return PlaybookInjected(
+        told, held, Numbers({"room": 0}), None, "", id_, lineage, units=("playbook",), probability=probability
+    )
+
+
+def draw(project: Project, session: str, *, is_held: bool, lineage: str = "", probability: float = 0.5) -> None:
+    """Record the first injection of a session with the draw that a test wants."""
+    injected = injection(load(project).open, lineage or session, is_held=is_held, probability=probability)
+    record.write(project, [Request(PlainEvents((injected,)), {"rater": "tallybook", "session": session})])
+
+
+def outcomes(project: Project) -> list[tuple[bool, float | None]]:
+    """Return the draws of the last question that are judged: whether withheld, and with which outcome."""
+    state = load(project)
+    assert state.latest_batch is not None
+    return [(one.held, one.outcome) for one in question(project).trials("playbook", state.latest_batch.at)]
+
+
+# Rule 5: asking
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "lift ask: needs a question; give playbook, new, or the names of entries"),
+        (("kpt_404",), "kpt_404: is not an entry of the playbook; see `tallybook show`; nothing was recorded"),
+        (("playbook", "kpt_001"), "playbook: is not an entry of the playbook"),
+        (("kpt_002",), "kpt_002: is pinned, and pinned entries are never withheld; `tallybook unpin kpt_002`"),
+        (("playbook", "--outcome", "acme"), "--outcome acme"),
+        (("playbook", "--at", "3"), "--at: does not go with ask; leave it out; nothing was recorded"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused(here: Project, run: Run, words: tuple[str, ...], said: str) -> None:
+    """Rule 5: one line says why and what to do, with exit code 2, and nothing is recorded."""
+    run("pin", "kpt_002")
+    answer = run("lift", "ask", *words)
+    assert (2, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
+    assert said in answer.err
+    assert [] == events(here, LiftAsked)
+
+
+def test_without_hold_nothing_is_asked(here: Project, run: Run) -> None:
+    """Rule 4: the refusal names the setting and its file, or says that the project forbids it."""
+    hold(0)
+    assert (
+        "[lift] hold: is 0, so nothing would be withheld; set hold = 0.2 under [lift] in "
+        in run("lift", "ask", "new").err
+    )
+    hold(0.2)
+    hold(0, here.root)
+    assert "[lift] hold: a settings file of this project forbids it" in run("lift", "ask", "new").err
+    assert [] == events(here, LiftAsked)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_small_playbook_cannot_be_asked_about(run: Run) -> None:
+    """Rule 5: with fewer than five entries there is no question."""
+    run("retire", "kpt_001", "kpt_002")
+    said = "the playbook: has 4 entries, and nothing is withheld from fewer than 5; ask again when it has grown"
+    assert said in run("lift", "ask", "playbook").err
+
+
+def test_one_question_is_open_at_a_time(here: Project, run: Run) -> None:
+    """Rule 5: a second one waits until the first is closed; what is withheld is listed, with the advice to pin."""
+    asked = run("lift", "ask", "kpt_3", "KPT_001")
+    assert (
+        "Question 1 is open: which of these entries help? By session.overall.\n"
+        "From 50% of the sessions that begin from now on, each of these entries is withheld by a draw of its own:\n"
+        "  kpt_001  Use type hints\n"
+        "  kpt_003  Ask before a push\n"
+        "Pin each rule that guards against damage before the next session; a pinned entry is never withheld:\n"
+        "  tallybook pin kpt_001\n"
+        "`tallybook lift` shows what is known, and `tallybook lift stop` closes the question.\n"
+    ) == asked.out
+    assert "note: no session has the score session.overall yet" in asked.err
+    assert (2, "tallybook: lift ask: question 1 is open, and only one can be; `tallybook lift stop` closes it; ") == (
+        (again := run("lift", "ask", "new")).code,
+        again.err.removesuffix("nothing was recorded\n"),
+    )
+    assert (0, 1) == (run("lift", "stop").code, run("lift", "stop").code)
+    assert 0 == run("lift", "ask", "new").code
+    assert 2 == question(here).number
+
+
+# Rule 7: outcomes and series
+
+
+def test_a_question_names_what_decides_before_the_first_draw(here: Project, run: Run) -> None:
+    """Rule 7: the event has the question, the outcome and the error share, which is less for each later question."""
+    run("lift", "ask", "playbook", "--outcome", "AC-02")
+    run("lift", "stop")
+    run("lift", "ask", "new")
+    first, second = events(here, LiftAsked)
+    assert ("playbook", (), "ac02", budget(1)) == (first.question, first.names, first.outcome, first.share)
+    assert ("new", "session.overall", budget(2)) == (second.question, second.outcome, second.share)
+    assert len(second.names) == 6
+
+
+def test_another_outcome_is_a_series_of_its_own(here: Project, run: Run) -> None:
+    """Rule 7: what was drawn for the first question does not count for the second one about the same."""
+    run("lift", "ask", "playbook")
+    draw(here, "s1", is_held=False)
+    end(here, "s1")
+    run("lift", "stop")
+    run("lift", "ask", "playbook", "--outcome", "ac02")
+    assert ({}, 2) == (question(here).lineages, question(here).number)
+
+
+def test_the_outcome_is_that_of_the_first_ended_session_and_stays(here: Project, run: Run) -> None:
+    """Rule 7: later ends in the lineage, later measurements and later ends of the session change nothing."""
+    run("lift", "ask", "playbook", "--outcome", "ac02")
+    draw(here, "s1", is_held=True)
+    draw(here, "fork", is_held=True, lineage="s1")
+    end(here, "fork", 60)
+    first = outcomes(here)
+    end(here, "s1", 100)
+    end(here, "fork", 100)
+    late = MetricsRecorded("ac02", Numbers({"completed": 100, "total": 100}), "")
+    record.write(here, [Request(PlainEvents((late,)), {"rater": "import", "session": "fork"})])
+    assert [(True, first[0][1])] == first == outcomes(here)
+    assert first[0][1] is not None
+
+
+def test_a_lineage_counts_once_by_its_first_draw(here: Project, run: Run) -> None:
+    """Rule 6: five injections of one lineage are one trial, with the first one's probability."""
+    run("lift", "ask", "playbook")
+    for number in range(5):
+        draw(here, f"s{number}", is_held=True, lineage="s0", probability=0.5 if number == 0 else 0.2)
+        end(here, f"s{number}")
+    [(name, lineage)] = question(here).lineages.items()
+    assert ("s0", {"playbook": True}, 0.5) == (name, lineage.units, lineage.probability)
+    assert 1 == len(outcomes(here))
+
+
+def test_an_ended_session_without_a_score_has_no_outcome(here: Project, run: Run) -> None:
+    """Rule 8: it is counted as missing, and places no bet; one that has not ended is not judged yet."""
+    run("lift", "ask", "playbook")
+    draw(here, "s1", is_held=False)
+    draw(here, "s2", is_held=True)
+    end(here, "s1", None)
+    assert [(False, None)] == outcomes(here)
+
+
+def test_the_order_is_that_of_the_ends(here: Project, run: Run) -> None:
+    """Rule 9: a series is only ever appended to, so that looking again stays valid."""
+    run("lift", "ask", "playbook")
+    draw(here, "s1", is_held=False)
+    draw(here, "s2", is_held=True)
+    end(here, "s2", 50)
+    before = outcomes(here)
+    end(here, "s1", 100)
+    assert before == outcomes(here)[:1]
+    assert [True, False] == [is_held for is_held, _ in outcomes(here)]
+
+
+# What is said
+
+
+@pytest.mark.usefixtures("here")
+def test_with_few_sessions_the_answer_says_so_and_nothing_else(run: Run) -> None:
+    """Rule 9: no estimate and no interval before each arm has five outcomes."""
+    assert "Nothing was asked; `tallybook lift ask playbook` asks whether the playbook helps.\n" == run("lift").out
+    run("lift", "ask", "kpt_001", "kpt_002")
+    lines = run("lift").out.split("\n")
+    assert [f"  {name}: {TOO_FEW.format(0, 0)}" for name in ("kpt_001", "kpt_002")] + [""] == lines[1:]
+    assert f"kpt_001: {TOO_FEW.format(0, 0)} (question 1)\n" == run("lift", "kpt_1").out
+    assert (1, "") == ((none := run("lift", "kpt_003")).code, none.out)
+
+
+@pytest.mark.parametrize(("told", "held", "word"), [(95, 55, "helps"), (55, 95, "hurts")])
+def test_a_clear_difference_has_a_word(here: Project, run: Run, told: int, held: int, word: str) -> None:
+    """Rule 9: "not known yet" gives way to "helps" or "hurts", with the estimate and its interval."""
+    run("lift", "ask", "playbook", "--outcome", "ac02")
+    requests = []
+    id_ = load(here).open
+    for number in range(60):
+        is_held, session = bool(number % 2), {"rater": "tallybook", "session": f"s{number}"}
+        requests.append(Request(PlainEvents((injection(id_, f"s{number}", is_held=is_held),)), session))
+        requests.append(Request(PlainEvents(end_events((held if is_held else told) + number % 5)), session))
+    record.write(here, requests)
+    first, second, *rest = run("lift").out.split("\n")
+    assert first.endswith("does the playbook help? By ac02.")
+    assert f"  {word}" == second
+    assert "points" in rest[0]
+    assert "    30 with it and 30 without it have a score; 0 and 0 have none" == rest[1]
+    verdict = json.loads(run("lift", "--json").out)[0]["verdicts"][0]
+    assert (word, 30, 30) == (verdict["word"], verdict["told"], verdict["held"])
+
+
+def test_another_configuration_of_the_scores_is_no_basis_for_a_verdict(here: Project, run: Run) -> None:
+    """Rule 7: an outcome is what it was when the question was asked; how scores are shown does not matter."""
+    run("lift", "ask", "playbook")
+    config = here.root / ".claude" / "config" / "scoring-config.yaml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("scoring:\n  display:\n    show_grades: false\n")
+    assert TOO_FEW.format(0, 0) in run("lift").out
+    config.write_text("scoring:\n  components:\n    ac02:\n      enabled: false\n")
+    assert "  not known yet: the configuration of the scores is not the one with which it was asked; ask again\n" in (
+        run("lift").out
+    )
+
+
+# The laws
+
+
+def test_undo_and_redo_of_asking(here: Project, run: Run) -> None:
+    """An undone question is closed for hooks and has used its number; undoing the undo opens it again."""
+    run("lift", "ask", "playbook")
+    id_ = load(here).open
+    assert 0 == run("undo").code
+    assert ("", None, 1) == (load(here).open, draws.read_question(here), load(here).asked)
+    hook(here, "s1")
+    assert "" == injections(here)[-1].question
+    assert 0 == run("undo", str(list(commands.list_events(here))[-2]["seq"])).code
+    marker = draws.read_question(here)
+    assert (id_, id_) == (load(here).open, marker and marker.id)
+    run("undo", str(question(here).asked.seq))
+    run("lift", "ask", "playbook")
+    assert 2 == question(here).number
+
+
+def test_undo_and_redo_of_stopping(here: Project, run: Run) -> None:
+    """Undoing a stop opens the question again, with all that was drawn."""
+    run("lift", "ask", "playbook")
+    hook(here, "s1")
+    run("lift", "stop")
+    assert (1, None) == (len(events(here, LiftStopped)), draws.read_question(here))
+    run("undo")
+    assert load(here).open == events(here, PlaybookInjected)[0].question
+    assert draws.read_question(here) is not None
+    hook(here, "s2")
+    assert ["s1", "s2"] == list(question(here).lineages)
+
+
+def test_a_moment_shows_what_was_known_then(here: Project, run: Run) -> None:
+    """`--at` answers from the events up to a moment, before the question and in it."""
+    before = commands.list_events(here)
+    last = list(before)[-1]["seq"]
+    run("lift", "ask", "playbook")
+    then = json.loads(run("lift", "--json").out)
+    at = list(commands.list_events(here))[-1]["seq"]
+    draw(here, "s1", is_held=True)
+    end(here, "s1")
+    run("lift", "stop")
+    assert [] == json.loads(run("lift", "--json", "--at", str(last)).out)
+    assert then == json.loads(run("lift", "--json", "--at", str(at)).out)
+    assert 1 == json.loads(run("lift", "--json").out)[0]["drawn"]
+
+
+def test_questions_leave_the_playbook_as_it_is(here: Project, run: Run) -> None:
+    """A replay with questions, draws and stops renders the same bytes."""
+    before = here.playbook.read_bytes()
+    run("lift", "ask", "playbook")
+    hook(here, "s1", START)
+    run("lift", "stop")
+    assert before == here.playbook.read_bytes()
+    assert 0 == run("replay", "--check").code
+
+
+def test_other_kinds_change_no_question(here: Project, run: Run) -> None:
+    """What concerns scores alone leaves the questions as they are."""
+    run("lift", "ask", "playbook")
+    before = question(here)
+    record.write(here, [Request(PlainEvents((BaselineSet("ac02", 50, ""),)), {"rater": "human"})])
+    assert before == question(here)
