@@ -10,8 +10,8 @@ from helpers.hook_calls import events
 from tallybook.ledger.events import Numbers, PlaybookInjected, SessionEnded
 from tallybook.ledger.kinds.sessions import MetricsRecorded
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.hooks import handler
-from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.hooks import handler, injection
+from tallybook.projections.surfaces.workspace.project import Project, find_paths
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
@@ -41,9 +41,9 @@ def six_entries(folder: Path) -> Project:
 
 
 def hook(project: Project, session: str, payload: Any = START) -> str:
-    """Let a hook handle a payload in this process, and return the answer."""
+    """Let a hook inject the playbook in this process, without the work that it starts, and return the answer."""
     fields = {"session_id": session, "cwd": str(project.root), **payload}
-    return handler.handle(handler.read_payload(fields))
+    return injection.inject_playbook(find_paths(str(project.root)), handler.read_payload(fields))
 
 
 def injections(project: Project) -> list[PlaybookInjected]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
@@ -50,6 +51,27 @@ def listed(ledger: Ledger) -> list[dict[str, str]]:
     return [*LISTED, *([MINE] if personal.find(ledger.project) is not None else [])]
 
 
+def _show(ledger: Ledger) -> dict[str, Any]:
+    """Return the playbook without what the session's draw withholds."""
+    document = commands.show(ledger.project)
+    entries = document["key_points"]
+    held = giving.withheld(ledger.project, ledger.by.session or "", [entry["name"] for entry in entries])
+    return document | {"key_points": [entry for entry in entries if entry["name"] not in held]}
+
+
+def tell_story(ledger: Ledger, words: str) -> dict[str, Any]:
+    """Return the story of an entry.
+
+    Raises:
+        BadInputError: The session's draw withholds it.
+    """
+    story = ledger.why(words)
+    names = list(commands.playbook(ledger.project).state.entries)
+    for name in [story.get("name", ""), *(match["name"] for match in story.get("matches", ()))]:
+        giving.refuse_withheld(ledger.project, ledger.by.session or "", name, names)
+    return story
+
+
 def read(ledger: Ledger, uri: str) -> dict[str, Any]:
     """Return the contents of a resource.
 
@@ -57,7 +79,7 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
         BadInputError: There is no such resource.
     """
     if uri == f"{_SCHEME}playbook":
-        value: Any = commands.show(ledger.project)
+        value: Any = _show(ledger)
     elif uri == MINE["uri"] and (mine := personal.find(ledger.project)) is not None:
         value = commands.show(mine)
     elif uri == f"{_SCHEME}scores":
@@ -67,7 +89,7 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
 
         value = summary.feed(score_state.state_of(ledger.project, configuration.load(ledger.project)))
     elif uri.startswith(_ENTRY):
-        value = ledger.why(uri.removeprefix(_ENTRY))
+        value = tell_story(ledger, uri.removeprefix(_ENTRY))
     else:
         raise BadInputError(uri, "no such resource", f"read {_SCHEME}playbook, {_ENTRY}NAME or {_SCHEME}scores")
     return {"contents": [{"uri": uri, "mimeType": _JSON, "text": as_json(value)}]}

@@ -13,6 +13,8 @@ from tallybook.projections.event_rows import brief
 from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
+from tallybook.projections.surfaces.lift import giving
+from tallybook.projections.surfaces.mcp import resources
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing.repeats import RepeatedTextError, find_repeated
 
@@ -88,7 +90,11 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
                 "harmful": entry.harmful,
             })  # fmt: skip
     notes = {"notes": list(found.notes)} if found.notes else {}
-    return {"entries": chosen, "left_out": len(entries) - len(chosen), **notes}
+    # The selection comes first: the place of an entry that is withheld stays empty.
+    names, candidates = [str(one["name"]) for one in chosen], [entry.name for entry in entries]
+    held = giving.record_given(ledger.project, ledger.by.session or "", names, candidates)
+    told = [one for one in chosen if one["name"] not in held]
+    return {"entries": told, "left_out": len(entries) - len(chosen), **notes}
 
 
 def _present(ledger: Ledger, playbook: Playbook) -> tuple[Entry, ...]:
@@ -109,7 +115,7 @@ def _rank(entry: Entry, words: set[str]) -> tuple[int, float]:
 def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the story of an entry, of the person's own playbook where the project never had it."""
     try:
-        return ledger.why(given["name"])
+        return resources.tell_story(ledger, given["name"])
     except UnknownEntryError:
         mine = personal.find(ledger.project)
         if mine is None:

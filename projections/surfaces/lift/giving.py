@@ -1,0 +1,59 @@
+"""What is given out in a session by other ways than hooks: it obeys the session's draw."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.ledger.events import Numbers, PlaybookInjected
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.projections.surfaces.hooks import draws, injection
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+def withheld(project: Project, session: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return which entries of a playbook a session is not given."""
+    return draws.draw(project, session, names, len(names)).held
+
+
+def record_given(project: Project, session: str, selected: Sequence[str], candidates: Sequence[str]) -> tuple[str, ...]:
+    """Record that a session was given what was selected, and return what its draw withholds of it.
+
+    Nothing is recorded while no question is open. A session whose lineage no hook began is given all, without a draw,
+    and does not count.
+    """
+    if draws.read_question(project) is None:
+        return ()
+    drawn = draws.draw(project, session, selected, len(candidates))
+    event = PlaybookInjected(
+        tuple(name for name in selected if name not in drawn.held),
+        drawn.held,
+        Numbers({"room": len(candidates) - len(selected)}),
+        None,
+        injection.digest(dumps(list(candidates))),
+        drawn.question,
+        drawn.lineage,
+        drawn.units,
+        drawn.probability,
+    )
+    # An answer does not wait for the ledger.
+    with suppress(TallybookError):
+        record.write(project, [Request(PlainEvents((event,)), {"rater": "tallybook", "session": session})])
+    return drawn.held
+
+
+def refuse_withheld(project: Project, session: str, name: str, names: Sequence[str]) -> None:
+    """Refuse to tell about an entry that is withheld.
+
+    Raises:
+        BadInputError: The session's draw withholds it.
+    """
+    if name in withheld(project, session, names):
+        raise BadInputError(name, "is withheld from this session, for a question of lift", "go on without it")

@@ -1,0 +1,142 @@
+"""Around a question of lift: reflection on held sessions, draws that are drawn again, and what MCP gives out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+
+from helpers.hook_calls import events
+from helpers.lift import TEXTS, hold, hook, injections, load, six_entries
+from helpers.transcripts import Script, answer, asked_for, kept
+from tallybook.ledger.events import PointRated
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.hooks import draws
+from tallybook.projections.surfaces.mcp.server import Server
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
+if TYPE_CHECKING:
+    from helpers.command_line import Run
+    from helpers.transcripts import Client
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with six entries, whose user draws half of the sessions."""
+    return six_entries(project)
+
+
+def held_session(project: Project) -> str:
+    """Start sessions until one is held, and return it."""
+    for number in range(100):
+        hook(project, f"s{number}")
+        if injections(project)[-1].held:
+            return f"s{number}"
+    raise AssertionError("no session was held")
+
+
+# Rule 11
+
+
+def test_a_reflector_sees_what_was_withheld_without_names(
+    here: Project, run: Run, client: Client, project: Path
+) -> None:
+    """Rule 11: its text is in the prompt, its name is not, and a rating of it in that reflection is ignored."""
+    run("lift", "ask", "kpt_001")
+    session = held_session(here)
+    asked_for(project, Script(kept(project) / f"{session}.jsonl", session).user("Fix it"))
+    client.plans(answer("Use type hints", kpt_001="helpful", kpt_002="helpful"))
+    said = run("reflect", "--rater", "claude").out
+    (prompt,) = [one["prompt"] for one in client.asked]
+    assert (True, False, True) == ("- Use type hints\n" in prompt, "kpt_001" in prompt, "[kpt_002]" in prompt)
+    assert "ignored the rating of kpt_001: the prompt did not show it" in said
+    assert [PointRated("kpt_002", "helpful")] == events(here, PointRated)
+    assert list(TEXTS) == [entry["text"] for entry in commands.show(here)["key_points"]]
+
+
+def test_a_persons_rating_of_a_withheld_entry_counts(here: Project, run: Run) -> None:
+    """Rule 11: what a person rates counts, whatever was withheld from the session."""
+    run("lift", "ask", "kpt_001")
+    session = held_session(here)
+    assert 0 == run("rate", "kpt_001", "helpful", "--session", session).code
+    assert 1 == commands.show(here)["key_points"][0]["helpful"]
+
+
+# Rule 10
+
+
+def test_mcp_obeys_the_draw_of_its_session(here: Project, run: Run) -> None:
+    """Rule 10: its tool, its resource and its stories give out nothing that the session's draw withholds."""
+    run("lift", "ask", "kpt_001")
+    session = held_session(here)
+    server = Server(here, session)
+    tool = {"name": "playbook", "arguments": {}}
+    for text in (
+        server.methods["tools/call"](tool)["content"][0]["text"],
+        server.methods["resources/read"]({"uri": "tallybook://playbook"})["contents"][0]["text"],
+        server.methods["tools/call"]({"name": "why", "arguments": {"name": "kpt_1"}})["content"][0]["text"],
+    ):
+        assert "Use type hints" not in text
+    last = injections(here)[-1]
+    assert (("kpt_001",), session, "kpt_002") == (last.held, last.lineage, min(last.names))
+
+
+def test_what_mcp_gives_an_unknown_session_is_recorded_and_does_not_count(here: Project, run: Run) -> None:
+    """Rule 10: without a known session the answer is whole, and its event has no draw."""
+    run("lift", "ask", "playbook")
+    server = Server(here, "unknown")
+    said = server.methods["tools/call"]({"name": "playbook", "arguments": {}})["content"][0]["text"]
+    assert "Use type hints" in said
+    (last,) = injections(here)
+    assert (6, "", ()) == (len(last.names), last.question, last.units)
+    (question,) = load(here).questions.values()
+    assert {} == question.lineages
+
+
+def test_mcp_records_no_injection_without_a_question(here: Project) -> None:
+    """Rule 4: where nothing is asked a reading tool records nothing."""
+    Server(here, "s1").methods["tools/call"]({"name": "playbook", "arguments": {}})
+    assert [] == injections(here)
+
+
+# Rule 12
+
+
+def test_verify_draws_again_where_it_has_the_secret(here: Project, run: Run) -> None:
+    """Rule 12: each draw is repeated; without the secret they are counted, and the ledger passes."""
+    assert "drawn again" not in run("verify").out
+    run("lift", "ask", "playbook")
+    for number in range(6):
+        hook(here, f"s{number}")
+    assert (0, True) == ((done := run("verify")).code, "6 draws of lift drawn again\n" in done.out)
+    assert {"again": 6, "unknown": 0, "different": []} == json.loads(run("verify", "--json").out)["draws"]
+    Path(draws.secrets_file(here)).unlink()
+    done = run("verify")
+    assert (0, True) == (done.code, "6 draws of lift not drawn again: the secret is not here\n" in done.out)
+
+
+def test_verify_names_a_draw_that_differs(here: Project, run: Run) -> None:
+    """Rule 12: a draw that somebody chose by hand is named with its event, and the exit code is 1."""
+    run("lift", "ask", "playbook")
+    hook(here, "s1")
+    (drawn,) = injections(here)
+    other = attrs.evolve(drawn, names=drawn.held, held=drawn.names)
+    record.write(here, [Request(PlainEvents((other,)), {"rater": "tallybook", "session": "s1"})])
+    done = run("verify")
+    seq = list(commands.list_events(here))[-1]["seq"]
+    assert (1, True) == (done.code, f"event {seq}: playbook came out otherwise when drawn again\n" in done.out)
+
+
+def test_nothing_is_drawn_where_nothing_was_asked(here: Project, run: Run) -> None:
+    """Rule 4: hold alone withholds nothing, and makes no secret."""
+    hold(0.5)
+    for number in range(6):
+        hook(here, f"s{number}")
+    assert [""] * 6 == [one.question for one in injections(here)]
+    assert not Path(draws.secrets_file(here)).exists()
+    assert "Nothing was asked" in run("lift").out
