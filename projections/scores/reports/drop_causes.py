@@ -307,7 +307,10 @@ def _summary(lead: Lead) -> str:
         case PlaybookUpdated():
             return f"pruned {_some([_quoted(*one) for one in lead.change.removed.items()])}"
         case PlaybookInjected():
-            parts = {"newly": lead.change.added, "no more": tuple(lead.change.removed)}
+            held = set(lead.record.event.held)
+            gone = tuple(name for name in lead.change.removed if name not in held)
+            withheld = tuple(name for name in lead.change.removed if name in held)
+            parts = {"newly": lead.change.added, "no more": gone, "withheld for a question of lift": withheld}
             return "; ".join([summary, *(f"{what} {_some(names)}" for what, names in parts.items() if names)])
     return summary
 

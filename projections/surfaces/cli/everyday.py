@@ -36,13 +36,16 @@ _TEXT_CHARS: Final = 100
 
 
 @click.command(cls=Verb, example="tallybook show --at 2026-11-01")
+@click.option("--lift", "with_lift", is_flag=True, help="Say of each question of lift what is known.")
 @at_when
-def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
+def show(project: Project, /, *, when: str | None, with_lift: bool, as_json: bool) -> None:
     """Show the playbook, now or as of a moment.
 
     WHEN is an event number, ~N (N events before the last), a date or time, an age such as 2d, session:ID (before that
     session), session:ID+ (after it) or git:REV (the playbook of a commit).
     """
+    if as_json and with_lift:
+        raise BadInputError("--json", "excludes --lift", "`tallybook lift --json` has the verdicts")
     shown = commands.playbook(project, when)
     playbook = playbook_dict(shown.state)
     note(*shown.notes, *commands.spool_notes(project))
@@ -54,6 +57,11 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
         moment = None if when is None else shown.moment
         console = terminal.console_for(sys.stdout)
         terminal.print_playbook(console, playbook["key_points"], playbook["last_updated"], moment)
+    if with_lift:
+        from tallybook.projections.surfaces.console import notices
+        from tallybook.projections.surfaces.lift import notes
+
+        say(*(notes.summary_lines(project, notices.find_moment(project, when)) or ["lift: nothing was asked"]))
 
 
 @click.command(cls=Verb, rater="human", example='tallybook add "Quote ids as strings in JSON."')
@@ -196,6 +204,9 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     else:
         notices.note_moment(moment, standing)
         _print_story(explained, extras, as_of=when is not None, **parts)
+        from tallybook.projections.surfaces.lift import notes
+
+        say(*(line for line in notes.entry_lines(owner, story.name, moment) if moment is None or not moment.commit))
         for one, more in others:
             say("", "In the project's playbook:" if owner is mine else "In your own playbook:")
             _print_story(one, more, as_of=False, **parts)

@@ -12,6 +12,7 @@ import click
 
 from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.events import PointRetired
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.numbers import parse_book_number
 from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 _SEQ_DIGITS: Final = 18
+LIFT: Final = "lift"
+"""The policy that also takes out the entries of which lift says that they hurt."""
 _TEXT_CHARS: Final = 70
 _COUNT: Final = WholeNumber(1, 10**9)
 
@@ -53,6 +56,7 @@ def _view_of(policy: Policy, half_life: str | None) -> View[Any]:
 
 def _describe_rule(policy: Policy, half_life: str | None) -> str:
     aged = "" if half_life is None else f", a rating counting half after {half_life}"
+    aged += ", or lift says that it hurts" if policy.name == LIFT else ""
     back = "" if policy.is_permanent else ", and back as soon as that no longer holds"
     return f"{policy.rule}{aged}{back}"
 
@@ -128,6 +132,15 @@ def _merge(alternative: Alternative, view: View[Any], pairs: Sequence[tuple[str,
     return rows
 
 
+def _retire_hurting(project: Project, moment: Moment | None, alternative: Alternative, view: View[Any]) -> None:
+    """Take the entries of which lift says that they hurt out of the alternative playbook, after its history."""
+    from tallybook.projections.surfaces.lift import notes
+
+    state = alternative.other
+    for name in sorted(notes.hurting_names(project, moment) & state.entries.keys() - state.pinned):
+        fold(view, [make_batch(EventRecord(state.seq, "", PointRetired(name, "")))], state)
+
+
 def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the comparison as lines for people; texts are cut."""
     left_out = ", ".join(f"{value} ({format_count(count, 'event')})" for value, count in result["without"].items())
@@ -164,7 +177,7 @@ def _cut(text: str) -> str:
 @click.command("what-if", cls=Verb, example="tallybook what-if --floor 5 --without session:5f1c2f0e")
 @click.option(
     "--policy",
-    type=click.Choice(list(POLICIES)),
+    type=click.Choice([*POLICIES, LIFT]),
     default=SPEC_POLICY.name,
     help="Prune by this policy; the playbook's own is sticky.",
 )
@@ -181,11 +194,15 @@ def what_if(project: Project, /, **options: Any) -> None:
     With --merge, entries are merged at the end, as `tallybook merge` would. The answer compares that playbook with the
     real one. Nothing is recorded, and playbook.json stays as it is.
     """
-    policy, half_life, output = POLICIES[options["policy"]], options["half_life"], options["output"]
+    half_life, output = options["half_life"], options["output"]
+    # Lift only takes more out of what the playbook's own policy leaves.
+    policy = attrs.evolve(POLICIES.get(options["policy"], SPEC_POLICY), name=options["policy"])
     policy = attrs.evolve(policy, floor=options["floor"] or policy.floor, margin=options["margin"] or policy.margin)
     moment = notices.find_moment(project, options["when"])
     view = _view_of(policy, half_life)
     alternative = _fold(project, moment, view, options["without"])
+    if policy.name == LIFT:
+        _retire_hurting(project, moment, alternative, view)
     merges = _merge(alternative, view, options["merge"])
     notices.note_pending(project, moment, alternative.real)
     if output == "-":

@@ -114,6 +114,18 @@ def summary_lines(state: Lift) -> list[str]:
     return lines
 
 
+def hurting_names(state: Lift) -> frozenset[str]:
+    """Return the entries of which their last question says that they hurt."""
+    asked = {name for question in state.questions.values() for name in question.event.names}
+    hurting = set()
+    for name in asked:
+        about = question_of(state, name)
+        verdicts = verdicts_of(state, about[0]) if about is not None else None
+        if about is not None and verdicts is not None and verdicts[about[1]].word == "hurts":
+            hurting.add(name)
+    return frozenset(hurting)
+
+
 def question_json(state: Lift, question: Question) -> dict[str, Any]:
     """Return a question with its verdicts."""
     event = question.event

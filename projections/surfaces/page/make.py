@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
@@ -181,7 +182,19 @@ def make(project: Project, choices: Choices) -> Page:
     except BadInputError:
         # Its own message has the path of the file.
         meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
-    return Page(document.assemble(meta, packed, _lanes(project, choices) if shared else ""), meta)
+    sections = _lanes(project, choices) if shared else ""
+    if moment is None or not moment.commit:
+        sections += _lift(project)
+    return Page(document.assemble(meta, packed, sections), meta)
+
+
+def _lift(project: Project) -> str:
+    """Return the section about lift; without it where the scores' configuration is invalid."""
+    from tallybook.projections.surfaces.lift.notes import page_section
+
+    with suppress(BadInputError):
+        return page_section(project)
+    return ""
 
 
 def _lanes(project: Project, choices: Choices) -> str:

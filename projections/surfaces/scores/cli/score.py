@@ -158,6 +158,9 @@ def _blame(project: Project, state: Scores, when: Moment | None, options: Mappin
         answer(answered)
         return
     say(*drop_report.lines(answered, state.config.display.min_coverage))
+    from tallybook.projections.surfaces.lift import notes
+
+    say(*notes.summary_lines(project, when))
 
 
 def _export(project: Project, options: Mapping[str, Any], page: Page, state: Scores) -> None:

@@ -1,0 +1,56 @@
+"""What other answers say of lift: `why`, `show --lift`, `score --blame`, `what-if` and the page; nothing if unasked."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from tallybook.projections.surfaces.history import reading
+
+if TYPE_CHECKING:
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.workspace.project import Project
+
+_ASKED: Final = b'"kind":"lift.asked"'
+
+
+def was_asked(project: Project) -> bool:
+    """Say whether a ledger may have a question; computing its verdicts loads the modules of the scores."""
+    return reading.open_own_log(project).may_contain(_ASKED)
+
+
+def entry_lines(project: Project, name: str, moment: Moment | None = None) -> list[str]:
+    """Return what lift knows of an entry as of a moment, in a line."""
+    if not was_asked(project):
+        return []
+    from tallybook.projections.surfaces.lift import questions, wording
+
+    line = wording.entry_line(questions.load_state(project, moment), name)
+    return [f"Lift: {line}."] if line else []
+
+
+def summary_lines(project: Project, moment: Moment | None = None) -> list[str]:
+    """Return what lift knows as of a moment, a line for each unit of each question."""
+    if not was_asked(project):
+        return []
+    from tallybook.projections.surfaces.lift import questions, wording
+
+    return [f"lift: {line}" for line in wording.summary_lines(questions.load_state(project, moment))]
+
+
+def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
+    """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
+    if not was_asked(project):
+        return frozenset()
+    from tallybook.projections.surfaces.lift import questions, wording
+
+    return wording.hurting_names(questions.load_state(project, moment))
+
+
+def page_section(project: Project) -> str:
+    """Return the section of the page that says what lift knows; empty where nothing was asked."""
+    items = "".join(f"<li>{escape(line.removeprefix('lift: '))}</li>" for line in summary_lines(project))
+    if not items:
+        return ""
+    title = '<h2 id="lift-title">Does it help?</h2>'
+    return f'<section id="lift" aria-labelledby="lift-title">{title}<ul>{items}</ul></section>'
