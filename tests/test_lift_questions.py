@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,8 +19,6 @@ from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from helpers.command_line import Run
     from tallybook.projections.lift.view import Question
     from tallybook.projections.surfaces.workspace.project import Project
@@ -275,6 +274,18 @@ def test_undo_and_redo_of_stopping(here: Project, run: Run) -> None:
     assert draws.read_question(here) is not None
     hook(here, "s2")
     assert ["s1", "s2"] == list(question(here).lineages)
+
+
+@pytest.mark.parametrize("content", [None, "garbage"], ids=["lost", "damaged"])
+def test_a_lost_marker_is_made_again_by_the_next_write(here: Project, run: Run, content: str | None) -> None:
+    """The ledger says which question is open; hooks withhold nothing until the marker says so again."""
+    run("lift", "ask", "playbook")
+    path = Path(draws.question_file(here))
+    path.unlink() if content is None else path.write_text(content)
+    assert draws.read_question(here) is None
+    run("rate", "kpt_001", "helpful")
+    marker = draws.read_question(here)
+    assert load(here).open == (marker and marker.id)
 
 
 def test_a_moment_shows_what_was_known_then(here: Project, run: Run) -> None:

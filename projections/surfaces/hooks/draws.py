@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import AnyProject
 
 QUESTION = "question"
-"""Marker that has the open question and the pinned entries; missing without an open question."""
+"""Marker that has the open question and the pinned entries, or that none is open; it is made by the first question."""
 LINEAGE = "lineage-"
 """Prefix of the marker that says to which lineage a session belongs, and for which question that was drawn."""
 FEWEST_ENTRIES = 5
@@ -31,6 +31,7 @@ FEWEST_ENTRIES = 5
 SECRETS = "tallybook-lift"
 """Folder next to the user's own settings, with a file for each ledger."""
 SECRET_BYTES = 32
+_CLOSED = b"{}"
 _BLOCK_BYTES = 64
 _BITS = 53
 _FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError)
@@ -187,15 +188,18 @@ def read_question(project: AnyProject) -> Question | None:
     return None
 
 
+def is_closed(project: AnyProject) -> bool:
+    """Return whether the marker says that no question is open; a missing or damaged one says nothing."""
+    with suppress(*_FAULTS):
+        return disk.read_file(question_file(project)) == _CLOSED
+    return False
+
+
 def save_question(project: AnyProject, question: Question | None) -> None:
-    """Write the marker of the open question, or remove it."""
+    """Write the marker of the open question, or that none is open."""
     path = question_file(project)
-    if question is None:
-        with suppress(OSError):
-            os.unlink(path)
-        return
     disk.make_folder(os.path.dirname(path), durable=False)
-    disk.replace_cache_file(path, dumps(question._asdict()).encode())
+    disk.replace_cache_file(path, _CLOSED if question is None else dumps(question._asdict()).encode())
 
 
 def lineage_file(project: AnyProject, session: str) -> str:

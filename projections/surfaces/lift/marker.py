@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-import os
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.errors import TallybookError
@@ -23,15 +22,15 @@ def save(project: Project, state: Lift, book: Playbook) -> None:
 
 
 def refresh(project: Project, book: Playbook, *, undone: bool) -> None:
-    """Bring the marker up to date after a write: pins may have changed, and an undo may open or close a question."""
-    if undone and draws.read_secrets(project):
+    """Bring the marker up to date after a write: by pins, by an undo of a question, or because the file was lost."""
+    question = draws.read_question(project)
+    if question is not None and not undone:
+        if set(question.pinned) != book.pinned:
+            draws.save_question(project, question._replace(pinned=tuple(book.pinned)))
+    elif (undone or not draws.is_closed(project)) and draws.read_secrets(project):
         # Few projects have a question, and its modules compute scores.
         from tallybook.projections.surfaces.lift import questions
 
         # The events are durable, and `lift` itself says what is wrong.
         with suppress(TallybookError):
             save(project, questions.load_state(project), book)
-    elif os.path.lexists(draws.question_file(project)):
-        question = draws.read_question(project)
-        if question is not None and set(question.pinned) != book.pinned:
-            draws.save_question(project, question._replace(pinned=tuple(book.pinned)))

@@ -153,7 +153,9 @@ def _parse(words: Sequence[str], book: Playbook) -> tuple[str, tuple[str, ...]]:
 def _entry(word: str, book: Playbook) -> str:
     name = find_name(word, book.entries)
     if name is None:
-        raise BadInputError(word, "is not an entry of the playbook", "see `tallybook show`; nothing was recorded")
+        raise BadInputError(
+            word or "''", "is not an entry of the playbook", "see `tallybook show`; nothing was recorded"
+        )
     if name in book.pinned:
         raise BadInputError(name, "is pinned, and pinned entries are never withheld", f"`tallybook unpin {name}`")
     return name
