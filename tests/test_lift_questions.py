@@ -10,8 +10,10 @@ import pytest
 
 from helpers.hook_calls import events
 from helpers.lift import START, end, end_events, hold, hook, injections, load, six_entries
-from tallybook.ledger.events import BaselineSet, LiftAsked, LiftStopped, Numbers, PlaybookInjected
+from tallybook.ledger.events import KIND_OF, BaselineSet, LiftAsked, LiftStopped, Numbers, PlaybookInjected
 from tallybook.ledger.kinds.sessions import MetricsRecorded
+from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
+from tallybook.ledger.sharing.landed_kinds import LANDINGS
 from tallybook.projections.lift.verdict import budget
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
@@ -311,6 +313,13 @@ def test_questions_leave_the_playbook_as_it_is(here: Project, run: Run) -> None:
     run("lift", "stop")
     assert before == here.playbook.read_bytes()
     assert 0 == run("replay", "--check").code
+
+
+@pytest.mark.parametrize("kind", [LiftAsked, LiftStopped, PlaybookInjected])
+def test_lift_is_not_published(kind: type[Any]) -> None:
+    """A shared book has no question and no draw, and a playbook does not change by them."""
+    assert kind not in LANDINGS
+    assert KIND_OF[kind] in PLAYBOOK_NEUTRAL
 
 
 def test_other_kinds_change_no_question(here: Project, run: Run) -> None:
