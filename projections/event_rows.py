@@ -207,7 +207,7 @@ def _count(number: int, singular: str, plural: str) -> str:
 
 def _injection(event: events.PlaybookInjected) -> str:
     left_out = sum(event.left_out.values())
-    causes = ", ".join(f"{number:g} {_CAUSES.get(cause, cause)}" for cause, number in event.left_out.items())
+    causes = ", ".join(f"{number:g} {CAUSES.get(cause, cause)}" for cause, number in event.left_out.items())
     is_by_task = event.lowest is not None
     return (
         f"{_count(len(event.names), 'entry', 'entries')} injected"
@@ -218,7 +218,7 @@ def _injection(event: events.PlaybookInjected) -> str:
     )
 
 
-_CAUSES: Final = {"room": "for want of room", "told": "given before", "unrelated": "unrelated"}
+CAUSES: Final = {"room": "for want of room", "told": "given before", "unrelated": "unrelated"}
 """Cause of leaving an entry out → the words for it."""
 
 

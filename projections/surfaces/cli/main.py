@@ -103,6 +103,7 @@ GROUPS: Final = {
     "Agents": (
         Row("init", "install.cli", "Install the hooks, commands and settings of an agent"),
         Row("uninstall", "install.cli", "Remove what init installed; the ledger stays"),
+        Row("playbook", "selection.cli", "Show what a session is given, for a task or at its start"),
         Row("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),
         Row("mcp", "mcp.cli", "Serve the playbook to a model over MCP"),
         Row("hook", "install.cli", "Handle one hook payload of an agent"),

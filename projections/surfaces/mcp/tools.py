@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import brief
-from tallybook.projections.playbook.confidence import lower_bound
+from tallybook.projections.playbook import ranking
+from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.lift import giving
@@ -30,7 +30,6 @@ DEFAULT_BUDGET_CHARS: Final = 4_000
 MAX_BUDGET_CHARS: Final = 40_000
 DEFAULT_EVENTS: Final = 20
 MAX_EVENTS: Final = 200
-_WORD: Final = re.compile(r"[^\W_]{3,}")
 
 
 class Tool(NamedTuple):
@@ -70,25 +69,17 @@ class Tool(NamedTuple):
 
 
 def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that fit a task, as many as the budget lets in.
-
-    Entries that share more words with the task come first; of equals the one that is better proven, then the newer.
-    """
+    """Return the entries that fit a task, the best first, as many as the budget lets in."""
     found = commands.playbook(ledger.project, given.get("at"))
     entries = tuple(found.state.entries.values()) if "at" in given else _present(ledger, found.state)
-    words = set(_WORD.findall(given.get("task", "").lower()))
     room = given.get("budget", DEFAULT_BUDGET_CHARS)
-    chosen = []
-    for _, entry in sorted(enumerate(entries), key=lambda pair: (*_rank(pair[1], words), -pair[0])):
-        size = len(entry.name) + len(entry.text)
+    rows, chosen = [entry_json(entry) for entry in entries], []
+    for score in ranking.rank(rows, given.get("task", "")):
+        row = rows[score.place]
+        size = len(row["name"]) + len(row["text"])
         if size <= room:
             room -= size
-            chosen.append({
-                "name": entry.name,
-                "text": entry.text,
-                "helpful": entry.helpful,
-                "harmful": entry.harmful,
-            })  # fmt: skip
+            chosen.append(row)
     notes = {"notes": list(found.notes)} if found.notes else {}
     # The selection comes first: the place of an entry that is withheld stays empty.
     names, candidates = [str(one["name"]) for one in chosen], [entry.name for entry in entries]
@@ -104,12 +95,6 @@ def _present(ledger: Ledger, playbook: Playbook) -> tuple[Entry, ...]:
 
         playbook = pair.together(ledger.project, playbook)
     return tuple(playbook.entries.values())
-
-
-def _rank(entry: Entry, words: set[str]) -> tuple[int, float]:
-    """Return what entries are sorted by, the best first."""
-    shared = len(words.intersection(_WORD.findall(entry.text.lower())))
-    return -shared, -lower_bound(entry.helpful, entry.harmful)
 
 
 def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""What a session is given for a task, shown and explained: the verb `playbook`."""

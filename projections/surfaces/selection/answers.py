@@ -1,0 +1,101 @@
+"""The answer to a task: the entries that a prompt with these words would be given, and their scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.projections.playbook import ranking
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.agents.agent import Payload
+from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.hooks import draws, injection, own_playbook, prompts
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import find_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tallybook.projections.playbook.ranking import Score
+    from tallybook.projections.surfaces.hooks.injection import Selection
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+@attrs.frozen
+class Answer:
+    """What a session is given.
+
+    Attributes:
+        text: The text as the model reads it; empty where nothing is given.
+        entries: The entries that it has, in its order.
+        scores: Name → the score; empty without a task.
+        left_out: Cause → how many entries were left out.
+        budget_chars: How many characters a session is given at most.
+    """
+
+    text: str
+    entries: tuple[Mapping[str, Any], ...]
+    scores: Mapping[str, Score]
+    left_out: Mapping[str, int]
+    budget_chars: int
+
+
+def answer_task(project: Project, task: str | None, session: str | None = None) -> Answer:
+    """Return what a session is given for its first prompt, or without a task at its start.
+
+    A session is given no entry that a question of lift withholds from it. What an agent asks for is recorded as an
+    injection, in the session if the agent says which it is; what a person asks for is not recorded.
+    """
+    chosen, running = settings.read(project), find_agent()
+    session = session or (running.session if running else "")
+    # The limits of Claude Code hold where it is not known who reads the answer.
+    agent = table.load(running.agent if running and table.load(running.agent).max_size else table.CLAUDE)
+    theirs = commands.show(project)["key_points"]
+    paths = find_paths(None, str(project.root))
+    mine = own_playbook.read_entries(paths, theirs)
+    entries, own = [*mine, *theirs], tuple(entry["name"] for entry in mine)
+    if not chosen.budget_chars:
+        selection = injection.nothing()
+    elif task is None:
+        selection = injection.select_best(entries, agent, chosen.budget_chars, own)
+    else:
+        selection = prompts.select_for(entries, task, agent, chosen.budget_chars, own=own)
+    drawn = draws.draw(project, session, selection.names, len(selection.candidates))
+    if running and selection.choice.names:
+        by_hook = Payload(injection.PROMPT, session, agent=running.agent)
+        injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")
+    by_name = {entry["name"]: entry for entry in entries}
+    given = tuple(by_name[name] for name in selection.choice.names if name not in drawn.held)
+    scores = {} if task is None else {entries[one.place]["name"]: one for one in ranking.rank(entries, task)}
+    return Answer(selection.text_without(drawn.held), given, scores, _all_left_out(selection), chosen.budget_chars)
+
+
+def _all_left_out(selection: Selection) -> dict[str, int]:
+    """Return cause → how many entries of both playbooks were left out."""
+    causes = dict.fromkeys((*selection.left_out, *selection.own_left_out))
+    sums = {cause: selection.left_out.get(cause, 0) + selection.own_left_out.get(cause, 0) for cause in causes}
+    return {cause: number for cause, number in sums.items() if number}
+
+
+def explain(entry: Mapping[str, Any], score: Score) -> str:
+    """Return a score as the sum that it is."""
+    words = [f"{word} {points:.2f}" for word, points in score.words.items()]
+    counts = f"ratings {score.proof:.2f} ({entry['helpful']} helpful, {entry['harmful']} harmful)"
+    return f"{score.total:.2f} = {' + '.join([*words, counts])}"
+
+
+def rows(answer: Answer) -> Sequence[Mapping[str, Any]]:
+    """Return the entries for JSON, each with the parts of its score where there was a task."""
+    return [
+        {field: entry[field] for field in ("name", "text", "helpful", "harmful")}
+        | ({} if (score := answer.scores.get(entry["name"])) is None else _parts(score))
+        for entry in answer.entries
+    ]
+
+
+def _parts(score: Score) -> dict[str, Any]:
+    words = {word: round(points, 4) for word, points in score.words.items()}
+    return {"score": round(score.total, 4), "words": words, "proof": round(score.proof, 4)}
