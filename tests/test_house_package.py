@@ -112,6 +112,7 @@ redact --text Old-words --reason typo --yes --expect 1
 share git ./remote.git --book demo
 sync
 proposals
+playbook --for tests
 accept --help
 reject --help
 lift

@@ -32,3 +32,11 @@ def test_a_template_that_cannot_be_read_leaves_the_packaged_one(own_template: Pa
     """A pipe in its place is not waited for."""
     os.mkfifo(own_template)
     assert load_template().count("{key_points}") == 1
+
+
+@pytest.mark.usefixtures("own_template")
+def test_the_packaged_template_asks_to_name_the_entries_that_are_used() -> None:
+    """It asks once, after the entries, and gives no name that an agent could repeat as its own (rule 22)."""
+    before, after = load_template().split("{key_points}")
+    assert "name it in square brackets in that sentence, as at the start of its line" in after
+    assert "kpt_" not in before + after

@@ -29,6 +29,8 @@ COMMAND = (sys.executable, "-P", "-m", "tallybook")
 ENTRIES = ("Use type hints", "Write tests first")
 LINE = f":: {ENTRIES[0]}"
 """What the model's request holds as often as the playbook."""
+ASKED = "name it in square brackets"
+"""Words of the template by which an agent is asked to name the entries that it uses."""
 CITED = "As [kpt_001] says, done."
 RUN_S = 180
 """Seconds after which a client is ended."""

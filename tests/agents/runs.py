@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from agents import projects
-from agents.projects import CITED, LINE
+from agents.projects import ASKED, CITED, ENTRIES, LINE
 from helpers.stub_models import Reply, Request, stub_model
 from tallybook.ledger.events import (
     PlaybookInjected,
@@ -80,12 +80,14 @@ def session(installed: Installed, place: Place) -> Iterator[Session]:
 CHECKS = (
     "once",
     "again",
+    "asked",
     "cited",
     "awaiting",
     "reflected",
     "true",
     "quiet",
     "restored",
+    "by task",
     "subagent",
 )
 """Names of the checks, in the order of the table."""
@@ -105,7 +107,28 @@ def check(installed: Installed) -> dict[str, bool | None]:
         _reflect(place)
         place.tallybook("uninstall", client.agent)
         verdicts = _verdicts(place, first, last) | {"restored": before == place.tree()}
+    verdicts["by task"] = _check_by_task(installed)
     return verdicts | {"subagent": _check_subagent(installed) if client.subagent else None}
+
+
+def _set_to(place: Place, text: str) -> None:
+    """Write the project's settings."""
+    path = place.project / ".claude" / "config" / "tallybook.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _check_by_task(installed: Installed) -> bool:
+    """Return whether each prompt adds the entry that fits it, and every later request holds each entry once."""
+    with projects.new_place() as place, session(installed, place) as at_work:
+        place.tallybook("init", installed.client.agent)
+        _set_to(place, "[playbook]\nby_task = true\n")
+        one = at_work.ask("which type hints are missing?", goes_on=False)
+        both = [*at_work.ask("add the tests"), *at_work.ask("type hints for the tests")]
+        lines = [f":: {entry}" for entry in ENTRIES]
+        held = [{tuple(map(request.text.count, lines)) for request in requests} for requests in (one, both)]
+        injected = [r.event.names for r in place.records() if isinstance(r.event, PlaybookInjected)]
+        return held == [{(1, 0)}, {(1, 1)}] and injected == [("kpt_001",), ("kpt_002",)]
 
 
 def _check_subagent(installed: Installed) -> bool:
@@ -113,9 +136,7 @@ def _check_subagent(installed: Installed) -> bool:
     client = installed.client
     with projects.new_place() as place, session(installed, place) as at_work:
         place.tallybook("init", client.agent)
-        path = place.project / ".claude" / "config" / "tallybook.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("[playbook]\nsubagents = true\n", encoding="utf-8")
+        _set_to(place, "[playbook]\nsubagents = true\n")
         requests = at_work.ask("hello", goes_on=False, reply=Reply("I ask another.", client.subagent))
         injected = [r.by.agent for r in place.records() if isinstance(r.event, PlaybookInjected)]
         once = {1} == {request.text.count(LINE) for request in requests}
@@ -177,6 +198,7 @@ def _verdicts(place: Place, first: list[Request], last: list[Request], sessions:
     return {
         "once": bool(first) and {1} == {request.text.count(LINE) for request in first},
         "again": {1} == {request.text.count(LINE) for request in last} if last else None,
+        "asked": all(0 < request.text.find(ASKED) for request in [*first, *last]),
         "cited": {"kpt_001", "kpt_002"} == {r.event.name for r in ours if isinstance(r.event, PointCited)},
         "awaiting": bool(events[ReflectionRequested]),
         "reflected": bool(events[ReflectionCompleted]) and bool(events[PointRated]),

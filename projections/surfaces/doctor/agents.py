@@ -1,4 +1,4 @@
-"""The doctor's check of the agents apart from Claude Code, and of callers and sessions that got no playbook."""
+"""The doctor's checks of the agents apart from Claude Code, of what sessions got no playbook, and of who cites."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.events import PlaybookInjected
+from tallybook.ledger.events import PlaybookInjected, PointCited
 from tallybook.ledger.verification import read_verified
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor import hook_settings
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
-from tallybook.projections.surfaces.hooks.injection import UNANSWERED
+from tallybook.projections.surfaces.hooks.injection import PROMPT, UNANSWERED
 from tallybook.projections.surfaces.install import places, trust
 from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, is_there
 from tallybook.projections.surfaces.install.hook_entries import own_calls, own_timeouts
+from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, read_small
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _MAX_MARKER_BYTES = 64 * 1024
 # Seconds and milliseconds are further apart than any two timeouts that a person would choose.
 _OTHER_UNIT = 50
+_DAYS = 30
+_DAYS_US = _DAYS * 24 * 3600 * clock.MICROSECONDS
 
 
 def check_agents(setup: Setup, context: Context) -> Iterator[Finding]:
@@ -176,3 +180,40 @@ def _injected(context: Context) -> Iterator[str]:
             session = first.by.session or ""
             if first.key == f"injected:{session}" and session not in {"", ".", ".."} and os.sep not in session:
                 yield session
+
+
+# Injection
+
+
+def check_injection(context: Context) -> Iterator[Finding]:
+    """Report each agent here that `by_task` does not serve, and the share of sessions that cite."""
+    project = context.project
+    # From the files: the usual way would write to the cache.
+    if settings.merge({path: settings.load(path) for path in settings.files(project)}).by_task:
+        target = places.InstallTarget(project.start or project.root)
+        for name in table.AGENTS:
+            files = installation.load(name)
+            if PROMPT not in table.load(name).injects_at and places.is_used(target, files):
+                why = "no answer to its prompts is known to reach the model"
+                fix = "`tallybook playbook --for TEXT` shows the agent what fits a task"
+                yield Finding(NOTE, f"{files.title} is given nothing by task: {why}", fix)
+    if context.log.path.exists():
+        yield from _share_of_citing(context)
+
+
+def _share_of_citing(context: Context) -> Iterator[Finding]:
+    """Report in how many of the sessions that were given entries the agent named one."""
+    since = clock.moment(context.now.unix_us - _DAYS_US).at
+    given: set[str] = set()
+    citing: set[str] = set()
+    for batch in read_verified(context.log):
+        for record in batch.records if batch.at >= since else ():
+            if isinstance(record.event, PlaybookInjected) and record.event.names and record.by.session:
+                given.add(record.by.session)
+            elif isinstance(record.event, PointCited) and record.by.session:
+                citing.add(record.by.session)
+    if given:
+        cited = len(given & citing)
+        sessions = f"{cited:,} of {format_count(len(given), 'session')}"
+        message = f"{sessions} that were given entries in {_DAYS} days cited one ({cited / len(given):.0%})"
+        yield Finding(OK, message, is_always_shown=True)

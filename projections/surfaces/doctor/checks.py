@@ -14,7 +14,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
 from tallybook.projections.surfaces.console.output import answer, say
-from tallybook.projections.surfaces.doctor import hooks, ledger, personal, reflection, settings, sharing, system
+from tallybook.projections.surfaces.doctor import agents, hooks, ledger, personal, reflection, settings, sharing, system
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Context, Finding
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("lock", system.check_locks, "no process holds the ledger"),
     ("spool", ledger.check_spool, "nothing waits"),
     ("hooks", hooks.check_hooks, ""),
+    ("injection", agents.check_injection, "no session was given entries in 30 days"),
     ("reflection", reflection.check_reflection, ""),
     ("quarantine", ledger.check_quarantine, ""),
     ("redaction", ledger.check_redaction, "none is pending"),

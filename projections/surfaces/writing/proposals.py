@@ -16,8 +16,6 @@ from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.writing import redact
-from tallybook.projections.surfaces.writing.redact import RedactionTarget
 from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request, known_of
 
 if TYPE_CHECKING:
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import EventRecord
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
+    from tallybook.projections.surfaces.writing.redact import RedactionTarget
 
 PERSONS_ONLY = frozenset({"unpin"})
 """Verbs of curation that an agent can only propose."""
@@ -82,6 +81,9 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
     """
     if find_agent() is None:
         return
+    # Slow to load, and seldom needed.
+    from tallybook.projections.surfaces.writing import redact
+
     found = redact.find_text(project, target).events
     names = _protected_names(project, found)
     if not names:
@@ -175,7 +177,10 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
     remaining: tuple[str, ...] = ()
     if event.verb == REDACT:
         # First: a text that is gone with an open proposal is better than a closed proposal without its redaction.
-        remaining = redact.redact(project, RedactionTarget(event.text), event.reason, by).erased.remaining
+        from tallybook.projections.surfaces.writing import redact
+
+        target = redact.RedactionTarget(event.text)
+        remaining = redact.redact(project, target, event.reason, by).erased.remaining
     outcome = commands.recorded(project, Request(ProposalAnswer(proposal.id, wish_of(event), reason), by))
     notes = (*outcome.notes, *(f"not erased: {line}" for line in remaining))
     return Decided(proposal, attrs.evolve(outcome, notes=notes))
