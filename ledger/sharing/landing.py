@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from tallybook.ledger.events import Entry, NamesMeant, PointAdded, PointEdited, PointMatched, PointSeeded
-from tallybook.ledger.names import format_name, next_free_number
+from tallybook.ledger.names import format_name, next_free_number, next_slug_name, slug_of
 from tallybook.ledger.sharing.landed_kinds import LANDINGS, REDACTED, text_of
 
 if TYPE_CHECKING:
@@ -266,4 +266,6 @@ class Step:
         taken = {*self.known.used_names, *self.taken_names}
         if wanted not in taken:
             return wanted
+        if (slug := slug_of(wanted)) is not None:
+            return next_slug_name(slug, taken)
         return format_name(next_free_number(self.known.high_water, taken))

@@ -32,6 +32,7 @@ from tallybook.ledger.events import (
     PointMerged,
     PointNoted,
     PointPinned,
+    PointPlaced,
     PointRated,
     PointRemoved,
     PointRestored,
@@ -48,6 +49,7 @@ from tallybook.ledger.events import (
     TranscriptRead,
     UnknownEvent,
 )
+from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.comparison.bisection import TurningPoint
 from tallybook.projections.entry_history.status import EventPlace
@@ -64,7 +66,14 @@ if TYPE_CHECKING:
 RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral", "bogus"])
 
 
-TOPS = st.sampled_from(["", '{"version":"2.0"}', '{"version":"1.0","last_updated":"2025-01-01","owner":"me"}'])
+TOPS = st.sampled_from(
+    [
+        "",
+        '{"version":"2.0"}',
+        '{"version":"1.0","last_updated":"2025-01-01","owner":"me"}',
+        '{"section_names":{"OTHERS":["kpt_002"],"MISTAKES TO AVOID":["kpt_001"]}}',
+    ]
+)
 
 
 NONE = st.just("")
@@ -101,6 +110,7 @@ KNOWN = st.one_of(
     st.builds(LogRecovered, COUNTS, COUNTS, st.just("0" * 32)),
     st.builds(PointNoted, NAMES, TEXTS),
     st.builds(PointReworded, NAMES, NONE, TEXTS | st.none()),
+    st.builds(PointPlaced, NAMES, NONE, st.sampled_from([*SECTIONS])),
     st.sampled_from([PointRetired, PointRestored, PointPinned, PointUnpinned]).flatmap(
         lambda kind: st.builds(kind, NAMES, NONE)
     ),

@@ -1,0 +1,95 @@
+"""Sections in a shared project: they travel and land with their entries (rule 18)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.shared_machines import HUMAN, SharedMachine, make_pair
+from tallybook.ledger.decisions.curation import Curation
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import curation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MISTAKES, PATTERNS = "MISTAKES TO AVOID", "PATTERNS & APPROACHES"
+
+
+@pytest.fixture(name="pair")
+def _pair(tmp_path: Path) -> tuple[SharedMachine, SharedMachine]:
+    return make_pair(tmp_path)
+
+
+def add(machine: SharedMachine, text: str, section: str) -> str:
+    """Add an entry to a section, and return its name."""
+    (name,) = commands.add(machine.project, {"text": text, "section": section}, HUMAN).added
+    return name
+
+
+def sections(machine: SharedMachine) -> dict[str, list[str]]:
+    """Return the texts of the entries in each section; playbook.json must say the same."""
+    commands.check(machine.project)
+    shown = commands.show(machine.project)
+    texts = {entry["name"]: entry["text"] for entry in shown["key_points"]}
+    found = shown.get("section_names", {})
+    return {heading: sorted(texts[name] for name in names) for heading, names in found.items()}
+
+
+def sync_all(*machines: SharedMachine) -> None:
+    """Sync until every machine has everything."""
+    for machine in (*machines, *machines):
+        machine.sync()
+
+
+def test_sections_land_with_their_entries(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """Two machines add an entry at once; each is in its own section everywhere, before and after it lands."""
+    anna, ben = pair
+    sync_all(anna, ben)
+    add(anna, "From Anna", MISTAKES)
+    add(ben, "From Ben", PATTERNS)
+    assert {PATTERNS: ["From Ben"]} == sections(ben)
+    sync_all(anna, ben)
+    assert ["From Anna"] == sections(anna)[MISTAKES]
+    assert ["From Ben"] == sections(anna)[PATTERNS]
+    assert sections(anna) == sections(ben)
+
+
+def test_the_last_move_in_the_book_counts(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """Two machines move one entry at once; both show the section of the move that landed last, and undo agrees."""
+    anna, ben = pair
+    name = add(anna, "Shared", MISTAKES)
+    sync_all(anna, ben)
+    for machine, section in ((anna, PATTERNS), (ben, "OTHERS")):
+        curation.curate(machine.project, Curation("move", name, section=section), HUMAN)
+    sync_all(anna, ben)
+    assert (["Shared"], sections(ben)) == (sections(anna)["OTHERS"], sections(anna))
+    curation.undo(ben.project, None, None, "", HUMAN)
+    sync_all(anna, ben)
+    assert (["Shared"], sections(ben)) == (sections(anna)[PATTERNS], sections(anna))
+
+
+def test_a_section_lands_with_a_text_that_another_machine_has(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """The entry that stands for both gets the section."""
+    anna, ben = pair
+    sync_all(anna, ben)
+    commands.add(anna.project, "Both say it", HUMAN)
+    add(ben, "Both say it", MISTAKES)
+    sync_all(anna, ben)
+    assert (["Both say it"], sections(ben)) == (sections(anna)[MISTAKES], sections(anna))
+
+
+def test_names_by_section_go_on_by_section(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """In the later format two machines give `mis-001` at once; the one that lands later is `mis-002`."""
+    anna, ben = pair
+    sync_all(anna, ben)
+    for machine in pair:
+        path = machine.project.claude / "config" / "tallybook.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('[playbook]\nformat = "sections"\n')
+    assert ("mis-001", "mis-001") == (add(anna, "From Anna", MISTAKES), add(ben, "From Ben", MISTAKES))
+    sync_all(anna, ben)
+    assert (["From Anna", "From Ben"], sections(ben)) == (sections(anna)[MISTAKES], sections(anna))
+    assert {"mis-001", "mis-002"} <= {one["name"] for one in commands.show(anna.project)["key_points"]}
+    assert "mis-003" == add(ben, "Once more", MISTAKES)

@@ -1,0 +1,308 @@
+"""The later playbook format: files written and read, results with sections and operations, beside a plain model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.hook_calls import START, call
+from helpers.later_model import SLUGS, LaterPlaybook
+from helpers.reference_model import point
+from helpers.sweep import slice_of
+from tallybook import compat
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
+
+HEADINGS = [*SLUGS]
+BY_SECTION = '[playbook]\nformat = "sections"\n'
+
+
+def choose(here: Project, text: str = BY_SECTION) -> None:
+    """Write the project's settings."""
+    path = here.claude / "config" / "tallybook.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project whose playbook.json is written in the later format."""
+    made = Project(project)
+    choose(made)
+    return made
+
+
+def document(here: Project) -> dict[str, Any]:
+    """Return playbook.json, which must equal the replay."""
+    commands.check(here)
+    doc: dict[str, Any] = json.loads(here.playbook.read_bytes())
+    return doc
+
+
+def names(here: Project) -> dict[str, list[str]]:
+    """Return the names of the entries in each section that has any."""
+    sections = document(here)["sections"]
+    return {heading: [one["name"] for one in entries] for heading, entries in sections.items() if entries}
+
+
+def edit(here: Project, change: Any) -> list[str]:
+    """Change playbook.json like a person, have a command record it, and return the kinds of the events."""
+    doc = document(here)
+    change(doc)
+    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
+    before = len(list(commands.list_events(here)))
+    commands.replay(here)
+    document(here)
+    return [one["kind"] for one in list(commands.list_events(here))[before:]]
+
+
+def fill(here: Project) -> None:
+    """Add an entry to two sections and one without a section."""
+    new = [{"text": "No globals", "section": "mistakes to avoid"}, "Ask first"]
+    commands.record(here, {"new_key_points": [*new, {"text": "Use pathlib", "section": HEADINGS[0]}]}, HUMAN)
+
+
+def test_the_file_has_all_sections_with_plain_entries(here: Project) -> None:
+    """All five headings in their order; an entry has its four fields, and a name with the slug of its section."""
+    fill(here)
+    doc = document(here)
+    assert ["version", "last_updated", "sections", "ledger"] == list(doc)
+    assert HEADINGS == list(doc["sections"])
+    assert [point("mis-001", "No globals")] == doc["sections"]["MISTAKES TO AVOID"]
+    assert {HEADINGS[0]: ["pat-001"], HEADINGS[1]: ["mis-001"], "OTHERS": ["oth-001"]} == names(here)
+
+
+def test_show_and_the_library_keep_the_specifications_shape(here: Project, run: Run) -> None:
+    """`show --json` and `load_playbook` answer flat, with the sections under a key of their own."""
+    fill(here)
+    shown = json.loads(run("show", "--json").out)
+    assert ["mis-001", "oth-001", "pat-001"] == [one["name"] for one in shown["key_points"]]
+    assert {HEADINGS[0]: ["pat-001"], HEADINGS[1]: ["mis-001"]} == shown["section_names"]
+    assert shown == dict(compat.load_playbook())
+
+
+def test_a_rendering_is_read_back_as_no_edit(here: Project) -> None:
+    """Neither the file itself, nor the same values in other bytes, nor the file without the note of it."""
+    fill(here)
+    assert [] == edit(here, lambda doc: doc)
+    (here.ledger / "rendered").unlink()
+    assert [] == edit(here, lambda doc: doc)
+
+
+def test_a_change_of_the_setting_alone_is_no_edit(here: Project) -> None:
+    """The file is rewritten in the other form and back, without an event."""
+    fill(here)
+    flat, sectioned = "[playbook]\n", document(here)
+    choose(here, flat)
+    commands.replay(here)
+    assert ["mis-001", "oth-001", "pat-001"] == [one["name"] for one in document(here)["key_points"]]
+    choose(here)
+    commands.replay(here)
+    assert sectioned == document(here)
+
+
+def test_a_file_that_another_program_wrote_is_an_edit_of_what_it_changed(here: Project) -> None:
+    """Without the stamp, a new entry, a count, a move and a removal are recorded, and nothing else."""
+    fill(here)
+
+    def change(doc: dict[str, Any]) -> None:
+        del doc["ledger"]
+        sections = doc["sections"]
+        sections["OTHERS"][0]["helpful"] = 2
+        sections[HEADINGS[0]].append(point("pat-002", "Learned there"))
+        sections["USER PREFERENCES"] = sections.pop("MISTAKES TO AVOID")
+        sections["MISTAKES TO AVOID"] = []
+
+    kinds = edit(here, change)
+    assert {"point.edited", "point.placed", "playbook.ordered", "playbook.edited"} == set(kinds)
+    assert {HEADINGS[0]: ["pat-001", "pat-002"], "USER PREFERENCES": ["mis-001"], "OTHERS": ["oth-001"]} == names(here)
+    assert 2 == document(here)["sections"]["OTHERS"][0]["helpful"]
+    assert "point.removed" in edit(here, lambda doc: doc["sections"]["OTHERS"].clear())
+
+
+def test_an_edit_keeps_what_others_recorded_meanwhile(here: Project) -> None:
+    """An entry that another process added with a section keeps it; a name that it took becomes the next one."""
+    fill(here)
+    doc = document(here)
+    commands.record(here, {"new_key_points": [{"text": "Meanwhile", "section": HEADINGS[0]}]}, HUMAN)
+    doc["sections"][HEADINGS[0]].append(point("pat-002", "By hand"))
+    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
+    commands.replay(here)
+    found = {one["name"]: one["text"] for one in document(here)["sections"][HEADINGS[0]]}
+    assert {"pat-001": "Use pathlib", "pat-002": "Meanwhile", "pat-003": "By hand"} == found
+
+
+def test_an_unknown_heading_counts_as_others(here: Project, run: Run) -> None:
+    """Its entries are kept, the heading is kept in the ledger, and the next command says so."""
+    fill(here)
+    doc = document(here)
+    doc["sections"]["TESTING"] = [point("tst-1", "Odd", 1)]
+    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
+    answer = run("add", "Another")
+    assert (0, True) == (answer.code, "TESTING: is no section of this format" in answer.err)
+    assert ["oth-001", "tst-1", "oth-002"] == names(here)["OTHERS"]
+
+
+def test_another_top_level_key_survives_with_the_sections(here: Project) -> None:
+    """A person's own key is recorded, shown in both forms, and leaves every entry in its section."""
+    fill(here)
+    before = names(here)
+    edit(here, lambda doc: doc.update(owner="me"))
+    assert ("me", before) == (document(here)["owner"], names(here))
+    shown = commands.show(here)
+    assert ("me", ["mis-001"]) == (shown["owner"], shown["section_names"][HEADINGS[1]])
+
+
+def test_a_name_is_never_given_again(here: Project, run: Run) -> None:
+    """After the highest one left the section the next number follows, where the format would give it again."""
+    fill(here)
+    run("retire", "pat-001")
+    run("add", "Something else", "--section", "pat")
+    assert ["pat-002"] == names(here)[HEADINGS[0]]
+
+
+def test_a_person_moves_entries_and_takes_it_back(here: Project, run: Run) -> None:
+    """`move` puts entries into a section, `undo` back; `why` and `log` tell it, and the past keeps its own."""
+    fill(here)
+    before = names(here)
+    assert 0 == run("move", "pat-001", "OTH-001", "mistakes", "--reason", "both went wrong").code
+    assert {HEADINGS[1]: ["mis-001", "oth-001", "pat-001"]} == names(here)
+    assert 2 == run("why", "pat-001", "--trail").out.count("point.placed")
+    assert 'pat-001 moved to MISTAKES TO AVOID: "both went wrong"' in run("log", "pat-001").out
+    assert before == {
+        HEADINGS[0]: commands.show(here, "~2")["section_names"][HEADINGS[0]],
+        HEADINGS[1]: commands.show(here, "~2")["section_names"][HEADINGS[1]],
+        "OTHERS": ["oth-001"],
+    }
+    redo = run("undo").out.splitlines()[-1].partition("run: tallybook ")[2]
+    assert before == names(here)
+    assert 0 == run(*redo.split()).code
+    assert {HEADINGS[1]: ["mis-001", "oth-001", "pat-001"]} == names(here)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("move", "mis-001", "mis"), 1),
+        (("move", "mis-009", "pat"), 1),
+        (("move", "mis-001", "p"), 2),
+        (("move", "mis-001", ""), 2),
+        (("move", "mis-001"), 2),
+        (("add", "x", "--section", "nowhere"), 2),
+    ],
+)
+def test_a_move_that_cannot_be_made_is_one_clear_line(
+    here: Project, run: Run, words: tuple[str, ...], code: int
+) -> None:
+    """The same section, no such entry, an ambiguous or unknown section: nothing is recorded."""
+    fill(here)
+    before = here.playbook.read_bytes()
+    answer = run(*words)
+    assert (code, 1, before) == (answer.code, answer.err.count("\n"), here.playbook.read_bytes())
+
+
+def test_a_file_of_that_format_is_imported_with_names_and_counts(here: Project) -> None:
+    """A user's own playbook.json stays as it is, save for the stamp; `kpt` names keep their place in OTHERS."""
+    sections: dict[str, Any] = {heading: [] for heading in HEADINGS} | {
+        HEADINGS[0]: [point("pat-004", "Use pathlib.", 4, 1)],
+        "OTHERS": [point("kpt_001", "Ask first.", 0, 2), point("oth-001", "Be kind.")],
+    }
+    here.playbook.write_text(json.dumps({"version": "1.0", "last_updated": None, "sections": sections}))
+    commands.add(here, {"text": "New", "section": HEADINGS[0]}, HUMAN)
+    doc = document(here)
+    assert sections[HEADINGS[0]] + [point("pat-005", "New")] == doc["sections"][HEADINGS[0]]
+    assert sections["OTHERS"] == doc["sections"]["OTHERS"]
+
+
+def test_a_session_is_given_headings_in_that_format_alone(here: Project) -> None:
+    """`## HEADING` stands before the entries of each section that has any; the flat format has none."""
+    fill(here)
+    text = json.loads(call(START))["hookSpecificOutput"]["additionalContext"]
+    lines = [line for line in text.splitlines() if line.startswith(("## ", "["))]
+    entry = "helpful=0 harmful=0 ::"
+    assert [
+        "## PATTERNS & APPROACHES",
+        f"[pat-001] {entry} Use pathlib",
+        "## MISTAKES TO AVOID",
+        f"[mis-001] {entry} No globals",
+        "## OTHERS",
+        f"[oth-001] {entry} Ask first",
+    ] == lines
+    choose(here, "[playbook]\n")
+    commands.replay(here)
+    assert "##" not in json.loads(call(START, "s2"))["hookSpecificOutput"]["additionalContext"]
+
+
+def test_a_secret_in_a_new_point_with_a_section_is_masked(here: Project) -> None:
+    """It is screened like a plain text."""
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    commands.record(here, {"new_key_points": [{"text": f"Use {secret}", "section": "OTHERS"}]}, {"rater": "agent"})
+    assert secret.encode() not in (here.ledger / "events.jsonl").read_bytes()
+    assert "[masked: GitHub Token]" in document(here)["sections"]["OTHERS"][0]["text"]
+
+
+def test_a_proposed_merge_keeps_its_section(here: Project, run: Run) -> None:
+    """Accepted, the new entry is in the section that a model's MERGE named, and without one in the first source's."""
+    fill(here)
+    merges = [
+        {"type": "MERGE", "source_ids": ["mis-001", "pat-001"], "merged_text": "One", "section": "project context"},
+        {"type": "MERGE", "source_ids": ["ctx-001", "oth-001"], "merged_text": "Two"},
+    ]
+    for merge in merges:
+        commands.record(here, {"operations": [merge]}, {"rater": "reflector"})
+        assert 0 == run("accept", "--all").code
+    assert {"PROJECT CONTEXT": ["ctx-002"]} == names(here)
+
+
+# Random results beside the model
+
+TEXTS = st.sampled_from([f"text {letter}" for letter in "abcdefghij"])
+NAMES = st.sampled_from([f"{slug}-{number:03d}" for slug in SLUGS.values() for number in range(1, 4)])
+SECTIONS = st.sampled_from([*HEADINGS, HEADINGS[0].lower(), "unheard of", 5])
+POINTS = TEXTS | st.fixed_dictionaries({"text": TEXTS, "section": SECTIONS})
+OPERATIONS = st.one_of(
+    st.fixed_dictionaries({"type": st.just("ADD"), "text": TEXTS}, optional={"section": SECTIONS}),
+    st.fixed_dictionaries({"type": st.just("DELETE"), "target_id": NAMES}),
+    st.fixed_dictionaries({"type": st.just("UPDATE"), "target_id": NAMES, "text": TEXTS}),
+    st.fixed_dictionaries(
+        {"type": st.just("MERGE"), "source_ids": st.lists(NAMES, min_size=2, max_size=6), "merged_text": TEXTS},
+        optional={"section": SECTIONS},
+    ),
+    st.fixed_dictionaries({"type": st.sampled_from(["add", "REMOVE"]), "text": TEXTS}),
+)
+RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral", "odd"])
+RESULTS = st.fixed_dictionaries(
+    {"evaluations": st.lists(st.fixed_dictionaries({"name": NAMES, "rating": RATINGS}), max_size=5)},
+    optional={
+        "new_key_points": st.lists(POINTS, max_size=4),
+        "operations": st.lists(OPERATIONS, max_size=12),
+    },
+)
+
+
+@examples(max_examples=slice_of(400, 25))
+@given(results=st.lists(RESULTS, max_size=8))
+def test_results_come_to_what_the_format_says(tmp_path_factory: pytest.TempPathFactory, results: list[Any]) -> None:
+    """After each result the file has the sections of the plain model, with all entries in their order."""
+    folder = tmp_path_factory.mktemp("later")
+    (folder / ".claude").mkdir()
+    here, model = Project(folder), LaterPlaybook()
+    choose(here)
+    for result in results:
+        # Of a person, whose operations are no proposals.
+        commands.record(here, result, HUMAN)
+        model.take(result)
+        assert model.sections == json.loads(here.playbook.read_bytes())["sections"]
+    if results:
+        document(here)
