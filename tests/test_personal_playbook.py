@@ -145,8 +145,26 @@ def test_an_own_name_without_mine_is_explained(run: Run) -> None:
     """A verb of curation on an own entry names the option that it needs; nothing is recorded."""
     answer = run("retire", "my_001")
     assert 1 == answer.code
-    assert "did you mean my_001 of your own playbook, with --mine?" in answer.err
+    assert "did you mean an entry of your own playbook (--mine)?" in answer.err
     assert ["my_001"] == names(run, "--mine")
+
+
+def test_damage_of_it_is_named_and_leaves_the_project_alone(run: Run, mine: Path) -> None:
+    """The project's entries are told, rated and explained; what needs the own ledger names it: exit code 3."""
+    path = mine / "ledger" / "events.jsonl"
+    path.write_bytes(path.read_bytes().replace(OWN.encode(), OWN.upper().encode()))
+    run("add", "Another")
+    assert "[kpt_002] helpful=0 harmful=0 :: Another" in told(call(START))
+    assert 0 == run("rate", "kpt_001", "helpful", "--session", "s1").code
+    assert (0, 0) == (run("why", "kpt_001").code, run("why", "Write").code)
+    for words in (("rate", "my_001", "helpful"), ("undo", "--of", "s1"), ("record",)):
+        answer = run(*words, stdin=b'{"evaluations": [{"name": "my_001", "rating": "helpful"}]}')
+        assert 3 == answer.code
+        assert f"your own playbook, {mine}: events.jsonl:" in answer.err
+    assert "bad   own playbook" in run("doctor").out
+    assert {"kpt_001": 1, "kpt_002": 0} == {
+        one["name"]: one["helpful"] for one in json.loads(run("show", "--json").out)["key_points"]
+    }
 
 
 def test_an_agent_cannot_make_it(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

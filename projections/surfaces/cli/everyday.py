@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ import attrs
 import click
 
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.errors import EXIT_NO, BadInputError
+from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import (
@@ -221,9 +222,12 @@ def _owner(project: Project, mine: Project, name: str) -> Project:
     from tallybook.projections.surfaces.history import entry_story
 
     for by_words in (False, True):
-        for one in (project, mine):
-            if entry_story.is_known(one, name, by_words=by_words):
-                return one
+        if entry_story.is_known(project, name, by_words=by_words):
+            return project
+        # Damage of the own ledger must not hide what the project knows.
+        with suppress(TallybookError):
+            if entry_story.is_known(mine, name, by_words=by_words):
+                return mine
     return project
 
 
@@ -234,7 +238,9 @@ def _linked_stories(
     from tallybook.projections.surfaces.personal import scopes
 
     other = project if is_mine else mine
-    return [commands.why(other, one) for one in scopes.linked_names(project, mine, name, is_mine=is_mine)]
+    with suppress(TallybookError):
+        return [commands.why(other, one) for one in scopes.linked_names(project, mine, name, is_mine=is_mine)]
+    return []
 
 
 def _score_hint(project: Project, name: str) -> Iterator[str]:

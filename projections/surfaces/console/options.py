@@ -78,6 +78,8 @@ class Verb(click.Command):
         try:
             return super().invoke(ctx)
         except UnknownEntryError as error:
+            if ctx.info_name == "promote":
+                raise
             raise personal.explain(ctx.obj, error) from error
         except DamagedLedgerError as error:
             from tallybook.projections.surfaces.histories import recognition

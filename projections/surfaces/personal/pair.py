@@ -142,7 +142,10 @@ def write(project: Project, request: Request) -> WriteResult:
     states: dict[str, set[str]] = {}
 
     def used(key: str, of: Project) -> set[str]:
-        if key not in states:
+        if key not in states and of is mine:
+            with personal.named_damage(mine):
+                states[key] = _state(of).used
+        elif key not in states:
             states[key] = _state(of).used
         return states[key]
 
@@ -150,7 +153,8 @@ def write(project: Project, request: Request) -> WriteResult:
     if parts.mine is None:
         return recording.write(project, [request])
     if parts.project is None:
-        done = recording.write(mine, [parts.mine])
+        with personal.named_damage(mine):
+            done = recording.write(mine, [parts.mine])
         whole = recording.Outcome(mine=_renumbered(done.outcomes[0], parts.items))
         return attrs.evolve(done, outcomes=(whole,))
     return _write_both(project, mine, parts.project, parts.mine, parts)
@@ -202,7 +206,8 @@ def together(project: Project, playbook: Playbook) -> Playbook:
     mine = personal.find(project)
     if mine is None:
         return playbook
-    own = _state(mine)
+    with personal.named_damage(mine):
+        own = _state(mine)
     texts = {entry.text for entry in playbook.entries.values()}
     added = {
         name: entry for name, entry in own.entries.items() if name not in playbook.used and entry.text not in texts

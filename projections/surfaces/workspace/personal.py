@@ -5,12 +5,12 @@ No setting names it, and nothing that a project ships does. Standard library onl
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 import os
 import stat
 
-from tallybook.ledger.errors import BadInputError, TallybookError, UnknownEntryError
+from tallybook.ledger.errors import EXIT_DAMAGED, BadInputError, DamagedLedgerError, TallybookError, UnknownEntryError
 from tallybook.ledger.names import BY_SECTION, PERSONAL_PREFIX, PREFIX
 from tallybook.ledger.playbook_constants import SECTIONED
 from tallybook.projections.surfaces.workspace import settings
@@ -18,6 +18,7 @@ from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, Pr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tallybook.projections.surfaces.workspace.project import AnyProject
@@ -118,7 +119,23 @@ def named(project: AnyProject) -> PersonalPlaybook:
 def explain(project: AnyProject, error: UnknownEntryError) -> UnknownEntryError:
     """Return the error about an unknown name with the option that it needs, if it is of the person's own playbook."""
     is_own = error.name.casefold().startswith(PERSONAL_PREFIX) and find(project) is not None
-    return UnknownEntryError(error.name, f"{error.name} of your own playbook, with --mine") if is_own else error
+    return UnknownEntryError(error.name, "an entry of your own playbook (--mine)") if is_own else error
+
+
+class DamagedPlaybookError(TallybookError):
+    """The ledger of the person's own playbook is damaged; the project's need not be."""
+
+    exit_code = EXIT_DAMAGED
+
+
+@contextmanager
+def named_damage(mine: Project) -> Iterator[None]:
+    """Name the person's own playbook in an error about its ledger, which would seem to be about the project's."""
+    try:
+        yield
+    except DamagedLedgerError as error:
+        what = f"your own playbook, {mine.root}: {error.problems[0]}; run `tallybook verify --mine`"
+        raise DamagedPlaybookError(what) from error
 
 
 def prefix_of(project: AnyProject) -> str:

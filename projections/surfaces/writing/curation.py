@@ -31,7 +31,7 @@ from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, reading
-from tallybook.projections.surfaces.history.moments import session_of
+from tallybook.projections.surfaces.history.moments import session_of, spans_of
 from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers, own_id
 from tallybook.projections.surfaces.workspace import personal
@@ -133,14 +133,17 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     """
     _check_reason(reason)
     mine = None if session is None else personal.find(project)
-    if session is not None and mine is not None and (whole := _session_in(project, mine, session)):
-        return _undo_in_both(project, mine, whole, reason, by)
+    if session is not None and mine is not None:
+        with personal.named_damage(mine):
+            whole = _session_in(mine, session, spans_of(reading.open_log(project), session))
+        if whole:
+            return _undo_in_both(project, mine, whole, reason, by)
     return _undo(project, target, session, reason, by)
 
 
-def _session_in(project: Project, mine: Project, session: str) -> str:
+def _session_in(mine: Project, session: str, theirs: Collection[str]) -> str:
     """Return the id of the only session with this beginning that the person's own playbook has, else an empty text."""
-    found, own = (set(moments.spans_of(reading.open_log(one), session)) for one in (project, mine))
+    found, own = set(theirs), set(spans_of(reading.open_log(mine), session))
     whole = session if session in found | own else next(iter(found | own), "") if len(found | own) == 1 else ""
     return whole if whole in own else ""
 
