@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 import shutil
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.replica import Replica
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from helpers.command_line import Run
     from helpers.sharing_projects import Team
     from tallybook.ledger.line import RawBatch
@@ -251,3 +250,49 @@ def test_another_book_is_refused(team: Team) -> None:
         assert "tallybook share" in refused
     assert other == [batch.raw for batch in team.batches()]
     assert own[0].raw != other[0]
+
+
+def test_what_to_type_in_a_moved_or_copied_folder(team: Team) -> None:
+    """`share status` and `doctor` name the command that shares the same book; until then nothing is sent or fetched."""
+    command = f"tallybook share {team.engine} {team.address} --book main"
+    shutil.copytree(team.root("anna"), team.folder / "anna.copy")
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.sync("ben")
+    size = len(team.ids())
+    team.run("anna.copy", "rate", "kpt_001", "helpful")
+    for machine in ("anna.copy", "anna.moved"):
+        if machine == "anna.moved":
+            team.root("anna").rename(team.folder / machine)
+        for words in (("share", "status"), ("sync",), ("sync", "--rejoin"), ("share", "verify")):
+            assert f"run: {command}" in team.run(machine, *words, code=1).err
+        doctor = team.run(machine, "doctor").out
+        assert f"nothing is sent or fetched here: {team.ledger('anna')} shares the book main; run: {command}" in doctor
+        assert int(machine == "anna.copy") == team.entries(machine)["kpt_001"][1]
+    assert size == len(team.ids())
+    team.run("anna.moved", *command.split()[1:], "--yes")
+    assert 1 == team.entries("anna.moved")["kpt_001"][1]
+
+
+def test_what_to_type_where_another_ledger_is_in_the_place_of_a_shared_one(team: Team) -> None:
+    """The settings are of the former ledger: nothing is sent of the new one, and the command shares it."""
+    shutil.rmtree(team.ledger("anna"))
+    team.run("anna", "add", "Begin anew")
+    size = len(team.ids())
+    command = f"tallybook share {team.engine} {team.address} --book main"
+    why = "another ledger in this place shared the book main"
+    assert f"{why}; run: {command}" in team.run("anna", "sync", code=1).err
+    assert f"{why}; run: {command}" in team.run("anna", "doctor").out
+    assert size == len(team.ids())
+
+
+def test_an_address_that_cannot_be_reached_shares_nothing(team: Team) -> None:
+    """`share` says so, and what to do; `sync` in a project that shares says that its events wait."""
+    team.run("cleo", "add", "Name things well")
+    words = ("share", "git", "file:///nowhere/remote.git", "--book", "main", "--yes")
+    refused = team.run("cleo", *words, code=4).err
+    assert "cannot be reached" in refused
+    assert refused.endswith("; nothing is shared; check the address and the network, and run it again\n")
+    assert "shares no book" in team.run("cleo", "share", "status", code=1).err
+    if team.engine == "git":
+        Path(team.address).rename(team.folder / "away.git")
+        assert "events wait in the own ledger; run `tallybook sync` later" in team.run("anna", "sync", code=4).err

@@ -15,6 +15,7 @@ from helpers.authors import HUMAN
 from helpers.books import make_run, make_runs
 from helpers.nats_cluster import Cluster, Connect, append, connections, held, new_book, shared_cluster
 from helpers.repository import ROOT
+from helpers.shared_clones import Machine
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing import counting
 from tallybook.ledger.sharing.engines.engine import ReadOnlyError, UnreachableError
@@ -76,6 +77,45 @@ def test_the_redaction_of_the_readme_removes_the_text(cluster: Cluster, connect:
 def _replaced(engine: NatsEngine) -> NatsEngine:
     engine.replace(engine.read(0).end, make_runs(1, "again"))
     return engine
+
+
+def make_machine(cluster: Cluster, folder: Path, user: str) -> tuple[Machine, list[str]]:
+    """Return a user's machine, and the options with which it shares a book."""
+    machine = Machine(folder / user)
+    machine.root.mkdir()
+    password = folder / f"password-of-{user}"
+    password.write_text(f"secret-of-{user}\n")
+    return machine, ["--user", user, "--password-file", str(password), "--ca", str(cluster.certificates.authority)]
+
+
+def test_the_commands_that_redact_names_remove_the_text(cluster: Cluster, book: str, tmp_path: Path) -> None:
+    """They are typed as they stand; then no server has the text on its disk, and the machines go on."""
+    (owner, words), (operator, others) = (make_machine(cluster, tmp_path, user) for user in ("owner", "operator"))
+    owner.do("add", "Ask Petra Zwiebel about the vault")
+    owner.do("share", "nats", cluster.address, "--book", book, "--yes", *words)
+    operator.do("share", "nats", cluster.address, "--book", book, "--yes", *others)
+    lines = owner.do("redact", "--text", "Petra Zwiebel", "--yes", "--reason", "a name").splitlines()
+    commands_named = [line.partition("; run: ")[2] for line in lines if "still holds it" in line]
+    assert ["tallybook sync", "tallybook share repair"] == commands_named
+    assert files_with(cluster, b"Zwiebel")
+    answers = [owner.run(*command.split()[1:]) for command in commands_named]
+    assert [0, 0] == [answer.code for answer in answers]
+    assert "let an operator run `tallybook share repair` as well" in answers[1].err
+    operator.do("sync")
+    operator.do("share", "repair")
+    assert [] == files_with(cluster, b"Zwiebel")
+    owner.do("add", "Write tests")
+    for machine in (owner, operator):
+        machine.do("sync")
+        machine.do("share", "verify")
+    assert owner.entries() == operator.entries()
+    assert [] == [path for path in tmp_path.rglob("*") if path.is_file() and b"Zwiebel" in path.read_bytes()]
+
+
+def files_with(cluster: Cluster, text: bytes) -> list[Path]:
+    """Return the files of the servers that hold a text."""
+    paths = [path for path in cluster.folder.rglob("*") if path.is_file()]
+    return [path for path in paths if path.exists() and text in path.read_bytes()]
 
 
 def test_servers_that_are_restored_from_a_copy_have_the_earlier_book(cluster: Cluster, connect: Connect) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
+from helpers.postgres_server import commands_folder
 from helpers.shared_clones import Machine, share_all
+from tallybook.projections.surfaces.sharing import engines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +76,41 @@ def test_the_state_warns_of_settings_that_lose_events(postgres_database: Databas
         assert "Warning: the server has synchronous_commit off; appends" in anna.do("share", "status")
     finally:
         postgres_database.server.execute("ALTER ROLE anna RESET synchronous_commit")
+
+
+def test_the_command_that_redact_names_removes_the_text(postgres_database: Database, tmp_path: Path) -> None:
+    """It is typed as it stands, by an owner of the book; then no row holds the text, and the machines go on."""
+    book = postgres_database.new_book(olga="own", ben="write")
+    olga, ben = (make_machine(postgres_database, tmp_path, role) for role in ("olga", "ben"))
+    # The psql of the tests' server has no TLS.
+    address = f"postgresql://olga@localhost:{postgres_database.server.port}/tally?sslmode=disable"
+    share_all([olga], "postgres", address, "--book", book)
+    ben.do("share", "postgres", address.replace("olga", "ben"), "--book", book, "--yes")
+    ben.do("add", "Ask Petra Zwiebel about the vault")
+    ben.do("sync")
+    olga.do("sync")
+    lines = olga.do("redact", "--text", "Petra Zwiebel", "--yes", "--reason", "a name").splitlines()
+    (command,) = [line.partition("; run: ")[2] for line in lines if "still holds it" in line]
+    holding = "SELECT count(*) FROM tallybook.runs WHERE position('Zwiebel'::bytea IN data) > 0"
+    assert [(1,)] == postgres_database.server.execute(holding, "tally")
+    path = f"{commands_folder()}{os.pathsep}{olga.environment['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", command], env=olga.environment | {"PATH": path}, check=False, capture_output=True
+    )
+    assert (0, b"") == (done.returncode, done.stderr)
+    assert [(0,)] == postgres_database.server.execute(holding, "tally")
+    for machine in (olga, ben, olga):
+        machine.do("sync")
+        machine.do("share", "verify")
+    assert olga.entries() == ben.entries()
+    assert [] == [path for path in tmp_path.rglob("*") if path.is_file() and b"Zwiebel" in path.read_bytes()]
+
+
+def test_a_removal_command_is_quoted_for_shell_and_database() -> None:
+    """A book's name can hold any character; the command names that book and runs nothing else."""
+    name = 'it\'s $(touch planted) "x" `y` \\'
+    (command,) = engines.removal("postgres", "postgresql://o@host/db?a=b&c=d", name, ["1-2"])
+    doubled = name.replace("'", "''")
+    script = f"psql() {{ printf '%s\\n' \"$@\"; }}; {command}"
+    printed = subprocess.run(["sh", "-c", script], check=True, capture_output=True).stdout.decode().splitlines()
+    assert ["postgresql://o@host/db?a=b&c=d", "-c", f"SELECT tallybook.redact_event('{doubled}', '1-2')"] == printed

@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import contextmanager, nullcontext, suppress
 import json
 import os
+from pathlib import Path
 from random import Random
 import shutil
 import signal
@@ -26,8 +27,7 @@ from share.scenery import ENGINES
 from tallybook.ledger.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from helpers.shared_clones import Machine
     from share.scenery import Scenery
@@ -39,8 +39,9 @@ RATINGS = 1_000
 HEADINGS = ("acknowledged", "lost", "doubled", "believed", "refused")
 MAX_FAILURES = 20
 MAX_TRIES = 40
-CALLS = ("write", "pwrite64", "rename", "mkdir", "unlink", "ftruncate", "fsync", "fdatasync", "fchmod")
-"""System calls of a sync that change something."""
+CALLS = ("write", "pwrite64", "rename", "mkdir", "rmdir", "link", "unlink", "ftruncate", "fsync", "fdatasync", "fchmod")
+"""System calls of a sync that change something; a deleted cache, which was moved away before, counts once."""
+PRIVATE = "Ask Petra Zwiebel, number"
 MOST_PAUSE_S = 0.9
 SMALL_BYTES = 24 * 1024 * 1024
 
@@ -52,20 +53,18 @@ class Trial:
         scenery: The machines and their engine.
         draw: Draws machines and moments.
         given: Name of a machine → how many of its ratings were acknowledged.
-        count: How many faults are to be made.
-        number: How many were made.
-        calls: The calls of an undisturbed sync that change something, each with its number among those of its name.
-        killed: How many syncs ended by a kill at a call.
+        number: How many faults were made.
+        problems: What was wrong right after a fault.
+        note: A note on the conditions; empty without one.
     """
 
-    def __init__(self, scenery: Scenery, draw: Random, count: int) -> None:
+    def __init__(self, scenery: Scenery, draw: Random) -> None:
         """Let all machines join one book, each with an entry of its own."""
         self.scenery = scenery
         self.draw = draw
-        self.count = count
         self.number = 0
-        self.calls: list[tuple[str, int]] = []
-        self.killed = 0
+        self.problems: list[str] = []
+        self.note = ""
         scenery.share()
         self.given = dict.fromkeys((machine.home.name for machine in scenery.machines), 0)
         self._names: dict[str, str] = {}
@@ -85,7 +84,7 @@ class Trial:
 
     def finish(self) -> tuple[dict[str, int], list[str]]:
         """Sync until nothing is pending, and compare; return the counts and what was wrong."""
-        problems = [problem for machine in self.scenery.machines for problem in _settle(machine)]
+        problems = [*self.problems, *(problem for machine in self.scenery.machines for problem in _settle(machine))]
         for machine in self.scenery.machines:
             problems += _settle(machine)
         playbooks = [machine.entries() for machine in self.scenery.machines]
@@ -130,22 +129,86 @@ def _kill_at_random(trial: Trial, machine: Machine) -> None:
     process.wait()
 
 
-def _kill_at_calls(trial: Trial, machine: Machine) -> None:
-    """Kill a sync at one after another of the calls that change something, as an undisturbed sync makes them."""
-    traced = machine.home / "trace"
-    words = ["strace", "-qq", "-o", str(traced), "-e", f"trace={','.join(CALLS)}"]
-    if not trial.calls:
-        _run_by(machine, words)
+_STRACE = ("strace", "-qq", "-e", f"trace={','.join(CALLS)}")
+
+
+class _Killing:
+    """A machine before a sync that takes in ratings, a text and a redaction, and publishes ratings.
+
+    Attributes:
+        machine: The machine.
+        calls: The calls of the sync that change something, each with its number among those of its name.
+        told: What the sync changed, as the next command tells it.
+        entries: The playbook after it.
+    """
+
+    def __init__(self, trial: Trial, folder: Path) -> None:
+        """Play the sync once, undisturbed."""
+        self.machine, other, *_rest = trial.scenery.machines
+        self._places = {self.machine.home: folder / "home", trial.scenery.engine: folder / "engine"}
+        other.do("add", f"{PRIVATE} 1.")
+        for machine in (other, self.machine):
+            trial.record(machine)
+            machine.do("sync")
+        for machine in trial.scenery.machines:
+            trial.record(machine)
+        other.do("redact", "--text", f"{PRIVATE} 1.", "--yes", "--reason", "a name")
+        other.do("add", f"{PRIVATE} 2.")
+        other.do("sync")
+        _told(self.machine.at_terminal("show"))
+        for place, saved in self._places.items():
+            shutil.copytree(place, saved, symlinks=True)
+        traced = folder / "trace"
+        _run_by(self.machine, [*_STRACE, "-o", str(traced)])
         seen: Counter[str] = Counter()
+        self.calls: list[tuple[str, int]] = []
         for line in traced.read_text(errors="replace").splitlines():
             name = line.partition("(")[0]
-            seen[name] += 1
-            trial.calls.append((name, seen[name]))
-        trial.record(machine)
-    # Evenly spread where fewer faults are made than there are calls.
-    step = max(len(trial.calls) / trial.count, 1)
-    name, nth = trial.calls[int(trial.number * step) % len(trial.calls)]
-    trial.killed += _run_by(machine, [*words, "-e", f"inject={name}:signal=KILL:when={nth}"]) == -signal.SIGKILL
+            if name in CALLS:
+                seen[name] += 1
+                self.calls.append((name, seen[name]))
+        self.told = _told(self.machine.at_terminal("show"))
+        self.entries = self.machine.entries()
+
+    def kill(self, name: str, nth: int) -> tuple[bool, list[str]]:
+        """Kill the sync at a call, and sync again; return whether it was killed, and what is wrong then."""
+        for place, saved in self._places.items():
+            shutil.rmtree(place)
+            shutil.copytree(saved, place, symlinks=True)
+        words = [*_STRACE, "-o", os.devnull, "-e", f"inject={name}:signal=KILL:when={nth}"]
+        is_killed = _run_by(self.machine, words) == -signal.SIGKILL
+        lines = self.machine.at_terminal("verify")
+        again = self.machine.run("sync")
+        lines += self.machine.at_terminal("show")
+        wrong = [line for line in lines if line.startswith("tallybook: ")] + ([again.err] if again.code else [])
+        wrong += [f"told: {_told(lines)}"] if _told(lines) != self.told else []
+        wrong += [f"shown: {self.machine.entries()}"] if self.machine.entries() != self.entries else []
+        files = (path for path in self.machine.root.rglob("*") if path.is_file())
+        wrong += [f"{path} holds a redacted text" for path in files if f"{PRIVATE} 1." in path.read_text("latin-1")]
+        return is_killed, [f"killed at {name} {nth}: {one}" for one in wrong]
+
+
+def _told(lines: Sequence[str]) -> list[str]:
+    """Return what the lines of a terminal tell of syncs, without their times."""
+    return sorted(line.split(": ", 2)[2] for line in lines if line.startswith("note: sync "))
+
+
+def _kill_at_all_calls(trial: Trial, folder: Path, setting: Setting, count: int | None) -> None:
+    """Kill a sync at each of the calls that change something, or at so many of them, evenly spread.
+
+    After the next sync the playbook is what it would have been, each change was told once, and the redacted text is in
+    no file.
+    """
+    with tempfile.TemporaryDirectory(prefix="saved-", dir=folder) as saved:
+        killing = _Killing(trial, Path(saved))
+        killed = 0
+        step = max(len(killing.calls) // count, 1) if count else 1
+        for name, nth in setting.until_stopped(killing.calls[::step][:count]):
+            is_killed, problems = killing.kill(name, nth)
+            killed += is_killed
+            trial.number += 1
+            trial.problems += problems
+    trial.note = f"{killed} of {trial.number} killed, {len(killing.calls)} calls in all"
 
 
 def _run_by(machine: Machine, words: list[str]) -> int:
@@ -258,9 +321,9 @@ def _small_disk(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None]]] = {
+FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None] | None]] = {
     "git: sync killed at random": ("git", _kill_at_random),
-    "git: sync killed at its calls": ("git", _kill_at_calls),
+    "git: sync killed at its calls": ("git", None),
     "git: sync stopped": ("git", _stop),
     "git: branch forced back or deleted": ("git", _force_back),
     "git: full disk": ("git", _fill_disk),
@@ -272,17 +335,28 @@ FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None]]] = {
     "postgres: server killed": ("postgres", _kill_database),
     "postgres: connections reset": ("postgres", _reset_connection),
 }
-"""Name of a fault → its engine, and what makes it to a machine's sync."""
+"""Name of a fault → its engine, and what makes it to a machine's sync; None for a kill at each of its calls."""
 
 
-def suffer(name: str, count: int, setting: Setting) -> Tally:
-    """Make a fault so many times, and compare the machines.
+def _repeat(trial: Trial, fault: Callable[[Trial, Machine], None], rounds: Iterable[int]) -> None:
+    """Make a fault again and again, each time after every machine has recorded ratings."""
+    machines = trial.scenery.machines
+    for _ in rounds:
+        for machine in machines:
+            trial.record(machine)
+        fault(trial, trial.draw.choice(machines))
+        trial.draw.choice(machines).run("sync")
+        trial.number += 1
+
+
+def suffer(name: str, count: int | None, setting: Setting) -> Tally:
+    """Make a fault so many times, and compare the machines; for None as often as is usual, at calls at each of them.
 
     Raises:
         NoToolError: It cannot be made here.
     """
     engine, fault = FAULTS[name]
-    if fault is _kill_at_calls and shutil.which("strace") is None:
+    if fault is None and shutil.which("strace") is None:
         raise NoToolError("share: strace is not installed")
     draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same faults
     with tempfile.TemporaryDirectory(prefix="share-", dir=setting.folder) as text:
@@ -293,22 +367,19 @@ def suffer(name: str, count: int, setting: Setting) -> Tally:
                 _small_disk(folder) if fault is _fill_disk else nullcontext(),
                 ENGINES[engine](folder, NAMES) as scenery,
             ):
-                trial = Trial(scenery, draw, count)
-                for _ in setting.until_stopped(range(count)):
-                    for machine in scenery.machines:
-                        trial.record(machine)
-                    fault(trial, draw.choice(scenery.machines))
-                    draw.choice(scenery.machines).run("sync")
-                    trial.number += 1
+                trial = Trial(scenery, draw)
+                if fault is None:
+                    _kill_at_all_calls(trial, folder, setting, count)
+                else:
+                    _repeat(trial, fault, setting.until_stopped(range(count or USUAL)))
                 counts, problems = trial.finish()
         except pytest.skip.Exception as missing:
             raise NoToolError(f"share: {missing}") from missing
-    note = f"{trial.killed} of {trial.number} killed, {len(trial.calls)} calls in all" if trial.calls else ""
-    return Tally("share", name, trial.number, counts, note, tuple(problems[:MAX_FAILURES]))
+    return Tally("share", name, trial.number, counts, trial.note, tuple(problems[:MAX_FAILURES]))
 
 
 def rows(setting: Setting) -> Iterator[Tally]:
     """Yield a tally for each fault."""
     for name in FAULTS:
         if not setting.stop.is_set():
-            yield suffer(name, setting.times(USUAL), setting)
+            yield suffer(name, setting.count, setting)

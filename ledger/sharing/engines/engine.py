@@ -112,16 +112,19 @@ class EngineError(TallybookError):
 
     def __init__(self, address: str, what: str, hint: str) -> None:
         """Build the message ``address: what; hint``. An address never holds a password."""
+        self.address = address
         self.what = what
+        self.hint = hint
         super().__init__(f"{address}: {what}; {hint}")
+
+
+WAIT: Final = "events wait in the own ledger; run `tallybook sync` later"
 
 
 class UnreachableError(EngineError):
     """The engine does not answer, or does not let this user read."""
 
-    def __init__(
-        self, address: str, why: str, hint: str = "events wait in the own ledger; run `tallybook sync` later"
-    ) -> None:
+    def __init__(self, address: str, why: str, hint: str = WAIT) -> None:
         """Say why."""
         self.why = why
         super().__init__(address, f"cannot be reached: {why}", hint)
@@ -204,4 +207,17 @@ class CachingEngine(Protocol):
 
     def delete_cache(self) -> None:
         """Delete that copy, which may hold a text that was redacted; it is fetched again when it is needed."""
+        ...
+
+
+@runtime_checkable
+class KeepingEngine(Protocol):
+    """An engine that keeps what was there before a replacement."""
+
+    def delete_others(self) -> list[str]:
+        """Delete that, and return the names of what was deleted.
+
+        Raises:
+            ReadOnlyError: This user may not delete it.
+        """
         ...

@@ -23,19 +23,18 @@ if TYPE_CHECKING:
 def check_sharing(context: Context) -> Iterator[Finding]:
     """Check the part of a project in a shared book; a project that shares none is not mentioned."""
     log, part = open_log(context.project), membership.load(context.project)
-    if not log_with_book(log):
+    if log_with_book(log):
+        yield from _check_copy(log)
         if part is not None:
-            yield Finding(NOTE, f"the book {part.name} was never taken in", "run `tallybook sync`")
-        return
-    yield from _check_copy(log)
-    if part is not None:
-        yield from _check_part(log, part)
-        return
-    copies = membership.copies_of(context.project)
-    place = f"only {copies[0].path} shares it" if copies else "no settings of this user share it"
-    engine = f"{copies[0].engine} {copies[0].address}" if copies else "ENGINE ADDRESS"
-    message = f"nothing is sent or fetched here: the ledger has a shared book, and {place}"
-    yield Finding(NOTE, message, f"run: tallybook share {engine}")
+            yield from _check_part(log, part)
+    elif part is not None:
+        yield Finding(NOTE, f"the book {part.name} was never taken in", "run `tallybook sync`")
+    misfit = None if part is not None else membership.find_misfit(context.project)
+    if misfit is not None:
+        yield Finding(NOTE, f"nothing is sent or fetched here: {misfit[0]}", f"run: {misfit[1]}")
+    elif part is None and log_with_book(log):
+        why = "nothing is sent or fetched here: the ledger has a shared book, and no settings of this user share it"
+        yield Finding(NOTE, why, "run: tallybook share ENGINE ADDRESS")
 
 
 def _check_copy(log: SharedLog) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ import attrs
 import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
+from tallybook.ledger.sharing.engines.engine import WAIT, UnreachableError
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
 from tallybook.projections.surfaces.hooks import sync_results
@@ -61,7 +62,13 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
     remote, by default origin.
     """
     if action in engines.ENGINES:
-        return _join(project, action, address, options, as_json=as_json)
+        try:
+            return _join(project, action, address, options, as_json=as_json)
+        except UnreachableError as error:
+            if error.hint != WAIT or membership.load(project) is not None:
+                raise
+            hint = "nothing is shared; check the address and the network, and run it again"
+            raise UnreachableError(error.address, error.why, hint) from error
     if action not in ACTIONS:
         raise BadInputError(action, "is not an action", f"use one of {', '.join((*engines.ENGINES, *ACTIONS))}")
     if action == "publish":
@@ -254,6 +261,9 @@ def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
 def _repair(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     with closing(_opened(project)[1]) as engine:
         check = upkeep.repair(project, engine)
+        left = upkeep.delete_former(engine)
+    if left:
+        note(left)
     runs, texts = len(check.skipped), len(check.redacted)
     if as_json:
         answer({"skipped": runs, "redacted": texts, "events": check.events})

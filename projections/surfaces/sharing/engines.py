@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 import os
 from pathlib import Path
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import BadInputError
@@ -46,8 +47,15 @@ def cache_of(address: str, name: str, ledger: Path) -> str | None:
 def removal(engine: str, address: str, name: str, ids: Sequence[str]) -> list[str]:
     """Return the commands that remove the redacted texts of events from an engine, for people."""
     if engine == "postgres":
-        return [f"psql '{address}' -c \"SELECT tallybook.redact_event('{name}', '{id_}')\"" for id_ in ids]
+        book = name.replace("'", "''")
+        return [_psql(address, f"SELECT tallybook.redact_event('{book}', '{id_}')") for id_ in ids]
     return ["tallybook sync", "tallybook share repair"]
+
+
+def _psql(address: str, statement: str) -> str:
+    """Return the command that runs a statement, quoted for a shell; in double quotes where these do, to be readable."""
+    quoted = shlex.quote(statement) if set(statement) & set('"$`\\!') else f'"{statement}"'
+    return f"psql {shlex.quote(address)} -c {quoted}"
 
 
 def _nats(address: str, name: str, options: Mapping[str, str], _: Path) -> Engine:

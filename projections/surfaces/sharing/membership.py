@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import shlex
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _LABEL_CHARS = 40
 _LEFT = ".left"
 _RANDOM_BYTES = 4
+OPTION_NAMES: Final = {"cert": "client-cert", "key": "client-key"}
+"""Option of an engine → its name on the command line, where that is another one."""
 
 
 class NotSharedError(TallybookError):
@@ -131,12 +134,27 @@ def left(project: Project) -> Membership | None:
     return former if former is not None and former.ledger == own else None
 
 
-def copies_of(project: Project) -> list[Membership]:
-    """Return parts in a book that the same ledger has in another place: the project was moved or copied from there."""
-    own = ledger_id(project.ledger / LOG_NAME)
-    found = [_read(path) for path in sorted(_file(project).parent.glob("*.json"))] if own else []
-    here = os.path.realpath(project.ledger)
-    return [one for one in found if one is not None and one.ledger == own and one.path != here]
+def find_misfit(project: Project) -> tuple[str, str] | None:
+    """Return why settings that share a book do not count here, and the command that shares it; None without such.
+
+    The project was moved or copied, or its ledger was replaced.
+    """
+    own, here = ledger_id(project.ledger / LOG_NAME), os.path.realpath(project.ledger)
+    paths = [_file(project), *sorted(_file(project).parent.glob("*.json"))] if own else []
+    for one in (found for found in map(_read, paths) if found is not None):
+        if one.ledger == own and one.path != here:
+            return f"{one.path} shares the book {one.name}", share_command(one)
+        if one.ledger != own and one.path == here:
+            return f"another ledger in this place shared the book {one.name}", share_command(one)
+    return None
+
+
+def share_command(membership: Membership) -> str:
+    """Return the command that shares the same book."""
+    words = ["tallybook", "share", membership.engine, membership.address, "--book", membership.name]
+    for option, value in membership.options.items():
+        words += [f"--{OPTION_NAMES.get(option, option.replace('_', '-'))}", value]
+    return shlex.join(words)
 
 
 def require(project: Project) -> Membership:
@@ -148,11 +166,7 @@ def require(project: Project) -> Membership:
     membership = load(project)
     if membership is not None:
         return membership
-    copies = copies_of(project)
-    if copies:
-        one = copies[0]
-        raise NotSharedError(
-            f"{project.root}: shares nothing here; {one.path} shares the book {one.name}; "
-            f"run: tallybook share {one.engine} {one.address}"
-        )
+    misfit = find_misfit(project)
+    if misfit is not None:
+        raise NotSharedError(f"{project.root}: shares nothing here; {misfit[0]}; run: {misfit[1]}")
     raise NotSharedError(f"{project.root}: shares no book; see `tallybook share --help`")

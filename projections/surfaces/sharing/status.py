@@ -148,7 +148,9 @@ def status_lines(status: ShareStatus) -> list[str]:
         f"Book {status.name} ({status.book}) in {status.engine} at {status.address}: {engine}",
         f"This machine is {status.writer}; its own ledger ends at event {status.own_end}",
         f"The playbook contains the book up to event {status.taken}{book_end}",
-        f"{pending} wait to be published" if status.pending else "Everything of this machine is in the book",
+        f"{pending} {'waits' if status.pending == 1 else 'wait'} to be published"
+        if status.pending
+        else "Everything of this machine is in the book",
         *([f"Read-only as of the last sync: {status.read_only}"] if status.read_only else []),
         *(f"Warning: {warning}" for warning in status.warnings),
         *(f"Note: {text}" for text in status.notes),

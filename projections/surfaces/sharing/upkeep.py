@@ -21,7 +21,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.line import START, Stamp, chained_bytes, frame, split_long_texts
 from tallybook.ledger.sharing.counting import SkippedRun, count
-from tallybook.ledger.sharing.engines.engine import Outcome
+from tallybook.ledger.sharing.engines.engine import KeepingEngine, Outcome, ReadOnlyError
 from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces.sharing import joining, syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
@@ -129,6 +129,20 @@ def repair(project: Project, engine: Engine) -> BookCheck:
     copy = {one.chain: one for one in SharedLog(project.ledger).copy.read()}
     _replace(engine, contents, [copy.get(one.chain, one) for one in batches], "share repair")
     return check
+
+
+def delete_former(engine: Engine) -> str:
+    """Delete what an engine keeps of before a repair; return why not, with what to do, empty where nothing is left."""
+    if not isinstance(engine, KeepingEngine):
+        return ""
+    try:
+        engine.delete_others()
+    except ReadOnlyError as error:
+        return (
+            f"{error.address}: still holds what was left out, in a former stream that this user may not delete; "
+            "let an operator run `tallybook share repair` as well"
+        )
+    return ""
 
 
 def _replace(engine: Engine, contents: Contents, batches: Sequence[RawBatch], verb: str) -> None:

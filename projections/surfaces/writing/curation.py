@@ -178,7 +178,9 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
     if session is not None:
         session = session_of(log, session, f"--of {session}").session
         records = _records_of(batches, session)
-        action = Undo((), session, reason)
+        # Landing would make several events of one, and those after it would be shown under other numbers until a sync.
+        is_long = reading.log_with_book(log) and len(records) > IDS_A_LINE
+        action = Undo(tuple(one.id for one in records), None, reason) if is_long else Undo((), session, reason)
     elif target is not None:
         records = _named(batches, find_event(log, target), target)
         action = Undo(tuple(record.id for record in records), None, reason)
