@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from tallybook.ledger import clock
+from tallybook.ledger.errors import TallybookError
 from tallybook.projections.playbook import ranking
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
@@ -66,7 +68,9 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     drawn = draws.draw(project, session, selection.names, len(selection.candidates))
     if running and selection.choice.names:
         by_hook = Payload(injection.PROMPT, session, agent=running.agent)
-        injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")
+        # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
+        with suppress(TallybookError, OSError):
+            injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")
     by_name = {entry["name"]: entry for entry in entries}
     given = tuple(by_name[name] for name in selection.choice.names if name not in drawn.held)
     scores = {} if task is None else {entries[one.place]["name"]: one for one in ranking.rank(entries, task)}
