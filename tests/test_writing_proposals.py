@@ -236,7 +236,9 @@ def test_an_agent_only_proposes_to_redact_a_protected_entry(run: Run, monkeypatc
     assert ("redact", "kpt_001", added["id"]) == tuple(proposal[field] for field in ("verb", "name", "text"))
     assert f"proposed: redact kpt_001, the text of event {added['id']}" in run("proposals").out
     # What cannot be undone is not among those that are accepted as a heap.
-    assert 1 == run("accept", "--all").code
+    heap = run("accept", "--all")
+    assert 1 == heap.code
+    assert "only redactions are open, and each is accepted by its number" in heap.err
     assert "Always test" == entries(run)[0][1]
     assert 0 == run("accept", str(proposal["seq"])).code
     assert "Always test" not in run("show").out

@@ -154,7 +154,8 @@ def select(
     found = [one for one in found if everything or one.by.session == session]
     chosen = [one for one in found if not (undoable and getattr(one.event, "verb", "") == REDACT)]
     if not chosen:
-        raise NothingToDoError("proposals", "none is open", "see `tallybook proposals`")
+        what = "only redactions are open, and each is accepted by its number" if found else "none is open"
+        raise NothingToDoError("proposals", what, "see `tallybook proposals`")
     return chosen
 
 
