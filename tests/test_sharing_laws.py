@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.engines import ENGINES
 from helpers.sharing_runs import memory_folder, run_history
 
 HISTORIES = 16
 """`python -m tests.sweeps laws` runs 20,000 of them."""
 PIECES = 4
+STEPS_ON_SERVERS = 15
+"""`python -m tests.sharing_laws 50 --engine nats` runs more and longer ones."""
 
 
 @pytest.mark.parametrize("piece", range(PIECES))
@@ -18,3 +21,11 @@ def test_laws_hold_in_random_histories(piece: int, monkeypatch: pytest.MonkeyPat
     with memory_folder() as folder:
         for seed in range(piece, HISTORIES, PIECES):
             run_history(seed, folder)
+
+
+@pytest.mark.parametrize("name", ["git by path", "nats", "postgres"])
+def test_laws_hold_on_real_engines(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same laws hold where a git repository, a cluster of NATS or PostgreSQL has the book."""
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    with memory_folder() as folder, ENGINES[name](request) as connect:
+        run_history(1, folder, STEPS_ON_SERVERS, lambda _: connect())

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from helpers.books import plain
 from tallybook.ledger.backends.jsonl import Transaction
 from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.line import Draft, Position, Stamp, frame
@@ -21,29 +22,54 @@ if TYPE_CHECKING:
     import random
 
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.sharing.engines.engine import Contents, End
+    from tallybook.ledger.sharing.engines.engine import Contents, End, Engine
 
 
 class CrashError(Exception):
     """The process was killed here."""
 
 
-class ShakyEngine(MemoryEngine):
-    """An engine in memory that has troubles.
+class ShakyEngine:
+    """An engine that has troubles, around one in memory or a real one.
 
     Attributes:
+        address: As in `Engine`.
+        run_bytes: As in `Engine`.
         before_append: What another machine does before the next append.
         unknown: Whether the next append is done although its answer is lost, or not done; None for neither.
         refusal: What the next append raises; None for nothing.
     """
 
-    def __init__(self, draw: random.Random) -> None:
-        """Begin with nothing, and with runs of a few batches."""
-        super().__init__(run_bytes=draw.choice((600, 4_000, 2_000_000)))
+    def __init__(self, draw: random.Random, engine: Engine | None = None) -> None:
+        """Begin with runs of a few batches, on an engine that holds nothing; None for one in memory."""
         self.draw = draw
+        self.run_bytes = draw.choice((600, 4_000, 2_000_000))
+        self.engine = engine or MemoryEngine(run_bytes=self.run_bytes)
+        self.address = self.engine.address
         self.before_append: Callable[[], None] | None = None
         self.unknown: bool | None = None
         self.refusal: EngineError | None = None
+
+    @property
+    def runs(self) -> list[Run]:
+        """Return what it holds."""
+        return [plain(run) for run in self.engine.read(0).runs]
+
+    def put(self, runs: list[Run]) -> None:
+        """Let somebody with the right to replace everything put this there."""
+        if isinstance(self.engine, MemoryEngine):
+            self.engine.runs = runs
+            self.engine.turn += 1
+        elif runs:
+            assert Outcome.DONE is self.engine.replace(self.engine.read(0).end, runs).outcome
+
+    def replace(self, expected: End, runs: Sequence[Run]) -> Appended:
+        """Replace everything."""
+        return self.engine.replace(expected, runs)
+
+    def close(self) -> None:
+        """Close it."""
+        self.engine.close()
 
     def calm(self) -> None:
         """End all troubles."""
@@ -52,7 +78,7 @@ class ShakyEngine(MemoryEngine):
     def read(self, after: int, limit: int | None = None) -> Contents:
         """Read, at one of the steps at which a sync can be killed, and not all at once where a sync asks for pieces."""
         step("engine.read")
-        return super().read(after, None if limit is None else self.draw.choice((1, 2_000, limit)))
+        return self.engine.read(after, None if limit is None else self.draw.choice((1, 2_000, limit)))
 
     def append(self, expected: End, runs: Sequence[Run]) -> Appended:
         """Append, with what was planned to go wrong."""
@@ -66,23 +92,24 @@ class ShakyEngine(MemoryEngine):
         if self.unknown is not None:
             done, self.unknown = self.unknown, None
             if done:
-                super().append(expected, runs)
+                self.engine.append(expected, runs)
             return Appended(Outcome.UNKNOWN)
-        answer = super().append(expected, runs)
+        answer = self.engine.append(expected, runs)
         step("engine.append, after")
         return answer
 
     def lose(self) -> None:
         """Lose the end, or everything."""
-        if self.runs:
-            self.runs = self.runs[: self.draw.choice((0, self.draw.randrange(len(self.runs))))]
-            self.turn += 1
+        if runs := self.runs:
+            self.put(runs[: self.draw.choice((0, self.draw.randrange(len(runs))))])
 
     def disturb(self) -> None:
         """Get a run that does not count: of another history, or with ids that are there already."""
-        if not self.runs:
+        runs = self.runs
+        # A real one refuses some of them itself.
+        if not runs or not isinstance(self.engine, MemoryEngine):
             return
-        last = self.runs[-1]
+        last = runs[-1]
         end = Position(last.last, last.after, 0)
         ids = iter([f"foreign-{self.draw.getrandbits(60):x}"])
         if self.draw.random() < 0.5:
@@ -96,8 +123,7 @@ class ShakyEngine(MemoryEngine):
         draft = Draft("point.rated", 1, {"name": "kpt_001", "rating": "harmful"})
         stamp = Stamp(end, "2026-11-23T12:00:00.000000Z", {"rater": "test"}, lambda: next(ids), lambda: "salt")
         batch = frame([draft], stamp)
-        self.runs = [*self.runs, Run(batch.first, batch.last, end.chain, batch.chain, batch.raw)]
-        self.turn += 1
+        self.put([*runs, Run(batch.first, batch.last, end.chain, batch.chain, batch.raw)])
 
 
 # ---- Killing ----

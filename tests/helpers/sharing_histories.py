@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.projections.surfaces.workspace.project import Project
 
 TEXTS: Final = [f"Text {number:02d}" for number in range(14)]
@@ -64,12 +65,12 @@ class History:
         told: What was done, for a failure's message.
     """
 
-    def __init__(self, seed: int, folder: Path) -> None:
-        """Begin with up to five machines that know nothing of one another."""
+    def __init__(self, seed: int, folder: Path, engine: Engine | None = None) -> None:
+        """Begin with up to five machines that know nothing of one another, and an engine; None for one in memory."""
         self.random = random.Random(seed)  # noqa: S311 - a seeded history, no secret
         self.folder = folder
         self.model = Model()
-        self.engine = ShakyEngine(self.random)
+        self.engine = ShakyEngine(self.random, engine)
         self.told: list[str] = []
         self.backups: dict[str, tuple[Path, Site]] = {}
         self.sites = [self._new_site(label) for label in "ABCDE"[: self.random.choice((2, 2, 3, 3, 4, 5))]]

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 import shutil
 import tempfile
 from typing import TYPE_CHECKING, Final
 
+from helpers.git_repositories import make_remote
+from helpers.nats_cluster import Cluster, new_book
+from helpers.postgres_server import start_database
 from helpers.sharing_histories import History
+from tallybook.ledger.sharing.engines.git import GitEngine
+from tallybook.ledger.sharing.engines.postgres import PostgresEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from tallybook.ledger.sharing.engines.engine import Engine
+
+    MakeEngine = Callable[[Path], Engine | None]
 
 STEPS: Final = 30
 _SHM: Final = Path("/dev/shm")  # noqa: S108 - each run makes a folder of its own in it
@@ -27,7 +36,34 @@ def memory_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def run_history(seed: int, folder: Path, steps: int = STEPS) -> None:
+@contextmanager
+def _open_nats() -> Iterator[MakeEngine]:
+    with closing(Cluster()) as cluster:
+        cluster.start()
+        yield lambda _: cluster.engine(new_book())
+
+
+@contextmanager
+def _open_postgres() -> Iterator[MakeEngine]:
+    with start_database() as database, database.credentials():
+        yield lambda _: PostgresEngine(database.address("anna"), database.new_book(anna="own"))
+
+
+@contextmanager
+def _open_git() -> Iterator[MakeEngine]:
+    yield lambda folder: GitEngine(str(make_remote(folder / "remote.git")), "main", str(folder / "cache"))
+
+
+@contextmanager
+def _open_memory() -> Iterator[MakeEngine]:
+    yield lambda _: None
+
+
+ENGINES: Final = {"memory": _open_memory, "git": _open_git, "nats": _open_nats, "postgres": _open_postgres}
+"""Name → a context that starts what an engine needs, and gives a function that opens one on a new book."""
+
+
+def run_history(seed: int, folder: Path, steps: int = STEPS, make_engine: MakeEngine = lambda _: None) -> None:
     """Run one history, and say what was done where a law is broken.
 
     Raises:
@@ -35,11 +71,13 @@ def run_history(seed: int, folder: Path, steps: int = STEPS) -> None:
     """
     place = folder / f"history-{seed}"
     place.mkdir()
-    history = History(seed, place)
+    engine = make_engine(place)
+    history = History(seed, place, engine)
     try:
         history.run(steps)
     except Exception as error:
         told = "\n".join(history.told)
         raise AssertionError(f"history {seed}, {steps} steps: {type(error).__name__}: {error}\n{told}") from error
     finally:
+        history.engine.close()
         shutil.rmtree(place)

@@ -110,7 +110,8 @@ CHANGES: Final = (events.PointRetired, events.PointReworded, events.PointUnpinne
 def rewrite(history: History, _: Site) -> None:
     """Let the engine lose its end, and a stranger append something else there."""
     engine = history.engine
-    kept = engine.runs[: history.random.randrange(1, len(engine.runs) + 1)] if engine.runs else []
+    runs = engine.runs
+    kept = runs[: history.random.randrange(1, len(runs) + 1)] if runs else []
     batches = count(kept, START, set()).batches
     if not batches:
         return
@@ -123,8 +124,7 @@ def rewrite(history: History, _: Site) -> None:
     history.model.note(Intent((added,), None, {}), STRANGER)
     stamp = Stamp(last.position, added.at, {"rater": "human", "writer": STRANGER}, lambda: id_, lambda: "salt")
     batch = frame([encode(events.PointAdded(name, text))], stamp)
-    engine.runs = [*kept, Run(batch.first, batch.last, last.chain, batch.chain, batch.raw)]
-    engine.turn += 1
+    engine.put([*kept, Run(batch.first, batch.last, last.chain, batch.chain, batch.raw)])
 
 
 def free(state: Playbook, number: int) -> bool:

@@ -6,6 +6,7 @@ writes finishes one that was interrupted.
 
 from __future__ import annotations
 
+from contextlib import suppress
 import json
 import os
 from pathlib import Path
@@ -236,6 +237,7 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
         return Erasure()
     # Of a shared project: event numbers and offsets are those of the own ledger alone.
     log = JsonlLog(log.folder, log.now)
+    _note_in_copies(log.folder, pending)
     _append_events(log, pending)
     _await_rendering(project)
     uncleared = cache_files.clear(log.folder)
@@ -260,22 +262,30 @@ def copies(ledger: Path) -> list[Path]:
     return sorted(path.parent for path in ledger.glob(f"{BOOK}/*/{LOG_NAME}"))
 
 
-def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
-    """Erase the texts of events in the copies of a shared book; return what could not be erased, a line each.
+def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
+    """List the events in each copy of a shared book, so that nobody reads their texts there from now on.
 
-    A copy lists the events in a file of its own from then on, because the book may not say yet that they are redacted.
+    The list stays, because the book may not say yet that they are redacted.
     """
-    remaining: list[str] = []
     for folder in copies(ledger):
-        cache_files.clear(folder)
-        copy = JsonlLog(folder)
-        try:
+        with suppress(TallybookError):
             before = redaction.read_pending(folder)
             ids = dict.fromkeys((*(before.ids if before else ()), *pending.ids))
             # Without the texts: the file stays.
             note = redaction.PendingRedaction(tuple(ids), (), pending.reason or "redacted", pending.by)
             redaction.write_pending(folder, note)
-            redaction.erase(copy.path, copy.read(), frozenset(ids))
+            cache_files.clear(folder)
+
+
+def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
+    """Erase the texts of events in the copies of a shared book; return what could not be erased, a line each."""
+    _note_in_copies(ledger, pending)
+    remaining: list[str] = []
+    for folder in copies(ledger):
+        copy = JsonlLog(folder)
+        try:
+            listed = redaction.read_pending(folder)
+            redaction.erase(copy.path, copy.read(), frozenset((*(listed.ids if listed else ()), *pending.ids)))
         except DamagedLedgerError:
             # One that was set aside: its bytes prove nothing, and are searched like those of any file.
             overwrite(copy.path, spellings(pending.texts))
