@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger.sharing import replica as replicas
+from tallybook.ledger.storage import redaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +26,18 @@ def batches_after(copy: Replica, seq: int, new: Sequence[RawBatch]) -> Iterable[
         new: Its last batches, where they were just appended.
     """
     return new if new and new[0].first == seq + 1 else (one for one in copy.read() if one.last > seq)
+
+
+def erase_listed(copy: Replica, seq: int) -> None:
+    """Erase the texts that a copy of a book lists as redacted, where they came in again after an event number.
+
+    Raises:
+        CannotWriteError, OutcomeUnknownError: The disk refuses.
+    """
+    listed = redaction.read_pending(copy.folder)
+    ids = frozenset(listed.ids if listed else ())
+    if ids and not ids.isdisjoint(id_.decode() for id_ in copy.ids(seq)):
+        redaction.erase(copy.log.path, copy.read(), ids)
 
 
 def note_erased(ledger: StrPath, current: Current, seq: int) -> Current:

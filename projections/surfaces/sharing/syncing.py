@@ -209,6 +209,7 @@ class Sync:
         if self.current.erased == end:
             return
         self._redact(lambda: erasing.batches_after(self.replica, self.current.erased, new))
+        erasing.erase_listed(self.replica, self.current.erased)
         self.current = erasing.note_erased(self.machine.folder, self.current, end)
 
     def _redact(self, read: Callable[[], Iterable[RawBatch]]) -> None:
