@@ -89,7 +89,7 @@ def test_an_agent_can_do_neither(run: Run, mine: Path, monkeypatch: pytest.Monke
     if "--rater" not in words:
         monkeypatch.setenv("CLAUDECODE", "1")
     answer = run(*words)
-    assert (1, True) == (answer.code, "is a person's" in answer.err)
+    assert (1, True) == (answer.code, "only a person may do this" in answer.err)
     assert before == ((mine / "ledger" / "events.jsonl").read_bytes(), entries(run))
 
 

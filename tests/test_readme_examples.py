@@ -21,7 +21,7 @@ from helpers.command_line import verbs
 from helpers.documentation import FIRST, PAGES, TELEMETRY, Example, examples, first_cells, prose, section
 from helpers.reference_model import extraction
 from helpers.repository import ROOT
-from helpers.transcripts import run
+from helpers.transcripts import COMMAND, run
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import SETTINGS
@@ -195,6 +195,42 @@ def test_the_investigation_prints_the_answers_shown(project: Path, monkeypatch: 
         commands.record(Project(project), payload, {"rater": "reflector", "session": session})
     (shown,) = [block for block in examples("text") if block.code.startswith("$ tallybook why run the migrations\n")]
     assert without_times(shown.code) == without_times(answers(shown.code))
+
+
+CURATED = {
+    "evaluations": [],
+    "operations": [
+        {"type": "DELETE", "target_id": "kpt_014", "reason": "the cache was replaced"},
+        {
+            "type": "MERGE",
+            "source_ids": ["kpt_002", "kpt_003"],
+            "merged_text": "Use pathlib, and normalise names to NFC.",
+            "reason": "both are about files",
+        },
+    ],
+}
+"""The changes that a reflection proposes in the day."""
+
+
+def test_the_day_prints_the_answers_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poisoned, proposed, tried by an agent, decided by a person, asked of lift, taken back: as shown."""
+    monkeypatch.setenv("COLUMNS", "110")
+    shutil.copy(LEGACY, project / ".claude" / "playbook.json")
+    user = Path.home() / ".claude" / "config"
+    user.mkdir(parents=True)
+    (user / "tallybook.toml").write_text("[lift]\nhold = 0.2\n", encoding="utf-8")
+    for session, payload in (*[("9d0e", extraction(("kpt_012", "harmful")))] * 3, ("c1f7", CURATED)):
+        commands.record(Project(project), payload, {"rater": "reflector", "session": session})
+    (shown,) = [block for block in examples("text") if "CLAUDECODE=1 tallybook accept" in block.code]
+    found = []
+    for line in re.findall(r"^\$ (.*)$", shown.code, re.MULTILINE):
+        mark, _, words = line.rpartition("tallybook ")
+        environment = os.environ | {"PYTHONPATH": str(ROOT)} | dict(re.findall(r"(\w+)=(\S+)", mark))
+        command = [*COMMAND, *shlex.split(words)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert bool(mark) == bool(done.returncode), done.stderr
+        found.append("\n".join(row.rstrip() for row in f"$ {line}\n{done.stdout}{done.stderr}".splitlines()))
+    assert without_times(shown.code) == without_times("\n\n".join(found) + "\n")
 
 
 def test_the_own_playbook_answers_as_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

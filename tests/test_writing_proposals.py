@@ -178,14 +178,14 @@ def test_an_agent_cannot_decide_its_own_proposal(
     """Inside an agent the answer is no with exit code 1, and the proposal stays open (rule 2)."""
     monkeypatch.setenv("CLAUDECODE", "1")
     answer = run(verb, str(proposed))
-    assert (1, True) == (answer.code, f"{verb}: is a person's" in answer.err)
+    assert (1, True) == (answer.code, f"{verb}: only a person may do this" in answer.err)
     assert [proposed] == [one["seq"] for one in json.loads(run("proposals", "--json").out)]
 
 
 def test_another_rater_than_a_person_cannot_decide(run: Run, proposed: int) -> None:
     """A hook that names itself as the rater decides nothing either."""
     answer = run("accept", str(proposed), "--rater", "reflector")
-    assert (1, True) == (answer.code, "rater reflector is none" in answer.err)
+    assert (1, True) == (answer.code, "the rater is reflector" in answer.err)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from tallybook.ledger.errors import EXIT_NO, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple
 
 TYPE_CHECKING = False
@@ -21,6 +22,12 @@ SHELL_VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "cursor": (("CURSOR_AGENT", "CURSOR_VERSION"), ""),
 }
 """Name of an agent → the variables that it sets for its commands, and the one that holds the session's id."""
+
+
+class PersonsOnlyError(TallybookError):
+    """An agent typed what only a person may do."""
+
+    exit_code = EXIT_NO
 
 
 class RunningAgent(NamedTuple):
@@ -45,3 +52,15 @@ def find_agent(environment: Mapping[str, str] | None = None) -> RunningAgent | N
             if environment.get(variable):
                 return RunningAgent(agent, environment.get(session, "") if session else "", variable)
     return None
+
+
+def require_person(verb: str, rater: str | None = "human") -> None:
+    """Refuse a verb that only a person may use, inside an agent and for another rater.
+
+    Raises:
+        PersonsOnlyError: An agent typed it.
+    """
+    agent = find_agent()
+    if agent is not None or rater != "human":
+        who = f"it was typed inside {agent.agent} ({agent.variable} is set)" if agent else f"the rater is {rater}"
+        raise PersonsOnlyError(f"{verb}: only a person may do this, and {who}; nothing was recorded")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tallybook.projections.event_rows import summary
+from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.personal import scopes
@@ -31,7 +32,7 @@ def begin(project: Project, *, dry_run: bool, as_json: bool) -> None:
         PersonsOnlyError: An agent asks for it.
         BadInputError: It cannot be where the environment says.
     """
-    scopes.refuse_agents("init --mine")
+    require_person("init --mine")
     mine = personal.place(project)
     path = mine.ledger / "events.jsonl"
     goes_on = path.exists()
@@ -54,7 +55,7 @@ def promote(project: Project, /, *, name: str, as_json: bool, **by: Any) -> None
     The project's entry starts without ratings and says where it came from; yours stays as it is. Inside an agent this
     is refused.
     """
-    scopes.refuse_agents("promote", by["rater"])
+    require_person("promote", by["rater"])
     author, mine = provenance_of(by), personal.named(project)
     move = scopes.find_move(mine, project, name)
     _show(move, as_json=as_json)
@@ -69,7 +70,7 @@ def demote(project: Project, /, *, name: str, reason: str, as_json: bool, **by: 
 
     It leaves the project's playbook, and starts in yours without ratings. Inside an agent this is refused.
     """
-    scopes.refuse_agents("demote", by["rater"])
+    require_person("demote", by["rater"])
     author, mine = provenance_of(by), personal.named(project)
     move = scopes.find_move(project, mine, name)
     _show(move, as_json=as_json)

@@ -12,13 +12,12 @@ import attrs
 
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import EXIT_NO, NothingToDoError, TallybookError, UnknownEntryError
+from tallybook.ledger.errors import NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import PointNoted
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.names import find_name
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import history
-from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.writing import record as recording
@@ -34,24 +33,6 @@ if TYPE_CHECKING:
 _PROMOTED: Final = "promoted from"
 _DEMOTED: Final = "demoted from"
 _LEFT: Final = "demoted to a person's own playbook"
-
-
-class PersonsOnlyError(TallybookError):
-    """An agent typed what is a person's."""
-
-    exit_code = EXIT_NO
-
-
-def refuse_agents(verb: str, rater: str = "human") -> None:
-    """Refuse a verb that is a person's inside an agent.
-
-    Raises:
-        PersonsOnlyError: An agent typed it.
-    """
-    agent = find_agent()
-    if agent is not None or rater != "human":
-        who = f"{agent.agent} is none ({agent.variable} is set)" if agent is not None else f"rater {rater} is none"
-        raise PersonsOnlyError(f"{verb}: is a person's, and {who}; nothing was recorded")
 
 
 @attrs.frozen

@@ -14,7 +14,7 @@ from tallybook.ledger.events import PointAdded, PointEdited, PointProposed, Poin
 from tallybook.projections.fold import fold_history
 from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.agents.inside import find_agent, require_person
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request, known_of
 
@@ -170,10 +170,10 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
     """Make the change that was proposed, in one batch with its acceptance.
 
     Raises:
-        BadInputError: An agent accepts.
+        PersonsOnlyError: An agent accepts.
         NothingToDoError, UnknownEntryError: The change cannot be made any more.
     """
-    _refuse_agents("accept", by)
+    require_person("accept", by.get("rater"))
     event: Any = proposal.event
     remaining: tuple[str, ...] = ()
     if event.verb == REDACT:
@@ -191,14 +191,7 @@ def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
     """Close a proposal without making its change.
 
     Raises:
-        BadInputError: An agent rejects.
+        PersonsOnlyError: An agent rejects.
     """
-    _refuse_agents("reject", by)
+    require_person("reject", by.get("rater"))
     return Decided(proposal, commands.recorded(project, Request(ProposalAnswer(proposal.id, None, reason), by)))
-
-
-def _refuse_agents(verb: str, by: Mapping[str, str]) -> None:
-    agent = find_agent()
-    if agent is not None or by.get("rater") != "human":
-        who = agent.agent if agent is not None else f"rater {by.get('rater')}"
-        raise ProposedError(f"{verb}: is a person's, and {who} is none; nothing was recorded, the proposal stays open")
