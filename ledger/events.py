@@ -57,6 +57,7 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "log.recovered": (LogRecovered, 1),
     "point.proposed": (PointProposed, 2),
     "playbook.decided": (ProposalDecided, 1),
+    "point.reviewed": (PointReviewed, 1),
     "book.opened": (BookOpened, 1),
     "book.rules": (BookRules, 1),
     "book.block": (BookBlock, 1),

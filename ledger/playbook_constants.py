@@ -24,6 +24,7 @@ PLAYBOOK_NEUTRAL = frozenset(
         "telemetry.kept",
         "point.proposed",
         "playbook.decided",
+        "point.reviewed",
         "book.opened",
         "book.rules",
         "book.block",

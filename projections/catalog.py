@@ -22,6 +22,7 @@ from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.reflections import REFLECTIONS
+from tallybook.projections.review import reviews_view
 from tallybook.projections.scores.reports.drop_causes import leads_view
 from tallybook.projections.scores.view import scores_view
 
@@ -74,6 +75,7 @@ VIEWS: dict[str, CatalogRow] = {
     "lift": CatalogRow("what was asked about the playbook, and what was drawn for it", lift_view, by_config=True),
     "leads": CatalogRow("what changed in the playbook between two times", partial(leads_view, *_TIMES)),
     "proposals": CatalogRow("the proposed changes that nobody has decided yet", lambda: PROPOSALS),
+    "reviews": CatalogRow("which entries sessions were given and cited, and decisions about them", reviews_view),
     "reflections": CatalogRow("which sessions await reflection, and the tokens spent", lambda: REFLECTIONS),
 }
 """Name → view. To add a view, write a module in the folder of its subject and add a row here."""

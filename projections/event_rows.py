@@ -322,6 +322,7 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.LiftAsked: _question,
     events.LiftStopped: lambda _: "the question of lift is closed",
     events.PointProposed: _summarise_proposal,
+    events.PointReviewed: lambda e: f"{', '.join(e.names)} reviewed ({e.why}): {e.decision}",
     events.ProposalDecided: lambda e: f"proposal {e.verdict}{_why(e.reason)}",
     events.BookOpened: lambda e: f"shared book {e.name} opened, epoch {e.epoch}",
     events.BookRules: lambda e: f"from here on the book is folded by rules {e.rules}",

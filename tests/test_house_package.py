@@ -115,6 +115,7 @@ proposals
 playbook --for tests
 accept --help
 reject --help
+review
 lift
 promote --help
 demote --help

@@ -57,6 +57,7 @@ from tallybook.ledger.events import (
     PointRemoved,
     PointRestored,
     PointRetired,
+    PointReviewed,
     PointReworded,
     PointSeeded,
     PointUnpinned,
@@ -277,6 +278,11 @@ BATCHES = [
             PointPlaced("kpt_002", "it is one", "MISTAKES TO AVOID"),
             PointProposed("merge", "", ("kpt_002", "kpt_005"), "protected", "OTHERS", "Prefer short texts.", "alike"),
         ),
+    ),
+    Golden(
+        "2026-11-23T19:45:00.000000Z",
+        {"rater": "human"},
+        (PointReviewed(("kpt_003", "kpt_005"), "duplicate", "keep"),),
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

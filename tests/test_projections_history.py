@@ -47,6 +47,7 @@ from tallybook.ledger.events import (
     PointRemoved,
     PointRestored,
     PointRetired,
+    PointReviewed,
     PointReworded,
     PointSeeded,
     PointUnpinned,
@@ -123,6 +124,7 @@ EXAMPLES: list[Any] = [
     ProposalDecided("019a9f43", "accepted", ""),
     LiftAsked("new", ("kpt_001",), "session.overall", 0.03, "ab12"),
     LiftStopped("019a9f44"),
+    PointReviewed(("kpt_001", "kpt_002"), "duplicate", "keep"),
 ]
 """One event of every kind; a new kind needs one here too."""
 
@@ -163,8 +165,7 @@ def test_free_text_is_outside_the_body() -> None:
 
 def test_redacted_text_is_null() -> None:
     """A redacted kind with free text keeps the field of its text, with null."""
-    told = row(recorded(PointSeeded("kpt_001", 3, 1, "canonical", None, None)))
-    assert told["free"] is None
+    assert row(recorded(PointSeeded("kpt_001", 3, 1, "canonical", None, None)))["free"] is None
 
 
 def test_an_unknown_kind_has_its_own_name() -> None:

@@ -1,4 +1,4 @@
-"""Events about proposals: changes of entries that a person has to accept."""
+"""Events about what a person decides: changes of entries that were proposed, and entries in a review."""
 
 from __future__ import annotations
 
@@ -43,3 +43,18 @@ class ProposalDecided(Event):
     id: str
     verdict: str
     reason: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False, slots=False)
+class PointReviewed(Event):
+    """A person decided about entries in a review; a change of them is in the same batch.
+
+    Attributes:
+        names: The entries, in order; several where they are near duplicates.
+        why: Why they were shown: contested, duplicate, unproven, no sign of use, or gone path.
+        decision: keep, retire, reword or merge.
+    """
+
+    names: tuple[str, ...] = attrs.field(validator=NAMES)
+    why: str
+    decision: str

@@ -37,6 +37,7 @@ from tallybook.ledger.events import (
     PointRemoved,
     PointRestored,
     PointRetired,
+    PointReviewed,
     PointReworded,
     PointSeeded,
     PointUnpinned,
@@ -129,6 +130,12 @@ KNOWN = st.one_of(
         st.integers(0, 9).map("s{}".format),
         st.lists(NAMES | st.just("playbook"), min_size=1, max_size=2).map(tuple),
         st.sampled_from([0.1, 0.5]),
+    ),
+    st.builds(
+        PointReviewed,
+        st.lists(NAMES, min_size=1, max_size=2).map(tuple),
+        st.sampled_from(["contested", "duplicate", "no sign of use"]),
+        st.just("keep"),
     ),
     st.builds(
         LiftAsked,

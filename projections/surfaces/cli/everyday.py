@@ -197,6 +197,10 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         _print_matches(error.matches, as_json=as_json)
         raise
     explained, extras = explain(story, standing, tell)
+    if when is None:
+        from tallybook.projections.surfaces.review import stale
+
+        extras["stale"] = stale.explain(owner, story.entry, standing)
     entry_story.add_arrivals(owner, explained, extras)
     notices.note_pending(owner, moment, standing.book, story.name)
     others = [] if mine is None else _linked_stories(project, mine, story.name, is_mine=owner is mine)

@@ -79,6 +79,7 @@ GROUPS: Final = {
         Row("proposals", "cli.proposals", "List the changes that agents proposed"),
         Row("accept", "cli.proposals", "Make changes that agents proposed"),
         Row("reject", "cli.proposals", "Close proposals without making their changes"),
+        Row("review", "review.cli", "Decide about entries and proposals, one key each"),
         Row("lift", "lift.cli", "Show whether the playbook helps, or ask that"),
     ),
     "Scores": (

@@ -117,6 +117,8 @@ def tell_story(story: Story, extras: Mapping[str, Any], *, as_of: bool = False) 
     ]
     if parts:
         yield f"{_capitalise('; '.join(parts))}."
+    if says := extras.get("stale", {}).get("says"):
+        yield f"{_capitalise(says)}."
     yield from _changes(story)
     yield _fate(story, as_of=as_of)
     left_by, decided_by = extras.get("vanished_by"), story["decided_by"]

@@ -14,7 +14,17 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
 from tallybook.projections.surfaces.console.output import answer, say
-from tallybook.projections.surfaces.doctor import agents, hooks, ledger, personal, reflection, settings, sharing, system
+from tallybook.projections.surfaces.doctor import (
+    agents,
+    hooks,
+    ledger,
+    personal,
+    reflection,
+    review,
+    settings,
+    sharing,
+    system,
+)
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Context, Finding
 
 if TYPE_CHECKING:
@@ -32,6 +42,7 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("hooks", hooks.check_hooks, ""),
     ("injection", agents.check_injection, "no session was given entries in 30 days"),
     ("reflection", reflection.check_reflection, ""),
+    ("entries", review.check_entries, "none looks stale"),
     ("quarantine", ledger.check_quarantine, ""),
     ("redaction", ledger.check_redaction, "none is pending"),
     ("secrets", ledger.check_secrets, "no text looks like one"),

@@ -44,6 +44,7 @@ _OF_ONE_MACHINE: Final = {
     "names.meant",
     "lift.asked",
     "lift.stopped",
+    "point.reviewed",
 }
 _COUNTING: Final = ("helpful", "harmful")
 _SAME_TEXT: Final = "the same text"

@@ -6,7 +6,15 @@ import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.events import KIND_OF, BookTaken, LiftAsked, PlaybookInjected, PointCited, PointNoted
+from tallybook.ledger.events import (
+    KIND_OF,
+    BookTaken,
+    LiftAsked,
+    PlaybookInjected,
+    PointCited,
+    PointNoted,
+    PointReviewed,
+)
 from tallybook.ledger.fast_stdlib import dumps
 
 if TYPE_CHECKING:
@@ -16,7 +24,8 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 _NAMING: Final = tuple(
-    b'"kind":"%b"' % KIND_OF[cls].encode() for cls in (LiftAsked, PlaybookInjected, PointCited, PointNoted)
+    b'"kind":"%b"' % KIND_OF[cls].encode()
+    for cls in (LiftAsked, PlaybookInjected, PointCited, PointNoted, PointReviewed)
 )
 _TAKEN: Final = b'"kind":"%b"' % KIND_OF[BookTaken].encode()
 _BODY: Final = b'"body":'

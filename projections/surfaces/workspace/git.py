@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 from typing import IO, TYPE_CHECKING, Final
 
 import attrs
@@ -19,7 +21,7 @@ from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.head import check_format
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from tallybook.ledger.line import RawBatch
@@ -132,6 +134,29 @@ def is_tracked(project: Project, path: Path) -> bool:
         return bool(ask(project.root, "ls-files", "-z", "--", str(path)))
     except FAILURES:
         return False
+
+
+def find_gone(folder: os.PathLike[str] | str, paths: Sequence[str], limit: int) -> list[str]:
+    """Return which of some paths, relative to a folder, are in the history of HEAD and not in the index.
+
+    Args:
+        folder: The folder, in a working tree.
+        paths: The paths; of those that are not in the index so many are looked up in history.
+        limit: This number.
+
+    Raises:
+        OSError, SubprocessError: Git fails, or does not answer in time.
+    """
+    tracked = os.fsdecode(ask(folder, "ls-files", "-z", "--", *paths)).split("\0")
+    # A folder is in the index if anything in it is.
+    present = {parent for one in tracked for parent in (one, *accumulate(one.split("/")[:-1], "{}/{}".format))}
+    missing = [path for path in paths if path not in present]
+    end = time.monotonic() + _TIMEOUT_S
+    return [
+        path
+        for path in missing[:limit]
+        if time.monotonic() < end and ask(folder, "rev-list", "--max-count=1", "--full-history", "HEAD", "--", path)
+    ]
 
 
 def untrack(project: Project) -> None:

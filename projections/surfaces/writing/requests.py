@@ -12,7 +12,7 @@ from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
 from tallybook.ledger.decisions.update import Decision, KnownPlaybook, decide_extraction, read_extraction
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
-from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, ProposalDecided
+from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, PointReviewed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.names import PERSONAL_PREFIX, find_name, section_by_name
@@ -130,6 +130,19 @@ class ProposalAnswer:
 
 
 @attrs.frozen
+class ReviewAnswer:
+    """A person's decision about entries in a review.
+
+    Attributes:
+        event: The decision.
+        wish: The change of the entries; None where they stay as they are.
+    """
+
+    event: PointReviewed
+    wish: Curation | None = None
+
+
+@attrs.frozen
 class PlainEvents:
     """Events that are recorded as they are; nothing is decided about them.
 
@@ -140,7 +153,7 @@ class PlainEvents:
     events: tuple[Event, ...]
 
 
-Action = Update | Rating | Change | Import | Curation | Undo | ProposalAnswer | PlainEvents
+Action = Update | Rating | Change | Import | Curation | Undo | ProposalAnswer | ReviewAnswer | PlainEvents
 """What can be recorded. Only an `Update` and a `Rating` can wait in the spool."""
 
 
@@ -224,10 +237,8 @@ def decide(
         if (why := redactions.refusal(action.text)) is not None:
             raise RedactedTextError("TEXT", why)
         return decide_curation(action, known)
-    if isinstance(action, ProposalAnswer):
-        verdict = "rejected" if action.wish is None else "accepted"
-        changes = _accepted(action.wish, state, known, redactions)
-        return Decision((ProposalDecided(action.id, verdict, action.reason), *changes))
+    if isinstance(action, ProposalAnswer | ReviewAnswer):
+        return Decision((_answer(action), *_accepted(action.wish, state, known, redactions)))
     if isinstance(action, Import):
         legacy, refused = redactions.filter_legacy(_fresh(action, state))
         return Decision(legacy_import.seed_events(legacy), refused)
@@ -259,6 +270,13 @@ def _translated(action: Update, known: KnownPlaybook, prunes: Callable[[Entry], 
     if not action.may:
         return operations.Translated(action.payload, (), known, ())
     return operations.translate(action.payload, known, operations.Terms(action.may, action.shown, prunes))
+
+
+def _answer(action: ProposalAnswer | ReviewAnswer) -> Event:
+    """Return the event of a person's answer itself."""
+    if isinstance(action, ReviewAnswer):
+        return action.event
+    return ProposalDecided(action.id, "rejected" if action.wish is None else "accepted", action.reason)
 
 
 def _accepted(

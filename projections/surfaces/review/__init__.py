@@ -1,0 +1,1 @@
+"""Reviews: what a person should look at, entries that may be stale, and the verb `review`."""

@@ -1,0 +1,137 @@
+"""The verb `review`: a person decides item by item, with one key each."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tallybook.ledger.errors import TallybookError
+from tallybook.projections.event_rows import summary
+from tallybook.projections.review import CONTESTED, DUPLICATE, GONE, MAX_ITEMS, PROPOSAL, UNPROVEN, UNUSED
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.console.options import HUMAN, Verb, provenance_of
+from tallybook.projections.surfaces.console.output import answer, complain, format_count, note, say
+from tallybook.projections.surfaces.review import session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.review import Item
+    from tallybook.projections.surfaces.workspace.project import Project
+
+_KEYS: Final = {
+    "k": "keep",
+    "t": "retire",
+    "w": "reword",
+    "m": "merge",
+    "a": "accept",
+    "r": "reject",
+    "s": "skip",
+    "q": "quit",
+}
+_OF_ENTRY: Final = "ktwsq"
+_OFFERED: Final = {
+    CONTESTED: _OF_ENTRY,
+    PROPOSAL: "arsq",
+    DUPLICATE: "kmsq",
+    UNPROVEN: _OF_ENTRY,
+    UNUSED: _OF_ENTRY,
+    GONE: _OF_ENTRY,
+}
+"""Why an item is shown → the keys that decide it."""
+
+
+@click.command(cls=Verb, rater="human", example="tallybook review")
+def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
+    """Decide about entries and proposals, one key each.
+
+    At most 30 items are shown: contested entries, proposals of agents, near duplicates, entries with few ratings, and
+    those without a sign of use or about paths that git no longer has. Each decision is recorded when its key is
+    pressed, and `tallybook undo` undoes it. What was decided is not asked again for 90 days, unless the entry changed.
+    Off a terminal, with --json and inside an agent the items are listed and nothing is decided.
+    """
+    by = provenance_of(options)
+    items = session.find_items(project)
+    shown = items[:MAX_ITEMS]
+    book = commands.playbook(project).state
+    note(*commands.spool_notes(project))
+    if as_json:
+        answer([session.item_json(item, book) for item in shown])
+        return
+    is_person = find_agent() is None and by.get("rater") == HUMAN
+    if is_person and sys.stdin.isatty() and sys.stdout.isatty():
+        _walk(project, shown, by)
+    else:
+        say(*(line for item in shown for line in _lines(item, book)))
+    if not items:
+        say("Nothing needs a decision.")
+    elif len(items) > len(shown):
+        say(f"{len(items) - len(shown)} more are left for the next review.")
+
+
+def _lines(item: Item, book: Playbook, place: str = "") -> Iterator[str]:
+    """Yield an item for people: what is known, and the entries as they are."""
+    number = "" if item.proposal is None else f" {item.proposal.seq}"
+    yield f"{place}{item.why}{number}: {item.says}"
+    for name in item.names:
+        entry = book.entries.get(name)
+        if entry is None:
+            yield f"    {name} is not in the playbook"
+        else:
+            yield f"    {name}  +{entry.helpful} -{entry.harmful}  {' '.join(entry.text.split())}"
+
+
+def _walk(project: Project, items: Sequence[Item], by: Mapping[str, str]) -> None:
+    """Show one item after another, and record what a person decides about it."""
+    recorded = 0
+    for number, item in enumerate(items, 1):
+        book = commands.playbook(project).state
+        if not session.is_open(item, book):
+            continue
+        say(*_lines(item, book, f"{number} of {len(items)}  "))
+        decision = _ask(_OFFERED[item.why])
+        if decision == "quit":
+            break
+        if decision != "skip":
+            recorded += _decide(project, item, decision, by)
+    say(f"{format_count(recorded, 'decision')} recorded; `tallybook undo` undoes the last.")
+
+
+def _ask(keys: str) -> str:
+    """Return the decision of the key that a person presses; the end of the input quits.
+
+    Raises:
+        KeyboardInterrupt: It is Ctrl-C.
+    """
+    while True:
+        click.echo("    " + "  ".join(f"[{key}] {_KEYS[key]}" for key in keys) + "  ", nl=False)
+        sys.stdout.flush()
+        try:
+            # An empty answer is the end of the input, too: the terminal is gone.
+            key = click.getchar().lower() or "q"
+        except EOFError:
+            key = "q"
+        say(f"→ {_KEYS[key]}" if key in set(keys) else "")
+        if key in set(keys):
+            return _KEYS[key]
+
+
+def _decide(project: Project, item: Item, decision: str, by: Mapping[str, str]) -> int:
+    """Record a decision, print its events, and return how many decisions that are; one that is refused is none."""
+    text = ""
+    if decision == "reword":
+        text = click.prompt("    new text, empty to leave it", default="", show_default=False).strip()
+        if not text:
+            return 0
+    try:
+        outcome = session.decide(project, item, decision, text, by)
+    except TallybookError as error:
+        complain(str(error), error.exit_code)
+        return 0
+    note(*outcome.notes)
+    say(*(f"    event {seq}: {summary(event)}" for seq, event in enumerate(outcome.events, outcome.seq_from or 0)))
+    return 1

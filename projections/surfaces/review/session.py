@@ -1,0 +1,72 @@
+"""A review: its items as of now, and the decisions of a person about them, each recorded when it is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallybook.ledger import clock
+from tallybook.ledger.decisions.curation import Curation
+from tallybook.ledger.events import PointReviewed
+from tallybook.projections.playbook.render import entry_json
+from tallybook.projections.review import DAYS, Item, Question, select_items
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.review import stale
+from tallybook.projections.surfaces.writing import proposals
+from tallybook.projections.surfaces.writing.requests import Request, ReviewAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.record import Outcome
+
+_DAY_US = 24 * 3600 * clock.MICROSECONDS
+
+
+def find_items(project: Project) -> list[Item]:
+    """Return what a person should decide now."""
+    book = commands.playbook(project).state
+    gone = stale.find_gone(project, book.entries.values())
+    since = clock.moment(clock.utc_now().unix_us - DAYS * _DAY_US).at
+    opened = proposals.open_proposals(project)
+    return select_items(Question(book, stale.load_reviews(project), opened, gone, since))
+
+
+def is_open(item: Item, book: Playbook) -> bool:
+    """Return whether an item still can be decided: an earlier decision may have taken one of its entries out."""
+    return item.proposal is not None or all(name in book.entries for name in item.names)
+
+
+def decide(project: Project, item: Item, decision: str, text: str, by: Mapping[str, str]) -> Outcome:
+    """Record a decision about an item, with the change that it makes in the same batch.
+
+    Args:
+        project: The project.
+        item: The item.
+        decision: accept or reject for a proposal; keep, retire, reword or merge for entries.
+        text: The new text, for reword.
+        by: The person.
+
+    Raises:
+        TallybookError: The change is refused; nothing was recorded.
+    """
+    if item.proposal is not None:
+        answer = proposals.accept if decision == "accept" else proposals.reject
+        return answer(project, item.proposal, "", by).outcome
+    event = PointReviewed(item.names, item.why, decision)
+    sources = item.names[1:] if decision == "merge" else ()
+    reason = f"review: {item.why}"
+    wish = None if decision == "keep" else Curation(decision, item.names[0], reason, text, sources)
+    return commands.recorded(project, Request(ReviewAnswer(event, wish), by))
+
+
+def item_json(item: Item, book: Playbook) -> dict[str, Any]:
+    """Return an item as ``{why, names, says, entries, proposal}``."""
+    return {
+        "why": item.why,
+        "names": list(item.names),
+        "says": item.says,
+        "entries": [entry_json(book.entries[name]) for name in item.names if name in book.entries],
+        "proposal": None if item.proposal is None else item.proposal.seq,
+    }
