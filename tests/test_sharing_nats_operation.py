@@ -94,7 +94,7 @@ def test_the_commands_that_redact_names_remove_the_text(cluster: Cluster, book: 
     owner.do("add", "Ask Petra Zwiebel about the vault")
     owner.do("share", "nats", cluster.address, "--book", book, "--yes", *words)
     operator.do("share", "nats", cluster.address, "--book", book, "--yes", *others)
-    lines = owner.do("redact", "--text", "Petra Zwiebel", "--yes", "--reason", "a name").splitlines()
+    lines = owner.do("redact", "--text", "Petra Zwiebel", "--yes", "--expect", "1", "--reason", "a name").splitlines()
     commands_named = [line.partition("; run: ")[2] for line in lines if "still holds it" in line]
     assert ["tallybook sync", "tallybook share repair"] == commands_named
     assert files_with(cluster, b"Zwiebel")

@@ -89,7 +89,7 @@ def test_the_command_that_redact_names_removes_the_text(postgres_database: Datab
     ben.do("add", "Ask Petra Zwiebel about the vault")
     ben.do("sync")
     olga.do("sync")
-    lines = olga.do("redact", "--text", "Petra Zwiebel", "--yes", "--reason", "a name").splitlines()
+    lines = olga.do("redact", "--text", "Petra Zwiebel", "--yes", "--expect", "1", "--reason", "a name").splitlines()
     (command,) = [line.partition("; run: ")[2] for line in lines if "still holds it" in line]
     holding = "SELECT count(*) FROM tallybook.runs WHERE position('Zwiebel'::bytea IN data) > 0"
     assert [(1,)] == postgres_database.server.execute(holding, "tally")

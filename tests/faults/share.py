@@ -152,7 +152,7 @@ class _Killing:
             machine.do("sync")
         for machine in trial.scenery.machines:
             trial.record(machine)
-        other.do("redact", "--text", f"{PRIVATE} 1.", "--yes", "--reason", "a name")
+        other.do("redact", "--text", f"{PRIVATE} 1.", "--yes", "--expect", "1", "--reason", "a name")
         other.do("add", f"{PRIVATE} 2.")
         other.do("sync")
         _told(self.machine.at_terminal("show"))
