@@ -13,6 +13,7 @@ from helpers.sharing_model import MAKERS, SHARED, Intent, Seen
 from tallybook.ledger import clock, events
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.line import START, Position, chained_bytes
 from tallybook.ledger.storage.redacted_digests import RedactedTextError
 from tallybook.projections.fold import UNDOABLE
@@ -112,7 +113,8 @@ class Site:
         with self.clock():
             try:
                 action(self.project)
-            except RedactedTextError:
+            except (BadInputError, NothingToDoError, RedactedTextError):
+                # What a killed sync left is rendered all the same.
                 commands.replay(self.project)
         self.note_intents()
         self.check()

@@ -10,7 +10,6 @@ from helpers.sharing_model import Intent
 from tallybook.ledger import events
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.sharing.counting import count, ids_of
@@ -73,8 +72,7 @@ def propose(history: History, site: Site) -> None:
     by, meant = history.by(), site.meaning[name]
 
     def action(project: Project) -> None:
-        with suppress(NothingToDoError, BadInputError):
-            proposals.propose(project, wish, "protected", by)
+        proposals.propose(project, wish, "protected", by)
 
     site.do(action)
     for one in proposals.open_proposals(site.project):
@@ -90,8 +88,7 @@ def decide(history: History, site: Site) -> None:
     decision = proposals.accept if history.random.random() < 0.7 else proposals.reject
 
     def action(project: Project) -> None:
-        with suppress(NothingToDoError, BadInputError):
-            decision(project, proposal, "", {"rater": "human"})
+        decision(project, proposal, "", {"rater": "human"})
 
     number = len(site.intents)
     site.do(action)
@@ -166,8 +163,7 @@ def import_other(history: History, site: Site) -> None:
     history.told.append(f"  of {other.label}")
 
     def action(project: Project) -> None:
-        with suppress(BadInputError):
-            import_ledger(project, str(other.root), dry_run=False, accept_loss=False)
+        import_ledger(project, str(other.root), dry_run=False, accept_loss=False)
 
     number = len(site.intents)
     site.do(action)
