@@ -11,6 +11,7 @@ from tallybook.ledger.decisions.operations import REDACT, is_protected
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, TallybookError
 from tallybook.ledger.events import PointAdded, PointEdited, PointProposed, PointReworded, PointSeeded
+from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold_history
 from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.surfaces import commands
@@ -64,10 +65,12 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
     """Record a change as a proposal, after the same checks as the change itself.
 
     Raises:
-        BadInputError, UnknownEntryError, NothingToDoError: The change itself would be refused.
+        BadInputError, UnknownEntryError, NothingToDoError, RedactedTextError: The change itself would be refused.
     """
     state = reading.current(reading.open_log(project))
     decide_curation(wish, known_of(state))
+    if wish.text and (why := redacted_digests.load(project.ledger).refusal(wish.text)) is not None:
+        raise redacted_digests.RedactedTextError("TEXT", why)
     names = (wish.name, *wish.more_names)
     proposed = [PointProposed(wish.verb, name, wish.sources, cause, "", wish.text, wish.reason) for name in names]
     return commands.recorded(project, Request(PlainEvents(tuple(proposed)), by))
