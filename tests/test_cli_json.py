@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled", "rated"]
 STORY = ["name", "text", "status", "helpful", "harmful", "rule", "decided_by", "trail", "ignored"]
-BESIDE = ["origin", "original", "notes", "told", "cited", "stood", "vanished_by", "deciding", "lineage"]
+BESIDE = ["origin", "original", "notes", "told", "cited", "stood", "vanished_by", "deciding", "lineage", "stale"]
 HELPED = ["import", "add", "rate", "record", "replay", "show", "why", "blame", "graveyard", "sql", "log", "verify"]
 THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()
 
