@@ -82,6 +82,22 @@ def test_demoting_what_was_promoted_adds_no_second_entry(run: Run) -> None:
     ]
 
 
+@pytest.mark.usefixtures("mine")
+def test_a_redacted_text_moves_in_neither_direction(run: Run) -> None:
+    """An entry whose text was redacted in one of the playbooks stays where it is, and nothing is recorded (rule 25)."""
+    run("add", "A secret of the team")
+    run("add", "--mine", "A secret of mine")
+    run("redact", "--text", "A secret of the team", "--reason", "leaked", "--yes", "--expect", "1")
+    run("redact", "--mine", "--text", "A secret of mine", "--reason", "leaked", "--yes", "--expect", "1")
+    run("add", "A secret of mine")
+    run("add", "--mine", "A secret of the team")
+    before = entries(run), entries(run, "--mine"), run("log").out, run("log", "--mine").out
+    for words in (("promote", "my_002"), ("promote", "my_003"), ("demote", "kpt_002"), ("demote", "kpt_003")):
+        answer = run(*words)
+        assert (1, True) == (answer.code, "has a text that was redacted; nothing was recorded" in answer.err), answer
+    assert before == (entries(run), entries(run, "--mine"), run("log").out, run("log", "--mine").out)
+
+
 @pytest.mark.parametrize("words", [("promote", "my_001"), ("demote", "kpt_001"), ("promote", "my_001", "--rater", "x")])
 def test_an_agent_can_do_neither(run: Run, mine: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
     """Inside an agent, and for another rater than a person, nothing is recorded: exit code 1 (rules 2, 25)."""

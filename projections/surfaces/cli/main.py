@@ -115,7 +115,8 @@ GROUPS: Final = {
 VERBS: Final = {verb.name: verb for verbs in GROUPS.values() for verb in verbs}
 
 PERSONAL_VERBS: Final = frozenset(
-    {verb.name for group in ("Every day", "History", "Curation") for verb in GROUPS[group]} - {"promote", "demote"}
+    {verb.name for group in ("Every day", "History", "Curation") for verb in GROUPS[group]}
+    - {"promote", "demote", "lift", "page"}
     | {"verify", "replay", "import", "redact", "init"}
 )
 """The verbs that take ``--mine``; the others work on a project, or on both playbooks."""

@@ -16,6 +16,8 @@ from tallybook.ledger.errors import NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import PointNoted
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.names import find_name
+from tallybook.ledger.sharing.landed_kinds import REDACTED
+from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import history
 from tallybook.projections.surfaces.history import reading
@@ -53,7 +55,7 @@ def find_move(source: Project, target: Project, name: str) -> Move:
 
     Raises:
         UnknownEntryError: No entry of the source ever had the name.
-        NothingToDoError: It left the playbook.
+        NothingToDoError: It left the playbook, or its text was redacted in one of them.
     """
     state, other = (reading.current(reading.open_log(one)) for one in (source, target))
     exact = find_name(name, state.used)
@@ -62,6 +64,9 @@ def find_move(source: Project, target: Project, name: str) -> Move:
     if exact not in state.entries:
         raise NothingToDoError(exact, "is not in the playbook", "see `tallybook why`")
     entry = state.entries[exact]
+    # The target would record the note without the entry, and a demoted one would be in neither playbook.
+    if entry.text == REDACTED or redacted_digests.load(target.ledger).refusal(entry.text) is not None:
+        raise NothingToDoError(exact, "has a text that was redacted")
     same = [known.name for known in other.entries.values() if known.text == entry.text]
     return Move(entry, same[0] if same else "")
 
