@@ -225,6 +225,14 @@ class Site:
         self.book_names = {entry: name for name, entry in entries.items()}
         self.order = list(order)
 
+    def places(self, intent: Intent) -> range:
+        """Return where in the order an own batch can have landed: after those before it, and before those after it."""
+        index = self.intents.index(intent)
+        at = {one: place for place, one in enumerate(self.order)}
+        first = max((at[one] + 1 for one in self.intents[:index] if one in at), default=0)
+        last = min((at[one] for one in self.intents[index + 1 :] if one in at), default=len(self.order))
+        return range(first, max(first, last) + 1)
+
     def _landed_now(self) -> dict[str, Seen]:
         """Return what landing made of the events of the book, and makes of pending ones, where the model asks that."""
         if not self.model.follows or not self.own.is_shared():

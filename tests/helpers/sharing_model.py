@@ -252,7 +252,9 @@ class _Step:
             return [events.EventRepeated("")]
         if isinstance(event, events.EventsVoided):
             return [events.EventsVoided((*event.ids, *self.intent.voided), None, "")]
-        return [self._redirect(event)]
+        changed = self._redirect(event)
+        # A merge of entries that are one entry by now concerns nobody.
+        return [] if isinstance(changed, events.PointMerged) and not changed.merged else [changed]
 
     def _redirect(self, event: Any) -> Any:
         """Return a change of entries that the machine had already, for those that stand for them now."""
