@@ -146,7 +146,8 @@ class Reflections(State):
 def _count_injection(state: Reflections, event: events.PlaybookInjected, batch: Batch) -> None:
     if session := batch.records[-1].by.session:
         state.injected_at[session] = batch.at
-        before = state.withheld.get(session, frozenset())
+        # A fork goes on with the conversation of its lineage.
+        before = state.withheld.get(session, state.withheld.get(event.lineage, frozenset()))
         if before or event.held:
             state.withheld[session] = before.union(event.held).difference(event.names)
 

@@ -237,6 +237,18 @@ def test_parts_by_task_obey_the_draw_of_their_session(here: Project, run: Run) -
     }
 
 
+def test_a_prompt_that_selects_nothing_of_a_question_leaves_the_session_to_be_drawn(here: Project, run: Run) -> None:
+    """Rule 7: where the first prompt has other entries, the session is drawn for at the prompt that selects one."""
+    (here.claude / "config").mkdir(exist_ok=True)
+    (here.claude / "config" / "tallybook.toml").write_text("[playbook]\nby_task = true\n")
+    run("lift", "ask", "kpt_001")
+    hook(here, "s1")
+    for number, text in enumerate(("read the logs", "use type hints", "read the linter")):
+        hook(here, "s1", {**PROMPT, "prompt": text, "prompt_id": str(number)})
+    assert [(), ("kpt_001",)] == [one.units for one in injections(here)][:2]
+    assert [("s1", ["kpt_001"])] == [(name, list(one.units)) for name, one in load_lineages(here)]
+
+
 def test_real_hooks_draw_end_and_score(here: Project, run: Run) -> None:
     """Sessions that real processes draw end and are scored; with few of them the answer says so and nothing else."""
     run("lift", "ask", "playbook")

@@ -98,6 +98,23 @@ def test_without_hold_nothing_is_asked(here: Project, run: Run) -> None:
     assert [] == events(here, LiftAsked)
 
 
+def test_only_a_person_asks_and_stops(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 2: what is withheld is withheld from a person's sessions, so an agent neither begins nor ends that."""
+    before = list(commands.list_events(here))
+    monkeypatch.setenv("CLAUDECODE", "1")
+    answer = run("lift", "ask", "playbook")
+    said = "only a person may do this, and it was typed inside claude (CLAUDECODE is set); nothing was recorded\n"
+    assert (1, "", f"tallybook: lift ask: {said}") == answer
+    assert (0, before) == (run("lift").code, list(commands.list_events(here)))
+    monkeypatch.delenv("CLAUDECODE")
+    assert 0 == run("lift", "ask", "playbook").code
+    before = list(commands.list_events(here))
+    assert (1, "") == run("lift", "stop", "--rater", "reflector")[:2]
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert (1, "", f"tallybook: lift stop: {said}") == run("lift", "stop")
+    assert before == list(commands.list_events(here))
+
+
 @pytest.mark.usefixtures("here")
 def test_a_small_playbook_cannot_be_asked_about(run: Run) -> None:
     """Rule 5: with fewer than five entries there is no question."""

@@ -10,12 +10,15 @@ import attrs
 import pytest
 
 from helpers.hook_calls import events
-from helpers.lift import TEXTS, hold, hook, injections, load, six_entries
+from helpers.lift import PROMPT, START, TEXTS, hold, hook, injections, load, six_entries
 from helpers.transcripts import Script, answer, asked_for, kept
+from tallybook import compat
 from tallybook.ledger.events import PointRated
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
+from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.mcp.server import Server
+from tallybook.projections.surfaces.reflection import schedule
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
@@ -67,6 +70,46 @@ def test_a_persons_rating_of_a_withheld_entry_counts(here: Project, run: Run) ->
     assert 1 == commands.show(here)["key_points"][0]["helpful"]
 
 
+def test_a_forks_reflection_knows_what_its_lineage_was_not_given(
+    here: Project, run: Run, client: Client, project: Path
+) -> None:
+    """Rule 11: a fork without an injection of its own has the draw of the session that it continues."""
+    run("lift", "ask", "kpt_001")
+    session = held_session(here)
+    hook(here, session, {**START, "source": "resume"})
+    hook(here, "fork", PROMPT)
+    asked_for(project, Script(kept(project) / "fork.jsonl", "fork").user("Fix it"))
+    client.plans(answer("Use type hints", kpt_001="helpful", kpt_002="helpful"))
+    said = run("reflect", "--rater", "claude").out
+    (prompt,) = [one["prompt"] for one in client.asked]
+    assert (True, False) == ("- Use type hints\n" in prompt, "kpt_001" in prompt)
+    assert "ignored the rating of kpt_001: the prompt did not show it" in said
+    assert [PointRated("kpt_002", "helpful")] == events(here, PointRated)
+
+
+def test_a_forks_own_injection_keeps_what_its_lineage_was_not_given(here: Project, run: Run) -> None:
+    """Rule 11: an injection that did not select a withheld entry leaves it withheld."""
+    run("lift", "ask", "kpt_001", "kpt_002")
+    hook(here, "s1")
+    (first,) = injections(here)
+    whole = attrs.evolve(first, names=(), held=("kpt_001", "kpt_002"))
+    part = attrs.evolve(whole, held=("kpt_002",), units=("kpt_002",))
+    for session, event in (("root", attrs.evolve(whole, lineage="root")), ("fork", attrs.evolve(part, lineage="root"))):
+        record.write(here, [Request(PlainEvents((event,)), {"rater": "tallybook", "session": session})])
+    assert {"kpt_001", "kpt_002"} == giving.withheld_from(here, schedule.load_reflections(here), "fork")
+
+
+def test_the_rating_functions_count_for_a_withheld_entry(here: Project, run: Run) -> None:
+    """Rule 11: the functions of `compat` keep REQ-SCORE-002, whatever was withheld from a session."""
+    run("lift", "ask", "playbook")
+    held_session(here)
+    evaluations = [{"name": "kpt_001", "rating": "helpful"}, {"name": "kpt_002", "rating": "harmful"}]
+    playbook = compat.load_playbook()
+    compat.save_playbook(compat.update_playbook_data(playbook, {"new_key_points": [], "evaluations": evaluations}))
+    counts = {entry["name"]: (entry["helpful"], entry["harmful"]) for entry in commands.show(here)["key_points"]}
+    assert [(1, 0), (0, 1), (0, 0)] == [counts[name] for name in ("kpt_001", "kpt_002", "kpt_003")]
+
+
 # Rule 10
 
 
@@ -82,6 +125,11 @@ def test_mcp_obeys_the_draw_of_its_session(here: Project, run: Run) -> None:
         server.methods["tools/call"]({"name": "why", "arguments": {"name": "kpt_1"}})["content"][0]["text"],
     ):
         assert "Use type hints" not in text
+    for arguments in ({"limit": 200}, {"since": "1"}):
+        told = server.methods["tools/call"]({"name": "history", "arguments": arguments})["content"][0]["text"]
+        assert ("Use type hints" in told, "Run the linter" in told) == (False, True)
+    review = server.methods["prompts/get"]({"name": "review"})["messages"][0]["content"]["text"]
+    assert (False, True) == ("Use type hints" in review, "Run the linter" in review)
     last = injections(here)[-1]
     assert (("kpt_001",), session, "kpt_002") == (last.held, last.lineage, min(last.names))
 
@@ -96,6 +144,28 @@ def test_what_mcp_gives_an_unknown_session_is_recorded_and_does_not_count(here: 
     assert (6, "", ()) == (len(last.names), last.question, last.units)
     (question,) = load(here).questions.values()
     assert {} == question.lineages
+
+
+def test_the_persons_own_entries_are_not_drawn_in_mcp(here: Project, run: Run) -> None:
+    """Rule 10: MCP withholds and records the project's entries alone, as hooks do."""
+    assert 0 == run("init", "--mine").code
+    assert 0 == run("add", "--mine", "Answer in English").code
+    run("lift", "ask", "playbook")
+    session = held_session(here)
+    said = Server(here, session).methods["tools/call"]({"name": "playbook", "arguments": {}})["content"][0]["text"]
+    assert (True, False) == ("Answer in English" in said, "Use type hints" in said)
+    last = injections(here)[-1]
+    assert ((), ()) == (last.names, tuple(name for name in last.held if name.startswith("my")))
+
+
+def test_a_task_inside_an_agent_is_that_agents_own(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 10: an agent is not given under another session's name what is withheld from its own."""
+    run("lift", "ask", "playbook")
+    session = held_session(here)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", session)
+    said = run("playbook", "--for", "use type hints", "--session", "another")
+    assert (0, False) == (said.code, "Use type hints" in said.out)
+    assert (session, ()) == ((last := injections(here)[-1]).lineage, last.names)
 
 
 def test_mcp_records_no_injection_without_a_question(here: Project) -> None:

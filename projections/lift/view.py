@@ -104,7 +104,7 @@ class Lift(State):
         open: Id of the open question; empty without one.
         asked: How many questions were ever asked, undone ones too.
         lineage_of: Session → id of the question and lineage that it was drawn for.
-        begun: The sessions that had the playbook without being drawn for an open question.
+        begun: The sessions that were given what the open question is about, or anything before it, without a draw.
         inputs: Session → what was measured of it, of those that have not ended.
         ended: The sessions that ended.
     """
@@ -144,7 +144,8 @@ def _inject(state: Lift, record: EventRecord) -> None:
     session = record.by.session or ""
     question = state.questions.get(event.question)
     if question is None or {session, event.lineage} & state.begun:
-        state.begun.add(session)
+        if question is not None or not _is_apart(state, event):
+            state.begun.add(session)
         return
     state.lineage_of.setdefault(session, (event.question, event.lineage))
     drawn = {unit: is_unit_held(event, unit) for unit in event.units if unit in question.units}
@@ -154,6 +155,12 @@ def _inject(state: Lift, record: EventRecord) -> None:
     elif not before.has_ended and before.probability == event.probability:
         # An entry that was not selected at the first injection is drawn for at the first one that selects it.
         question.lineages[event.lineage] = attrs.evolve(before, units=drawn | before.units)
+
+
+def _is_apart(state: Lift, event: PlaybookInjected) -> bool:
+    """Return whether an injection without a draw gave none of the entries that the open question is about."""
+    about = state.questions[state.open].event if state.open else None
+    return about is not None and about.question != PLAYBOOK and not set(event.names).intersection(about.names)
 
 
 def is_unit_held(event: PlaybookInjected, unit: str) -> bool:

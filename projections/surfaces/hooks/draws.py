@@ -112,7 +112,7 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
     question = read_question(project) if session else None
     if question is None or entries < FEWEST_ENTRIES or not settings.read(project).hold:
         return Draw()
-    lineage = _read_lineage(project, session)
+    lineage = read_lineage(project, session)
     secret = read_secrets(project).get(question.id)
     if lineage is None or secret is None or lineage.question != question.id:
         return Draw()
@@ -208,7 +208,8 @@ def lineage_file(project: AnyProject, session: str) -> str:
     return os.path.join(project.ledger, MARKS, f"{LINEAGE}{digest}")
 
 
-def _read_lineage(project: AnyProject, session: str) -> Lineage | None:
+def read_lineage(project: AnyProject, session: str) -> Lineage | None:
+    """Return the lineage of a session; None where no question was open at its begin."""
     with suppress(*_FAULTS):
         fields = loads(disk.read_file(lineage_file(project, session)).decode("utf-8", "surrogatepass"))
         return Lineage(str(fields["id"]), str(fields["question"]), float(fields["probability"]))

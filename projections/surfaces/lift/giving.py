@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.events import Numbers, PlaybookInjected
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.surfaces.hooks import draws, injection
@@ -15,12 +15,19 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tallybook.projections.reflections import Reflections
     from tallybook.projections.surfaces.workspace.project import Project
 
 
 def withheld(project: Project, session: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return which entries of a playbook a session is not given."""
     return draws.draw(project, session, names, len(names)).held
+
+
+def withheld_from(project: Project, known: Reflections, session: str) -> frozenset[str]:
+    """Return what a session was not given; a fork without an injection of its own was given what its lineage was."""
+    lineage = None if session in known.injected_at else draws.read_lineage(project, session)
+    return known.withheld.get(lineage.id if lineage else session, frozenset())
 
 
 def record_given(project: Project, session: str, selected: Sequence[str], candidates: Sequence[str]) -> tuple[str, ...]:
@@ -47,13 +54,3 @@ def record_given(project: Project, session: str, selected: Sequence[str], candid
     with suppress(TallybookError):
         record.write(project, [Request(PlainEvents((event,)), {"rater": "tallybook", "session": session})])
     return drawn.held
-
-
-def refuse_withheld(project: Project, session: str, name: str, names: Sequence[str]) -> None:
-    """Refuse to tell about an entry that is withheld.
-
-    Raises:
-        BadInputError: The session's draw withholds it.
-    """
-    if name in withheld(project, session, names):
-        raise BadInputError(name, "is withheld from this session, for a question of lift", "go on without it")

@@ -16,6 +16,7 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.lift.verdict import budget
 from tallybook.projections.lift.view import NAMES, NEW, PLAYBOOK, Lift, lift_view
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.lift import marker
@@ -81,8 +82,10 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
         by: Who asks.
 
     Raises:
+        PersonsOnlyError: An agent asks; what is withheld is withheld from a person's sessions.
         BadInputError: A question is open, nothing would be drawn, or there is nothing to withhold.
     """
+    require_person("lift ask", by.get("rater"))
     config = configuration.load(project)
     score = configuration.score_named(config, outcome, f"--outcome {outcome}")
     hold = _require_hold(project)
@@ -175,8 +178,10 @@ def stop(project: Project, by: Mapping[str, str]) -> Question:
     """Close the open question.
 
     Raises:
+        PersonsOnlyError: An agent closes it.
         NothingToDoError: None is open.
     """
+    require_person("lift stop", by.get("rater"))
     state = load_state(project)
     if not state.open:
         raise NothingToDoError("lift stop", "no question is open", "`tallybook lift` shows what was asked")

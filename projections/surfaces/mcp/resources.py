@@ -54,9 +54,14 @@ def listed(ledger: Ledger) -> list[dict[str, str]]:
 def _show(ledger: Ledger) -> dict[str, Any]:
     """Return the playbook without what the session's draw withholds."""
     document = commands.show(ledger.project)
-    entries = document["key_points"]
-    held = giving.withheld(ledger.project, ledger.by.session or "", [entry["name"] for entry in entries])
-    return document | {"key_points": [entry for entry in entries if entry["name"] not in held]}
+    held = withheld(ledger)
+    return document | {"key_points": [entry for entry in document["key_points"] if entry["name"] not in held]}
+
+
+def withheld(ledger: Ledger) -> tuple[str, ...]:
+    """Return the entries that the session's draw withholds."""
+    names = list(commands.playbook(ledger.project).state.entries)
+    return giving.withheld(ledger.project, ledger.by.session or "", names)
 
 
 def tell_story(ledger: Ledger, words: str) -> dict[str, Any]:
@@ -66,9 +71,10 @@ def tell_story(ledger: Ledger, words: str) -> dict[str, Any]:
         BadInputError: The session's draw withholds it.
     """
     story = ledger.why(words)
-    names = list(commands.playbook(ledger.project).state.entries)
+    held = withheld(ledger)
     for name in [story.get("name", ""), *(match["name"] for match in story.get("matches", ()))]:
-        giving.refuse_withheld(ledger.project, ledger.by.session or "", name, names)
+        if name in held:
+            raise BadInputError(name, "is withheld from this session, for a question of lift", "go on without it")
     return story
 
 
@@ -103,5 +109,5 @@ def prompt(ledger: Ledger, name: str) -> dict[str, Any]:
     """
     if name != PROMPTS[0]["name"]:
         raise BadInputError(name, "no such prompt", f"use {PROMPTS[0]['name']}")
-    text = _REVIEW.format(playbook=as_json(commands.show(ledger.project)))
+    text = _REVIEW.format(playbook=as_json(_show(ledger)))
     return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}

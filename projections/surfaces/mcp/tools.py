@@ -30,6 +30,8 @@ DEFAULT_BUDGET_CHARS: Final = 4_000
 MAX_BUDGET_CHARS: Final = 40_000
 DEFAULT_EVENTS: Final = 20
 MAX_EVENTS: Final = 200
+_ROWS: Final = ("added", "gone", "changed")
+"""The parts of a difference that have texts of entries."""
 
 
 class Tool(NamedTuple):
@@ -82,8 +84,10 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
             chosen.append(row)
     notes = {"notes": list(found.notes)} if found.notes else {}
     # The selection comes first: the place of an entry that is withheld stays empty.
-    names, candidates = [str(one["name"]) for one in chosen], [entry.name for entry in entries]
-    held = giving.record_given(ledger.project, ledger.by.session or "", names, candidates)
+    # A draw withholds nothing of the person's own playbook, and the project does not record it.
+    projects = [entry.name for entry in entries if entry.name in found.state.entries]
+    names = [str(one["name"]) for one in chosen if one["name"] in projects]
+    held = giving.record_given(ledger.project, ledger.by.session or "", names, projects)
     told = [one for one in chosen if one["name"] not in held]
     return {"entries": told, "left_out": len(entries) - len(chosen), **notes}
 
@@ -142,16 +146,23 @@ def _recorded(done: Outcome) -> dict[str, Any]:
 
 
 def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the last events, or the difference between two moments."""
+    """Return the last events, or the difference between two moments, without what the session's draw withholds."""
+    held = resources.withheld(ledger)
     if "since" in given:
         from tallybook.projections.surfaces.cli import diff
 
-        return plain(diff.difference_json(*diff.compare(ledger.project, given["since"], given.get("at"))))
+        difference = diff.difference_json(*diff.compare(ledger.project, given["since"], given.get("at")))
+        shown = {part: [row for row in difference[part] if row["name"] not in held] for part in _ROWS}
+        return plain(difference | shown)
     moment = moments.find(ledger.project, given["at"], "at") if "at" in given else None
     if moment is not None and moment.in_book is not None:
         raise BadInputError(f"at {given['at']}", "is a moment of the book, not of this machine", "give a date and time")
     until = None if moment is None else moment.seq
-    events = ledger.events(name=given.get("name"), until=until)
+    events = (
+        one
+        for one in ledger.events(name=given.get("name"), until=until)
+        if not {getattr(one.event, "name", ""), *getattr(one.event, "merged", ())}.intersection(held)
+    )
     return plain({"events": [brief(one) for one in deque(events, given.get("limit", DEFAULT_EVENTS))]})
 
 

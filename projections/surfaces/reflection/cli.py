@@ -20,6 +20,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
 from tallybook.projections.surfaces.hooks import ledger_access
+from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
@@ -225,7 +226,7 @@ def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflectio
         with suppress(OSError):
             for piece in chunks.all_pieces(worker.unread(known, name, plan, session, playbook)):
                 if piece.text:
-                    text = worker.prompt_for(piece.text, playbook, known.withheld.get(name, ()))
+                    text = worker.prompt_for(piece.text, playbook, giving.withheld_from(project, known, name))
                     yield Prompt(name, raters.estimate_tokens(plan.rater, text), text)
 
 

@@ -23,6 +23,7 @@ from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Sessi
 from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
+from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule
 from tallybook.projections.surfaces.reflection import prompt as prompts
@@ -305,7 +306,8 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
 
 def _ask(state: _State, name: str, piece: Piece) -> Result:
     """Ask the rater about a piece, and record what the answer says."""
-    plan, prompt = state.plan, prompt_for(piece.text, state.playbook, state.known.withheld.get(name, ()))
+    withheld = giving.withheld_from(state.project, state.known, name)
+    plan, prompt = state.plan, prompt_for(piece.text, state.playbook, withheld)
     expected = raters.estimate_tokens(plan.rater, prompt)
     if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
         raise _StopError(SPENT)
@@ -318,7 +320,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
 def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer: Answer) -> Result:
     """Record what an answer says, with the reads of its piece."""
     cost = (reply.input_tokens, reply.output_tokens)
-    withheld = state.known.withheld.get(name, ())
+    withheld = giving.withheld_from(state.project, state.known, name)
     shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook, withheld))
     known_texts = (*_pruned_texts(state.playbook), *_withheld_texts(state.playbook, withheld), *state.own_texts)
     answer = answer.without_texts(known_texts).about(shown)

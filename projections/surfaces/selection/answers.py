@@ -52,7 +52,8 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     injection, in the session if the agent says which it is; what a person asks for is not recorded.
     """
     chosen, running = settings.read(project), find_agent()
-    session = session or (running.session if running else "")
+    # An agent is not given what is withheld from it under the name of another session.
+    session = (running.session if running else "") or session or ""
     # The limits of Claude Code hold where it is not known who reads the answer.
     agent = table.load(running.agent if running and table.load(running.agent).max_size else table.CLAUDE)
     theirs = commands.show(project)["key_points"]
