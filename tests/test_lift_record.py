@@ -134,6 +134,30 @@ def test_mcp_obeys_the_draw_of_its_session(here: Project, run: Run) -> None:
     assert (("kpt_001",), session, "kpt_002") == (last.held, last.lineage, min(last.names))
 
 
+def test_no_draw_is_about_an_own_entry(here: Project, run: Run) -> None:
+    """Rules 10 and 24: hooks, MCP and `playbook` give own entries to a held session too; the project's draws omit them.
+
+    They do not make up the five entries below which nothing is withheld either.
+    """
+    run("init", "--mine")
+    run("add", "--mine", "Commit small steps")
+    run("lift", "ask", "playbook")
+    session = held_session(here)
+    tool = {"name": "playbook", "arguments": {}}
+    server = Server(here, session)
+    for text in (
+        server.methods["tools/call"](tool)["content"][0]["text"],
+        run("playbook", "--session", session).out,
+        hook(here, session, {**START, "source": "compact"}),
+    ):
+        assert (True, False) == ("Commit small steps" in text, "Use type hints" in text)
+    every = tuple(f"kpt_{number:03d}" for number in range(1, 7))
+    assert {((), every)} == {(one.names, tuple(sorted(one.held))) for one in injections(here) if one.held}
+    assert 1 == len({one.candidates for one in injections(here)})
+    run("retire", "kpt_001", "kpt_002")
+    assert "Name things well" in server.methods["tools/call"](tool)["content"][0]["text"]
+
+
 def test_what_mcp_gives_an_unknown_session_is_recorded_and_does_not_count(here: Project, run: Run) -> None:
     """Rule 10: without a known session the answer is whole, and its event has no draw."""
     run("lift", "ask", "playbook")
