@@ -206,3 +206,16 @@ def test_a_join_that_is_cut_off_goes_on_where_it_was(team: Team, monkeypatch: py
     assert replicas[0] == replicas[1][: len(replicas[0])]
     team.sync("anna")
     assert team.entries("anna") == team.entries("ben")
+
+
+def test_a_repeated_text_that_was_wanted_stays_and_the_very_text_is_joined(team: Team) -> None:
+    """What `add --again` added stays next to the entry that it resembles; only a very same text is joined to it."""
+    team.run("anna", "add", "Run the tests before each commit")
+    team.run("anna", "add", "--again", "Before each commit, run the unit tests")
+    team.run("ben", "add", "Before each commit, run the unit tests")
+    team.run("ben", "rate", "kpt_001", "helpful")
+    for machine in ("anna", "ben"):
+        team.share(machine)
+    team.sync("anna")
+    expected = {"Run the tests before each commit": (0, 0), "Before each commit, run the unit tests": (1, 0)}
+    assert [expected, expected] == [by_text(team, machine) for machine in ("anna", "ben")]
