@@ -19,6 +19,7 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.kinds.fields import Numbers
+from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.sharing.engines.engine import ReadOnlyError, UnreachableError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
@@ -40,7 +41,7 @@ LEGACY: Final = (
     [("style", 4, 1, 0), ("kpt_002", 0, 4, 1)],
 )
 """Legacy files: names, index of the text, helpful and harmful of each entry."""
-CURATIONS: Final = ("retire", "restore", "pin", "unpin", "reword", "merge", "retire", "restore")
+CURATIONS: Final = ("retire", "restore", "pin", "unpin", "reword", "merge", "retire", "restore", "move")
 MACHINES: Final = 5
 ROUNDS: Final = 4
 """As often machines sync in the end, until all have the same."""
@@ -188,7 +189,7 @@ class History:
             self.random.shuffle(points)
 
     def curate(self, site: Site) -> None:
-        """Retire, restore, reword, pin, unpin or merge."""
+        """Retire, restore, reword, pin, unpin, merge or move into a section."""
         verb, by = self.random.choice(CURATIONS), self.by()
         state = site.actual
         known = site.certain(state.gone) if verb == "restore" else list(state.entries)
@@ -197,7 +198,8 @@ class History:
         name, source = self.random.choice(known), self.random.choice(known)
         if verb == "merge" and source == name:
             return
-        what = Curation(verb, name, text=self.text(), sources=(source,) if verb == "merge" else ())
+        sources, section = (source,) if verb == "merge" else (), self.random.choice([*SECTIONS])
+        what = Curation(verb, name, text=self.text(), sources=sources, section=section)
 
         def action(project: Project) -> None:
             try:

@@ -27,6 +27,7 @@ NAMED: Final = (
     events.PointRestored,
     events.PointPinned,
     events.PointUnpinned,
+    events.PointPlaced,
     events.PointReworded,
     events.PointRemoved,
 )

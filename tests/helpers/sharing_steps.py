@@ -140,7 +140,7 @@ def rejoin(history: History, site: Site, *, kills: bool = True) -> None:
             history.model.relanded |= ids
     if kills and history.random.random() < 0.5:
         try:
-            with crashing(history.random.randrange(1, 12), history.random):
+            with suppress(OtherBookError, EngineError), crashing(history.random.randrange(1, 12), history.random):
                 site.rejoin(history.engine)
         except CrashError as error:
             history.told.append(f"killed: {error}")
