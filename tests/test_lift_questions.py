@@ -115,6 +115,21 @@ def test_only_a_person_asks_and_stops(here: Project, run: Run, monkeypatch: pyte
     assert before == list(commands.list_events(here))
 
 
+def test_only_a_person_undoes_a_question(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 2: an agent undoes neither the begin nor the end of a question, nor such an undo, and undoes the rest."""
+    for words in (("lift", "ask", "playbook"), ("lift", "stop"), ("undo",)):
+        assert 0 == run(*words).code
+        events_before = list(commands.list_events(here))
+        monkeypatch.setenv("CLAUDECODE", "1")
+        refused = run("undo", str(events_before[-1]["seq"]))
+        assert (1, True) == (refused.code, "undo of a question of lift: only a person may do this" in refused.err)
+        assert events_before == list(commands.list_events(here))
+        monkeypatch.delenv("CLAUDECODE")
+    assert 0 == run("pin", "kpt_001").code
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert 0 == run("undo").code
+
+
 @pytest.mark.usefixtures("here")
 def test_a_small_playbook_cannot_be_asked_about(run: Run) -> None:
     """Rule 5: with fewer than five entries there is no question."""

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.events import EventsVoided, LiftAsked, LiftStopped
 from tallybook.projections.surfaces.hooks import draws
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.records import EventRecord
     from tallybook.projections.lift.view import Lift
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.workspace.project import Project
+
+_ASKED: Final = b'"kind":"lift.asked"'
 
 
 def save(project: Project, state: Lift, book: Playbook) -> None:
@@ -34,3 +42,17 @@ def refresh(project: Project, book: Playbook, *, undone: bool) -> None:
         # The events are durable, and `lift` itself says what is wrong.
         with suppress(TallybookError):
             save(project, questions.load_state(project), book)
+
+
+def is_changed_by_undo(log: JsonlLog, records: Sequence[EventRecord]) -> bool:
+    """Return whether undoing events begins or ends that something is withheld, by an undo of an undo too."""
+    if not log.may_contain(_ASKED):
+        return False
+    ids: set[str] = set()
+    for batch in decode(log.read()):
+        for record in batch.records:
+            event: Any = record.event
+            is_undo = isinstance(event, EventsVoided) and bool(ids.intersection(event.ids))
+            if is_undo or isinstance(event, LiftAsked | LiftStopped):
+                ids.add(record.id)
+    return not ids.isdisjoint(one.id for one in records)

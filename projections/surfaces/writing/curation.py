@@ -30,8 +30,10 @@ from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.moments import session_of, spans_of
+from tallybook.projections.surfaces.lift import marker
 from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers, own_id
 from tallybook.projections.surfaces.workspace import personal
@@ -187,6 +189,8 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
     else:
         records = _last_change(_own_batches(log, batches), _names(log))
         action = Undo(tuple(record.id for record in records), None, reason)
+    if marker.is_changed_by_undo(log, records):
+        require_person("undo of a question of lift", by.get("rater"))
     outcome = commands.recorded(project, Request(action, by))
     return UndoResult(outcome, tuple((one.seq, summary(one.event)) for one in records))
 
