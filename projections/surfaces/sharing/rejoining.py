@@ -317,8 +317,10 @@ class _Facts:
     def made_name(self, id_: str) -> None:
         """Return nothing, as ``own_name``."""
 
-    def matched(self, name: str) -> None:
-        """Return nothing: the old history has its batches as they landed."""
+    def matched(self, name: str) -> str | None:
+        events = (event for batch in decode(self.book) for event in batch.events)
+        found = [event.to for event in events if isinstance(event, PointMatched) and event.name == name]
+        return found[-1] if found else None
 
     def published(self, own: OwnBatch) -> None:
         """Return nothing: `Rest` leaves out what the book has."""
