@@ -24,6 +24,7 @@ from faults import (
     pulls,
     render,
     share,
+    share_power,
     sparse,
     writers,
 )
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
     from threading import Event
     from types import FrameType
 
+
+def _share(setting: Setting) -> Iterator[Tally]:
+    yield from share.rows(setting)
+    yield from share_power.rows(setting)
+
+
 ROWS: dict[str, Callable[[Setting], Iterator[Tally]]] = {
     "mutations": mutations.rows,
     "kills": writers.rows,
@@ -44,7 +51,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Tally]]] = {
     "kills-at-calls": at_calls.kill_rows,
     "errors-at-calls": at_calls.error_rows,
     "sparse": sparse.rows,
-    "share": share.rows,
+    "share": _share,
 }
 """Name of a row → what makes its faults; some make them to rivals as well."""
 

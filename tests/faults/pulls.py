@@ -127,6 +127,20 @@ def why_not(system: str) -> str:
     return "" if free.returncode == 0 else f"there is no loop device: {free.stderr.strip()}"
 
 
+def make_image(system: str, image: Path) -> None:
+    """Make an empty file system.
+
+    Raises:
+        NoToolError: It cannot be shut down here.
+    """
+    why = why_not(system)
+    if why:
+        raise NoToolError(f"{system}: {why}")
+    with image.open("wb") as file:
+        file.truncate(IMAGE_BYTES)
+    _run(*MAKERS[system], image)
+
+
 @contextmanager
 def mounted(image: Path, place: Path) -> Iterator[None]:
     """Mount an image; it is unmounted, and its loop device detached, whatever happens."""
@@ -154,8 +168,14 @@ def pull(place: Path) -> None:
         os.close(fd)
 
 
-def write_back(path: Path, draw: Random) -> None:
-    """Make the system write some pages of a file's end before others, as it may at any time, and commit its size."""
+def write_back(path: Path, draw: Random, other: Path) -> None:
+    """Make the system write some pages of a file's end before others, as it may at any time, and commit its size.
+
+    Args:
+        path: The file.
+        draw: Draws the pages.
+        other: A file of the same file system that is flushed.
+    """
     sync = ctypes.CDLL(None, use_errno=True).sync_file_range
     size = path.stat().st_size
     fd = os.open(path, os.O_RDONLY)
@@ -166,10 +186,10 @@ def write_back(path: Path, draw: Random) -> None:
     finally:
         os.close(fd)
     # The journal holds what became of all files, so a flush of another one commits this one's size.
-    other = os.open(path.with_name("other"), os.O_WRONLY | os.O_CREAT, 0o600)
-    os.write(other, b"x")
-    os.fsync(other)
-    os.close(other)
+    fd = os.open(other, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.write(fd, b"x")
+    os.fsync(fd)
+    os.close(fd)
 
 
 def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
@@ -215,7 +235,7 @@ def _written_until_pulled(folder: Path, name: str, draw: Random) -> list[str]:
         for writer in writers:
             writer.send_signal(signal.SIGUSR1)
         pipes.read_until(lambda told: all(IN_FLIGHT in lines for lines in told))
-        write_back(folder / "events.jsonl", draw)
+        write_back(folder / "events.jsonl", draw, folder / "other")
         pull(folder)
     finally:
         for writer in writers:
@@ -224,7 +244,7 @@ def _written_until_pulled(folder: Path, name: str, draw: Random) -> list[str]:
     return [line for lines in pipes.lines() for line in lines if line != IN_FLIGHT]
 
 
-def _set_other_boot(folder: Path) -> None:
+def set_other_boot(folder: Path) -> None:
     """Write another boot id into the head: a power loss ends a boot, and this machine's continues."""
     with suppress(FileNotFoundError):
         data = (folder / "head").read_bytes()
@@ -235,7 +255,7 @@ def _set_other_boot(folder: Path) -> None:
 
 def _checked(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) -> Pulled:
     """Append to the ledger, and count the acknowledged batches, ``fresh`` of them from just now."""
-    _set_other_boot(folder)
+    set_other_boot(folder)
     log = JsonlLog(folder)
     problems: list[str] = []
     read: Counter[str] = Counter()
@@ -273,13 +293,9 @@ def suffer(system: str, count: int, setting: Setting) -> Iterator[Pulled]:
     Raises:
         NoToolError: It cannot be done here.
     """
-    if why_not(system):
-        raise NoToolError(f"{system}: {why_not(system)}")
     draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same pulls
     image, place = setting.folder / f"{system}.img", setting.folder / system
-    with image.open("wb") as file:
-        file.truncate(IMAGE_BYTES)
-    _run(*MAKERS[system], image)
+    make_image(system, image)
     folder = place
     acknowledged: list[str] = []
     fresh: list[str] = []

@@ -1,0 +1,223 @@
+"""Row ``share``, power loss: the homes of machines, or the stores of servers, lie on disks that are shut down.
+
+The disks are those of the row ``pulls``: images of ext4 and XFS, shut down without a last flush of their journal.
+A home has the ledger, the copy of the book and the caches. What was acknowledged is read before the power goes.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager, suppress
+import os
+from random import Random
+import signal
+import subprocess
+import tempfile
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from faults import NoToolError, Setting, Tally
+from faults.pulls import MAKERS, make_image, mounted, pull, set_other_boot, write_back
+from faults.share import MAX_FAILURES, NAMES, Trial
+from share.scenery import ENGINES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from helpers.shared_clones import Machine
+    from share.scenery import Scenery
+
+USUAL = 40
+MOST_PAUSE_S = 2.5
+"""Longer than an ``add`` and a ``sync`` at once take."""
+
+
+class Disk:
+    """A file system of its own, mounted on a folder.
+
+    Attributes:
+        place: The folder.
+    """
+
+    def __init__(self, system: str, image: Path, place: Path, stack: ExitStack) -> None:
+        """Make it and mount it; the stack unmounts it."""
+        self.place = place
+        self._image = image
+        make_image(system, image)
+        place.mkdir(exist_ok=True)
+        self._mount = stack.enter_context(ExitStack())
+        self._mount.enter_context(mounted(image, place))
+
+    def flush(self) -> None:
+        """Flush everything: a loss hits a disk that has been in use for long."""
+        subprocess.run(["sync", "--file-system", str(self.place)], check=True)
+
+    def mount_again(self) -> None:
+        """Mount it anew, as after a boot."""
+        self._mount.close()
+        self._mount.enter_context(mounted(self._image, self.place))
+        for head in self.place.rglob("head"):
+            if head.is_file() and head.with_name("events.jsonl").exists():
+                set_other_boot(head.parent)
+
+
+class Loss(NamedTuple):
+    """What loses its power.
+
+    Attributes:
+        trial: The machines.
+        disks: Name of a machine, or number of a server → its disk.
+        added: Texts of entries → whether they were acknowledged.
+    """
+
+    trial: Trial
+    disks: dict[str, Disk]
+    added: dict[str, bool]
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Kill processes with their children."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _start(machine: Machine, *words: str) -> subprocess.Popen[bytes]:
+    nothing = subprocess.DEVNULL
+    return machine.start(*words, start_new_session=True, stdout=nothing, stderr=nothing)
+
+
+def _lose_machine(loss: Loss) -> None:
+    """Let a machine lose its power while it syncs and adds entries at once; then it goes on."""
+    draw = loss.trial.draw
+    name = draw.choice([*loss.disks])
+    disk = loss.disks[name]
+    (machine,) = [one for one in loss.trial.scenery.machines if one.home.name == name]
+    until = time.monotonic() + draw.random() * MOST_PAUSE_S
+    running = {"": _start(machine, "sync")}
+    while time.monotonic() < until:
+        if all(process.poll() is not None for text, process in running.items() if text):
+            text = f"Entry {len(loss.added)} of {name}"
+            loss.added[text] = False
+            running[text] = _start(machine, "add", text)
+        time.sleep(0.01)
+    if draw.random() < 1 / 2:
+        for log in disk.place.rglob("events.jsonl"):
+            write_back(log, draw, disk.place / "other")
+    for text, process in running.items():
+        if text and process.poll() == 0:
+            loss.added[text] = True
+    pull(disk.place)
+    _end([*running.values()])
+    disk.mount_again()
+    shown = machine.run("show", "--json")
+    lost = [
+        text for text, is_given in loss.added.items() if is_given and f" of {name}" in text and text not in shown.out
+    ]
+    again = machine.run("sync")
+    loss.trial.problems += [f"lost by {name}: {text}" for text in lost]
+    loss.trial.problems += [f"{name} after a loss: {one.err}" for one in (shown, again) if one.code]
+
+
+def _lose_servers(loss: Loss) -> None:
+    """Let one nats-server, or all three at once, lose their power during a sync, and start them again."""
+    draw, cluster = loss.trial.draw, loss.trial.scenery.engine
+    names = [*loss.disks] if draw.random() < 1 / 2 else [draw.choice([*loss.disks])]
+    syncing = _start(draw.choice(loss.trial.scenery.machines), "sync", "--limit", "10")
+    time.sleep(draw.random() * MOST_PAUSE_S)
+    for name in names:
+        pull(loss.disks[name].place)
+    cluster.kill(*map(int, names))
+    syncing.wait()
+    for name in names:
+        loss.disks[name].mount_again()
+    cluster.start()
+
+
+@contextmanager
+def _homes(engine: str, folder: Path, stack: ExitStack) -> Iterator[tuple[Scenery, dict[str, Disk]]]:
+    """Give two machines homes on disks of their own; the third keeps its power."""
+    disks = {
+        name: Disk(system, folder / f"{name}.img", folder / name, stack)
+        for name, system in zip(NAMES, MAKERS, strict=False)
+    }
+    with ENGINES[engine](folder, NAMES) as scenery:
+        yield scenery, disks
+
+
+@contextmanager
+def _stores(engine: str, folder: Path, stack: ExitStack) -> Iterator[tuple[Scenery, dict[str, Disk]]]:
+    """Give each nats-server a store on a disk of its own."""
+    with ENGINES[engine](folder, NAMES) as scenery:
+        cluster = scenery.engine
+        cluster.kill()
+        systems = [*MAKERS, *MAKERS]
+        disks: dict[str, Disk] = {}
+        for index, _ in enumerate(cluster.ports):
+            store = cluster.folder / f"store{index + 1}"
+            disks[str(index)] = Disk(systems[index], folder / f"{index}.img", store, stack)
+        # An unmount needs that no server has files open.
+        stack.callback(cluster.kill)
+        cluster.start()
+        yield scenery, disks
+        stack.close()
+
+
+LOSSES = {
+    "git: power loss of machines": ("git", _homes, _lose_machine),
+    "nats: power loss of machines": ("nats", _homes, _lose_machine),
+    "postgres: power loss of machines": ("postgres", _homes, _lose_machine),
+    "nats: power loss of one server or all": ("nats", _stores, _lose_servers),
+}
+"""Name of a loss → its engine, what gives disks, and what makes it."""
+
+
+def _finish(loss: Loss) -> tuple[dict[str, int], list[str]]:
+    """Compare the machines as in every row, and count the entries that were added."""
+    counts, problems = loss.trial.finish()
+    texts = [text for text, _, _ in loss.trial.scenery.machines[0].entries().values()]
+    lost = [text for text, is_given in loss.added.items() if is_given and text not in texts]
+    doubled = [text for text in loss.added if texts.count(text) > 1]
+    counts["acknowledged"] += sum(loss.added.values())
+    counts["lost"] += len(lost)
+    counts["doubled"] += len(doubled)
+    problems += [f"lost: {text}" for text in lost] + [f"doubled: {text}" for text in doubled]
+    return {**counts, "refused": len(problems)}, problems
+
+
+def suffer(name: str, count: int, setting: Setting) -> Tally:
+    """Let the power go so many times, each time after every machine has recorded ratings, and compare the machines.
+
+    Raises:
+        NoToolError: It cannot be done here.
+    """
+    engine, give_disks, lose = LOSSES[name]
+    draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same losses
+    with tempfile.TemporaryDirectory(prefix="share-", dir=setting.folder) as text, ExitStack() as stack:
+        folder = setting.folder / text
+        folder.chmod(0o755)
+        try:
+            with give_disks(engine, folder, stack) as (scenery, disks):
+                loss = Loss(Trial(scenery, draw), disks, {})
+                for disk in disks.values():
+                    disk.flush()
+                for _ in setting.until_stopped(range(count)):
+                    for machine in scenery.machines:
+                        loss.trial.record(machine)
+                    lose(loss)
+                    draw.choice(scenery.machines).run("sync")
+                    loss.trial.number += 1
+                counts, problems = _finish(loss)
+        except pytest.skip.Exception as missing:
+            raise NoToolError(f"share: {missing}") from missing
+    return Tally("share", name, loss.trial.number, counts, "", tuple(problems[:MAX_FAILURES]))
+
+
+def rows(setting: Setting) -> Iterator[Tally]:
+    """Yield a tally for each loss."""
+    for name in LOSSES:
+        if not setting.stop.is_set():
+            yield suffer(name, setting.times(USUAL), setting)
