@@ -203,7 +203,7 @@ PARTS: list[tuple[str, object, str]] = [
     ("no rating", {"evaluations": [{"name": "kpt_001"}]}, "expected a text as rating"),
     ("a bare name", {"evaluations": ["kpt_001"]}, "expected an object with name and rating, got str"),
     ("an empty text", {"new_key_points": [""]}, "new_key_points[0]: the text is empty"),
-    ("no text", {"new_key_points": [{"text": "x"}]}, "expected a text, got dict"),
+    ("no text", {"new_key_points": [{"section": "OTHERS"}]}, "expected a text, got NoneType"),
     ("a text of 1 MiB", {"new_key_points": ["x" * MIB]}, "1,048,576 characters"),
     ("half of a surrogate pair", {"new_key_points": ["\ud800"]}, "surrogate pair"),
     ("a text that stands", {"new_key_points": [BY_HAND]}, "already in the playbook as kpt_001"),

@@ -193,8 +193,10 @@ def test_sessions_of_copilot_that_cannot_have_seen_the_playbook_are_named(
 ) -> None:
     """An earlier version recorded them as Claude Code's; those that this version records are not among them."""
     paths = find_paths(str(here.root))
+    nothing: dict[str, Any] = {"lowest": None, "candidates": "", "question": "", "lineage": "", "units": []}
+    recorded = {"names": ["kpt_001"], "held": [], "left_out": {"room": 0}, **nothing, "probability": 0.0}
     for session, key in (("old", "injected:old"), ("new", "injected:copilot:new"), ("claude", "injected:claude")):
-        event = ledger_access.draft("playbook.injected", names=["kpt_001"], left_out=0)
+        event = ledger_access.draft("playbook.injected", **recorded)
         assert ledger_access.append(paths, [event], {"rater": "tallybook", "session": session}, key)
     before = open_log(here).path.read_bytes()
     assert not [message for _, message in messages(here) if "cannot have seen" in message]

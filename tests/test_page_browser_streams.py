@@ -169,7 +169,7 @@ def test_a_text_that_is_redacted_leaves_a_served_page(browser: Browser, folder: 
     page.locator('body[data-event="4"]').wait_for(state="attached")
     page.keyboard.press("1")
     page.keyboard.press("g")
-    words = ("--text", "A text of an entry.", "--reason", "a name", "--yes")
+    words = ("--text", "A text of an entry.", "--reason", "a name", "--yes", "--expect", "1")
     assert 0 == run(Project(folder), "redact", *words).code
     page.locator("#warning", has_text="the texts of 1 event are redacted").wait_for()
     page.locator('body[data-event="5"]').wait_for(state="attached")
