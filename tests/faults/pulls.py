@@ -216,8 +216,11 @@ class Pipes:
         Raises:
             ChildProcessError: A writer ended.
         """
+        poll = select.poll()
+        for pipe in self._told:
+            poll.register(pipe, select.POLLIN)
         while not is_enough(self.lines()):
-            for pipe in select.select([*self._told], [], [])[0]:
+            for pipe, _ in poll.poll():
                 data = os.read(pipe, 65_536)
                 if not data:
                     why = self._writers[pipe].communicate()[1].decode().strip().rpartition("\n")[2]

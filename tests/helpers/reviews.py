@@ -81,7 +81,10 @@ class Terminal:
 
     def _read(self) -> bool:
         try:
-            assert select.select([self.leader], [], [], WAIT_S)[0], self.shown
+            # `select` takes no descriptor above 1,023.
+            poll = select.poll()
+            poll.register(self.leader, select.POLLIN)
+            assert poll.poll(WAIT_S * 1_000), self.shown
             piece = os.read(self.leader, 65_536)
         except OSError:  # Linux answers so once the process has ended.
             return False
