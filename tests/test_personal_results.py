@@ -118,6 +118,29 @@ def test_operations_and_tags_go_to_the_ledger_of_their_entry(run: Run, mine: Pro
     )
 
 
+def test_at_most_ten_operations_of_both_count(run: Run, mine: Project) -> None:
+    """The eleventh of a result that is divided counts in neither ledger, and is named by its place (rule 14)."""
+    assert mine.ledger.exists()
+    adds: list[dict[str, object]] = [{"type": "ADD", "text": f"New entry of number {number}"} for number in range(9)]
+    own = {"type": "DELETE", "target_id": "my_001", "reason": "old"}
+    late = {"type": "ADD", "text": "One too many"}
+    made = json.loads(run("record", "--json", stdin=json.dumps({"operations": [own, *adds, late, own]}).encode()).out)
+    late_items = [("operations[10]", "at most 10 operations count"), ("operations[11]", "at most 10 operations count")]
+    assert (9, late_items) == (len(made["added"]), [(one["item"], one["reason"]) for one in made["ignored"]])
+    assert 1 == len(json.loads(run("proposals", "--mine", "--json").out))
+
+
+@pytest.mark.usefixtures("mine")
+def test_an_ignored_part_is_named_by_its_place_in_the_result(run: Run) -> None:
+    """An ADD of a text that stands and a tag with an unknown rating are named as the sender wrote them (rule 14)."""
+    standing = json.loads(run("show", "--json").out)["key_points"][0]["text"]
+    operations = [{"type": "ADD", "text": "New"}, {"type": "ADD", "text": standing}]
+    tags = [{"name": "kpt_001", "tag": "helpful"}, {"name": "kpt_001", "tag": "great"}]
+    result = {"operations": operations, "bullet_tags": tags, "evaluations": []}
+    made = json.loads(run("record", "--json", stdin=json.dumps(result).encode()).out)
+    assert ["operations[1]", "bullet_tags[1]"] == [one["item"] for one in made["ignored"]]
+
+
 @pytest.mark.parametrize("writes", [0, 1])
 @pytest.mark.parametrize("key", [(), ("--key", "k1")], ids=["without a key", "with a key"])
 def test_a_crash_between_the_two_batches_loses_and_doubles_nothing(

@@ -72,12 +72,14 @@ class Translated:
         events: What the operations do or propose, before the update; notes of tags.
         known: The playbook after these events.
         ignored: The operations and tags that count nothing.
+        places: Item of the payload → the operation or tag that it comes from.
     """
 
     payload: Any
     events: tuple[Event, ...]
     known: KnownPlaybook
     ignored: tuple[IgnoredItem, ...]
+    places: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.define
@@ -89,14 +91,16 @@ class _Step:
         terms: As for ``translate``.
         events: As in `Translated`.
         ignored: As in `Translated`.
-        texts: New entries of ADD, as an extraction result has them.
+        texts: Place of an ADD → its new entry, as an extraction result has it.
+        place: The operation that is being translated.
     """
 
     known: KnownPlaybook
     terms: Terms
     events: list[Event] = attrs.field(factory=list)
     ignored: list[IgnoredItem] = attrs.field(factory=list)
-    texts: list[Any] = attrs.field(factory=list)
+    texts: dict[str, Any] = attrs.field(factory=dict)
+    place: str = ""
 
     def target_fault(self, name: object) -> str:
         """Return why an entry cannot be named by an operation; empty where it can."""
@@ -139,9 +143,12 @@ def translate(payload: Any, known: KnownPlaybook, terms: Terms) -> Translated:
         _translate_operations(step, payload[OPERATIONS])
         if flat.get("new_key_points"):
             step.ignored.append(IgnoredItem("new_key_points", "the result has operations, which count in their place"))
-        flat["new_key_points"] = step.texts
-    flat["evaluations"] = [*_ratings(flat.get("evaluations")), *_translate_tags(step, payload.get(TAGS, []))]
-    return Translated(flat, tuple(step.events), step.known, tuple(step.ignored))
+        flat["new_key_points"] = [*step.texts.values()]
+    ratings, tags = _ratings(flat.get("evaluations")), _translate_tags(step, payload.get(TAGS, []))
+    flat["evaluations"] = [*ratings, *tags.values()]
+    places = {f"new_key_points[{index}]": place for index, place in enumerate(step.texts)}
+    places |= {f"evaluations[{index}]": place for index, place in enumerate(tags, len(ratings))}
+    return Translated(flat, tuple(step.events), step.known, tuple(step.ignored), places)
 
 
 def _ratings(value: Any) -> list[Any]:
@@ -157,16 +164,22 @@ def _translate_operations(step: _Step, operations: Any) -> None:
         kind = fields.get("type")
         apply = _KINDS.get(kind) if isinstance(kind, str) else None
         if index >= MOST:
-            fault = f"at most {MOST} operations count"
-        elif apply is None:
-            fault = f"expected a type of {', '.join(_KINDS)}"
-        else:
-            fault = apply(step, fields)
+            step.ignored.append(too_many(index, operation))
+            continue
+        step.place = f"{OPERATIONS}[{index}]"
+        fault = f"expected a type of {', '.join(_KINDS)}" if apply is None else apply(step, fields)
         if fault:
-            target = fields.get("target_id")
-            step.ignored.append(
-                IgnoredItem(f"{OPERATIONS}[{index}]", fault, target if isinstance(target, str) else None)
-            )
+            step.ignored.append(_ignored(index, fault, fields))
+
+
+def too_many(index: int, operation: object) -> IgnoredItem:
+    """Return that an operation does not count, because of its place."""
+    return _ignored(index, f"at most {MOST} operations count", operation)
+
+
+def _ignored(index: int, fault: str, operation: object) -> IgnoredItem:
+    target = operation.get("target_id") if isinstance(operation, dict) else None
+    return IgnoredItem(f"{OPERATIONS}[{index}]", fault, target if isinstance(target, str) else None)
 
 
 def _name_or_none(value: object) -> str | None:
@@ -182,7 +195,7 @@ def _add(step: _Step, fields: Mapping[str, Any]) -> str:
     fault = text_fault(fields.get("text"))
     if fault is None:
         point = {"text": fields["text"], "section": fields["section"]} if "section" in fields else fields["text"]
-        step.texts.append(point)
+        step.texts[step.place] = point
     return fault or ""
 
 
@@ -236,12 +249,12 @@ _KINDS: Final[dict[str, Callable[[_Step, Mapping[str, Any]], str]]] = {
 """Type of an operation → the function that takes it; it returns why the operation counts nothing."""
 
 
-def _translate_tags(step: _Step, tags: Any) -> list[Any]:
-    """Return tags as ratings; a rationale is noted with its entry."""
+def _translate_tags(step: _Step, tags: Any) -> dict[str, Any]:
+    """Return the place of each tag with its rating; a rationale is noted with its entry."""
     if not isinstance(tags, list):
         step.ignored.append(IgnoredItem(TAGS, f"expected a list, got {type(tags).__name__}"))
-        return []
-    ratings = []
+        return {}
+    ratings: dict[str, Any] = {}
     for index, tag in enumerate(tags):
         fields = tag if isinstance(tag, dict) else {}
         name = fields.get("name")
@@ -249,7 +262,7 @@ def _translate_tags(step: _Step, tags: Any) -> list[Any]:
         if fault:
             step.ignored.append(IgnoredItem(f"{TAGS}[{index}]", fault, _name_or_none(name)))
             continue
-        ratings.append({"name": name, "rating": fields.get("tag")})
+        ratings[f"{TAGS}[{index}]"] = {"name": name, "rating": fields.get("tag")}
         rationale = _reason({"reason": fields.get("rationale", "")})
         if rationale:
             step.events.append(PointNoted(str(name), f"{fields.get('tag')}: {rationale}"))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import clock
+from tallybook.ledger.decisions import operations
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import normalize_key
@@ -32,6 +33,7 @@ from tallybook.projections.surfaces.writing.spooled import request_to_json, requ
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.writing.record import WriteResult
 
@@ -51,12 +53,14 @@ class Parts(NamedTuple):
         mine: The part about the person's own entries; None without one.
         items: Item of the personal part → the item in the whole.
         project_items: The same for the project's part.
+        ignored: Items of the whole that are in neither part, because they come after the last that counts.
     """
 
     project: Request | None
     mine: Request | None = None
     items: dict[str, str] = {}  # noqa: RUF012 - never changed
     project_items: dict[str, str] = {}  # noqa: RUF012 - never changed
+    ignored: tuple[IgnoredItem, ...] = ()
 
 
 def _state(project: Project) -> Playbook:
@@ -100,12 +104,17 @@ def _divide_update(request: Request, action: Update, is_mine: Callable[[str], bo
     own: dict[str, Any] = {}
     items: dict[str, str] = {}
     project_items: dict[str, str] = {}
+    ignored: list[IgnoredItem] = []
     for field in _LISTS:
         if not isinstance(values := action.payload.get(field), list):
             continue
         theirs[field] = []
         for index, value in enumerate(values):
             names = _names_in(value)
+            if field == operations.OPERATIONS and index >= operations.MOST:
+                # Each part would count so many of its own.
+                ignored.append(operations.too_many(index, value))
+                continue
             is_own = bool(names) and all(map(is_mine, names))
             target, places = (own.setdefault(field, []), items) if is_own else (theirs[field], project_items)
             places[f"{field}[{len(target)}]"] = f"{field}[{index}]"
@@ -118,7 +127,7 @@ def _divide_update(request: Request, action: Update, is_mine: Callable[[str], bo
     mine = attrs.evolve(request, action=attrs.evolve(action, payload=own, plain_events=tuple(notes), names={}))
     is_empty = not rest and not any(theirs.values())
     action = attrs.evolve(action, payload=theirs, plain_events=rest)
-    return Parts(None if is_empty else attrs.evolve(request, action=action), mine, items, project_items)
+    return Parts(None if is_empty else attrs.evolve(request, action=action), mine, items, project_items, tuple(ignored))
 
 
 def _names_in(value: Any) -> list[str]:
@@ -155,7 +164,7 @@ def write(project: Project, request: Request) -> WriteResult:
     if parts.project is None:
         with personal.named_damage(mine):
             done = recording.write(mine, [parts.mine])
-        whole = recording.Outcome(mine=_renumbered(done.outcomes[0], parts.items))
+        whole = recording.Outcome(mine=_renumbered(done.outcomes[0], parts.items), ignored=parts.ignored)
         return attrs.evolve(done, outcomes=(whole,))
     return _write_both(project, mine, parts.project, parts.mine, parts)
 
@@ -183,9 +192,9 @@ def _write_both(project: Project, mine: Project, theirs: Request, own: Request, 
             raise
         second = recording.write(mine, [own])
         path.unlink(missing_ok=True)
-    outcome = attrs.evolve(
-        _renumbered(done.outcomes[0], parts.project_items), mine=_renumbered(second.outcomes[0], parts.items)
-    )
+    outcome = _renumbered(done.outcomes[0], parts.project_items)
+    mine_outcome = _renumbered(second.outcomes[0], parts.items)
+    outcome = attrs.evolve(outcome, mine=mine_outcome, ignored=(*outcome.ignored, *parts.ignored))
     return attrs.evolve(done, outcomes=(outcome,), problems=(*done.problems, *second.problems))
 
 

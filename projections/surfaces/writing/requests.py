@@ -246,7 +246,8 @@ def decide(
         sent = _translated(action, known, state.policy.prunes)
         decision = decide_extraction(read_extraction(sent.payload), sent.known, action.names, renamed)
         events = (*redactions.filter_notes((*action.plain_events, *sent.events)), *_with_origin(action, decision))
-        return attrs.evolve(decision, events=events, ignored=(*sent.ignored, *decision.ignored))
+        ignored = (attrs.evolve(one, item=sent.places.get(one.item, one.item)) for one in decision.ignored)
+        return attrs.evolve(decision, events=events, ignored=(*sent.ignored, *ignored))
     base = {renamed.get(entry.name, entry.name): entry for entry in action.base}
     drift = {
         name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
