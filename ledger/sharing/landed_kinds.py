@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -31,6 +32,7 @@ from tallybook.ledger.events import (
     PointUnpinned,
     RedactionLinked,
 )
+from tallybook.ledger.names import read_sections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,9 +108,11 @@ def _order(step: Step, record: EventRecord) -> tuple[Event, ...]:
 
 def _close_edit(step: Step, record: EventRecord) -> tuple[Event, ...]:
     event: Any = record.event
-    names = {name: step.names.joined.get(landed, landed) for name, landed in step.names.landed.items()}
+    top = event.top or ""
+    sections = (read_sections(json.loads(top)) or {}) if top else {}
+    names = {name: step.resolve_standing(name) or name for listed in sections.values() for name in listed}
     # The number of the rendering that was edited means nothing on another machine.
-    return (PlaybookEdited(None, event.source, rename_in_top(event.top or "", names)),)
+    return (PlaybookEdited(None, event.source, rename_in_top(top, names)),)
 
 
 def _curate(step: Step, record: EventRecord) -> tuple[Event, ...]:

@@ -254,7 +254,7 @@ class Site:
         here = {record.id for record in (*book, *own)} - hidden
         for record in (*book, *own):
             if isinstance(record.event, events.EventRedacted) and record.event.id in here:
-                texts |= self.model.texts.get(record.event.id, set())
+                texts |= self.model.texts.get(record.event.id, set()) - {REDACTED}
         return frozenset(texts)
 
     def check(self, *, rendered: bool = True) -> None:
