@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.shared_machines import HUMAN, SharedMachine, make_pair
+from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.writing import curation
@@ -93,3 +94,19 @@ def test_names_by_section_go_on_by_section(pair: tuple[SharedMachine, SharedMach
     assert (["From Anna", "From Ben"], sections(ben)) == (sections(anna)[MISTAKES], sections(anna))
     assert {"mis-001", "mis-002"} <= {one["name"] for one in commands.show(anna.project)["key_points"]}
     assert "mis-003" == add(ben, "Once more", MISTAKES)
+
+
+def test_a_pending_edit_names_the_entries_of_sections_as_they_were_shown(tmp_path: Path) -> None:
+    """An edit of another key has all sections, and means the kpt_001 of the book, not its own of before it shared."""
+    anna, ben = make_machines(tmp_path, "anna", "ben")
+    add(anna, "From Anna", MISTAKES)
+    commands.add(ben.project, "From Ben before he shared", HUMAN)
+    sync_all(anna, ben)
+    before = sections(ben)
+    assert {MISTAKES: ["From Anna"]} == before
+    document = json.loads(ben.project.playbook.read_text(encoding="utf-8"))
+    ben.project.playbook.write_text(json.dumps(document | {"note": "mine"}), encoding="utf-8")
+    commands.replay(ben.project)
+    assert before == sections(ben)
+    sync_all(ben, anna)
+    assert (before, before) == (sections(ben), sections(anna))
