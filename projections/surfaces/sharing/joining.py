@@ -162,6 +162,7 @@ def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.
             published=result.published + more.published,
             tries=result.tries + more.tries,
             restored=result.restored + more.restored,
+            skipped=[*result.skipped, *(run for run in more.skipped if run not in result.skipped)],
             set_aside=result.set_aside or more.set_aside,
         )
     return result

@@ -41,6 +41,7 @@ MAKES_ENTRY: Final = (PointAdded, PointSeeded, PointEdited)
 _MAKES_ENTRY_IN_BOOK: Final = (*MAKES_ENTRY, PointMatched)
 GIVES_TEXT: Final = (*MAKES_ENTRY, PointMatched, PointReworded)
 _LINKED: Final = b'"kind":"%b"' % KIND_OF[RedactionLinked].encode()
+_MATCHED: Final = b'"kind":"%b"' % KIND_OF[PointMatched].encode()
 
 
 def entries_made(records: Sequence[EventRecord]) -> dict[str, str]:
@@ -125,6 +126,13 @@ def redaction_links(batches: Iterable[RawBatch]) -> list[frozenset[str]]:
     found = decode(raw for raw in batches if _LINKED in raw.data)
     events = (event for batch in found for event in batch.events)
     return [frozenset(event.ids) for event in events if isinstance(event, RedactionLinked)]
+
+
+def joined_entries(batches: Iterable[RawBatch]) -> dict[str, str]:
+    """Return the entries of a book that were joined to another one when they landed: name → the other one's name."""
+    found = decode(raw for raw in batches if _MATCHED in raw.data)
+    events = (event for batch in found for event in batch.events)
+    return {event.name: event.to for event in events if isinstance(event, PointMatched)}
 
 
 def text_events(batches: Iterable[RawBatch]) -> dict[str, str]:

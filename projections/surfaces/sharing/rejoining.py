@@ -26,6 +26,7 @@ from tallybook.projections.surfaces.sharing.pending_landing import (
     MAKES_ENTRY,
     equal_entries,
     ids_of_session,
+    joined_entries,
     known_playbook,
     redaction_links,
     text_events,
@@ -228,7 +229,7 @@ class Rest:
         known = self._known
         if known is None:
             known = was.used if self._is_whole else state.used
-        facts = _Facts(frozenset(known), self._book, self._links)
+        facts = _Facts(frozenset(known), self._book, self._links, joined_entries(self._book))
         self._name_by_text(names, state)
         missing = {one.records[0].id for one in self.missing}
         known_names = dict(_made(decode(self._book)))
@@ -302,6 +303,7 @@ class _Facts:
     used: frozenset[str]
     book: Sequence[RawBatch]
     links: Sequence[frozenset[str]] = ()
+    joined: Mapping[str, str] = attrs.field(factory=dict)
     before: Mapping[str, Entry] = attrs.field(factory=dict)
     before_batches: list[Batch] = attrs.field(factory=list)
 
@@ -318,9 +320,7 @@ class _Facts:
         """Return nothing, as ``own_name``."""
 
     def matched(self, name: str) -> str | None:
-        events = (event for batch in decode(self.book) for event in batch.events)
-        found = [event.to for event in events if isinstance(event, PointMatched) and event.name == name]
-        return found[-1] if found else None
+        return self.joined.get(name)
 
     def published(self, own: OwnBatch) -> None:
         """Return nothing: `Rest` leaves out what the book has."""

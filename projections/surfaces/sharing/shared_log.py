@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
-from tallybook.ledger.events import PointMatched
 from tallybook.ledger.line import GENESIS, START, Draft, Position
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
@@ -29,7 +27,7 @@ from tallybook.projections.surfaces.sharing.own_history import (
     without_shared,
 )
 from tallybook.projections.surfaces.sharing.own_names import OwnNames
-from tallybook.projections.surfaces.sharing.pending_landing import entries_made, land_all
+from tallybook.projections.surfaces.sharing.pending_landing import entries_made, joined_entries, land_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -233,9 +231,7 @@ class SharedLog(JsonlLog):
 
     def matched(self) -> dict[str, str]:
         """Return the entries that were joined to another one when they landed: name → the other one's name."""
-        matches = (one for one in self.read_book() if any(b'"kind":"point.matched"' in line for line in one.lines))
-        events = (event for batch in decode(matches) for event in batch.events)
-        return {event.name: event.to for event in events if isinstance(event, PointMatched)}
+        return joined_entries(self.read_book())
 
     def names(self) -> Names:
         """Return the names of pending entries in the book as it is here."""

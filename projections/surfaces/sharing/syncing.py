@@ -184,7 +184,7 @@ class Sync:
     # ---- (a) and (b): read, verify, append to the replica ----
 
     def _take_in(self) -> Contents:
-        begin, skipped = self.replica.end(), dict[str, SkippedRun]()
+        begin, skipped = self.replica.end(), {run.place: run for run in self.result.skipped}
         for piece in read_pieces(self.engine, self.replica, PIECE_BYTES):
             contents, counted = piece
             skipped |= {run.place: run for run in counted.skipped}

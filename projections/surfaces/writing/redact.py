@@ -163,7 +163,7 @@ def redact(
 
 
 def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str]) -> tuple[str, ...]:
-    """Erase what another machine redacted in a shared book, and own texts that are equal to it.
+    """Erase what a shared book redacts, what brings back a text redacted here, and own texts that are equal to it.
 
     Args:
         project: The project.
@@ -203,7 +203,7 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
             before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
             erasable = tuple(dict.fromkeys((*before.texts, *(one for one in texts if len(one) >= MIN_TEXT_CHARS))))
             every = tuple(dict.fromkeys((*before.ids, *events)))
-            reason = before.reason or "redacted on another machine"
+            reason = before.reason or "equals a text that was redacted, here or on another machine"
             redaction.write_pending(log.folder, redaction.PendingRedaction(every, erasable, reason, before.by or by))
         _finish(project, log)
     return tuple(events)
