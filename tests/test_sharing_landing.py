@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
+from helpers.sharing_faults import ShakyEngine
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.sharing.engines.memory import MemoryEngine
 from tallybook.ledger.sharing.replica import Replica
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.sharing.engines.engine import Engine
 
 BY = {"rater": "human", "session": "s1"}
 
@@ -30,7 +33,7 @@ def _project(folder: Path, name: str) -> Project:
     return Project(folder / name)
 
 
-def _sync(project: Project, engine: MemoryEngine, limit_s: float = 60.0) -> SyncResult:
+def _sync(project: Project, engine: Engine, limit_s: float = 60.0) -> SyncResult:
     return sync(Machine(str(project.ledger), project.root.name, "", "demo", limit_s=limit_s), engine)
 
 
@@ -78,6 +81,26 @@ def test_what_an_interrupted_append_left_in_the_replica_is_not_in_the_book(
             assert [("Be kind", 0, 0)] == _shown(ben)
     assert [] == _sync(ben, engine).skipped
     assert commands.show(anna) == commands.show(ben)
+
+
+def test_a_run_that_does_not_count_is_named_although_another_machine_was_quicker(tmp_path: Path) -> None:
+    """Such a run is in the result of the sync that met it first, also where that sync had to try again (rule 9)."""
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), ShakyEngine(Random(1))  # noqa: S311 - no secret
+    for project, text in ((anna, "Use git"), (ben, "Be kind")):
+        commands.add(project, text, BY)
+        _sync(project, engine)
+    engine.disturb()
+    commands.add(anna, "Run the tests", BY)
+    _sync(anna, engine)
+    commands.add(ben, "Sleep well", BY)
+    commands.add(anna, "Name things", BY)
+
+    def be_quicker() -> None:
+        _sync(anna, engine)
+
+    engine.before_append = be_quicker
+    done = _sync(ben, engine)
+    assert (True, 1) == (engine.before_append is None, len(done.skipped))
 
 
 def test_a_text_that_a_person_adds_twice_stays_twice(tmp_path: Path) -> None:
