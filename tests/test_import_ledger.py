@@ -14,6 +14,7 @@ from helpers.authors import HUMAN
 from helpers.example_secrets import GITHUB
 from helpers.git_ledgers import counts
 from helpers.reference_model import extraction
+from helpers.shared_machines import make_machines
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
@@ -123,6 +124,23 @@ def test_two_that_adopted_the_same_file_count_it_once(tmp_path: Path, tmp_path_f
             commands.rate(one, "kpt_001", "helpful", HUMAN)
     bring(*projects)
     assert {"one": (13, 0)} == counts(projects[0])
+
+
+def test_names_of_a_ledger_that_shared_a_book_mean_what_they_meant_there(here: Project, tmp_path: Path) -> None:
+    """After a sync its kpt_002 is what it made as kpt_001, and its kpt_001 another machine's, which is not here."""
+    anna, ben = make_machines(tmp_path, "anna", "ben")
+    commands.add(anna.project, "From Anna", HUMAN)
+    commands.add(ben.project, "First of Ben", HUMAN)
+    commands.add(ben.project, "Second of Ben", HUMAN)
+    for machine in (anna, ben):
+        machine.sync()
+    assert {"kpt_001": ("From Anna", 0, 0), "kpt_002": ("First of Ben", 0, 0)}.items() <= ben.entries().items()
+    for name in ("kpt_001", "kpt_002"):
+        assert 0 == ben.run("rate", name, "helpful").code
+    done = import_ledger(here, str(ben.project.root), dry_run=False, accept_loss=False)
+    assert {"First of Ben": (1, 0), "Second of Ben": (0, 0)}.items() <= counts(here).items()
+    assert "From Anna" not in counts(here)
+    assert ["point.rated kpt_001 of the book helpful"] == [one.item for one in done.arrival.ignored]
 
 
 def test_a_delivery_under_one_key_counts_once(here: Project, there: Project) -> None:

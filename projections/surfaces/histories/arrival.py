@@ -16,6 +16,7 @@ from tallybook.ledger.sharing.landing import LandedBatch, LandedEvent, Names, Ow
 from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.histories.names_there import NamesThere
 from tallybook.projections.surfaces.sharing.pending_landing import ids_of_session
 from tallybook.projections.surfaces.writing import secrets
 
@@ -126,8 +127,8 @@ class Landing:
 
     def land(self, history: Sequence[RawBatch]) -> None:
         """Land every batch of a history, given from its first line on, that is not here yet."""
-        facts, names = _Facts(self._keys), Names()
-        for batch in decode(history):
+        facts, names, there = _Facts(self._keys), Names(), NamesThere()
+        for batch in map(there.translate, decode(history)):
             if any(record.id.partition(".")[0] in self._ids for record in batch.records):
                 self.arrival.known += 1
                 self._learn_names(batch, names)
