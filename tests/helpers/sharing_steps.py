@@ -168,6 +168,8 @@ def import_other(history: History, site: Site) -> None:
 
     number = len(site.intents)
     site.do(action)
+    # Open proposals come along.
+    site.proposed = {**other.proposed, **site.proposed}
     for intent in site.intents[number:]:
         for record in intent.records:
             check_meaning(history, other, record)
