@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.hook_calls import call, told
-from helpers.lift import PROMPT, START, end, hold, hook, injections, load, six_entries
+from helpers.hook_calls import START, call, told
+from helpers.lift import PROMPT, end, hold, hook, injections, load, six_entries
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.hooks.injection import load_template
 from tallybook.projections.surfaces.workspace import settings

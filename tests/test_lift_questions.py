@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.hook_calls import events
-from helpers.lift import START, end, end_events, hold, hook, injections, load, six_entries
+from helpers.hook_calls import START, events
+from helpers.lift import end, end_events, hold, hook, injections, load, six_entries
 from tallybook.ledger.events import KIND_OF, BaselineSet, LiftAsked, LiftStopped, Numbers, PlaybookInjected
 from tallybook.ledger.kinds.sessions import MetricsRecorded
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL

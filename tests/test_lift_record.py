@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from helpers.hook_calls import events
-from helpers.lift import PROMPT, START, TEXTS, hold, hook, injections, load, six_entries
+from helpers.hook_calls import START, events
+from helpers.lift import PROMPT, TEXTS, hold, hook, injections, load, six_entries
 from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook import compat
 from tallybook.ledger.events import PointRated

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.authors import HUMAN
-from helpers.hook_calls import events
+from helpers.hook_calls import START, events
 from tallybook.ledger.events import Numbers, PlaybookInjected, SessionEnded
 from tallybook.ledger.kinds.sessions import MetricsRecorded
 from tallybook.projections.surfaces import commands
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tallybook.projections.lift.view import Lift
 
 TEXTS = ("Use type hints", "Run the linter", "Ask before a push", "Name things well", "Read the logs", "Keep it small")
-START = {"hook_event_name": "SessionStart", "source": "startup"}
 PROMPT = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
 
 
