@@ -14,15 +14,18 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import pytest
 
 from helpers.authors import HUMAN
+from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.mcp import protocol
 from tallybook.projections.surfaces.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from helpers.command_line import Run
 
 COMMAND = ["-m", "tallybook", "mcp", "--session", "s1"]
 
@@ -105,6 +108,16 @@ def test_a_client_lists_and_calls_every_tool(ask: Callable[..., Any], playbook: 
     assert 2 == len(history["events"])
     (rating,) = [one for one in commands.list_events(playbook) if one["kind"] == "point.rated"]
     assert {"rater": "agent", "session": "s1", "agent": "mcp"} == rating["by"]
+
+
+def test_an_unknown_resource_is_answered_with_those_there_are(project: Path, run: Run) -> None:
+    """The error names every resource that can be read, the person's own playbook where there is one."""
+    read = Server(Project(project), "s1").methods["resources/read"]
+    listed = "tallybook://playbook, tallybook://scores"
+    for known in (listed, f"{listed}, tallybook://mine"):
+        with pytest.raises(BadInputError, match=f"; read {known} or tallybook://entry/NAME$"):
+            read({"uri": "tallybook://nothing"})
+        run("init", "--mine")
 
 
 def test_a_client_reads_every_resource_and_the_prompt(ask: Callable[..., Any]) -> None:

@@ -97,7 +97,8 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
     elif uri.startswith(_ENTRY):
         value = tell_story(ledger, uri.removeprefix(_ENTRY))
     else:
-        raise BadInputError(uri, "no such resource", f"read {_SCHEME}playbook, {_ENTRY}NAME or {_SCHEME}scores")
+        known = ", ".join(one["uri"] for one in listed(ledger))
+        raise BadInputError(uri, "no such resource", f"read {known} or {_ENTRY}NAME")
     return {"contents": [{"uri": uri, "mimeType": _JSON, "text": as_json(value)}]}
 
 
