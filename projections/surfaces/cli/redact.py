@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,7 +11,7 @@ import click
 from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
 from tallybook.projections.event_rows import kind_of, summary
 from tallybook.projections.surfaces.console.options import Verb, WholeNumber, provenance_of, read_text
-from tallybook.projections.surfaces.console.output import answer, format_count, say
+from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, say
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.sharing.targets import find_event
 from tallybook.projections.surfaces.writing import proposals
@@ -65,15 +64,11 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
         raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
     by = provenance_of(options)
     proposals.propose_redaction(project, target, options["reason"], by)
-    is_counted = options["expect"] is not None or _is_terminal()
+    is_counted = options["expect"] is not None or can_ask()
     if target.text is not None and not (options["yes"] and is_counted):
         _confirm(redaction.find_text(project, target), as_json=as_json)
     done = redaction.redact(project, target, options["reason"], by, options["expect"])
     return _print(project, done, "redacted", as_json=as_json)
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _confirm(preview: RedactionResult, *, as_json: bool) -> None:
@@ -83,7 +78,7 @@ def _confirm(preview: RedactionResult, *, as_json: bool) -> None:
         UnexpectedNumberError: There is no terminal to ask on, so the number of events is needed.
         NotConfirmedError: The answer is no.
     """
-    if as_json or not _is_terminal():
+    if as_json or not can_ask():
         raise redaction.UnexpectedNumberError(len(preview.events))
     number = format_count(len(preview.events), "event")
     say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))

@@ -105,6 +105,11 @@ def _start_progress() -> Progress:
 METER: Final = Meter()
 
 
+def can_ask() -> bool:
+    """Return whether there is a terminal on which a person sees a question and can answer it."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def escape(text: object) -> str:
     r"""Return a text on one line, with every character that steers a terminal shown as an escape such as ``\x1b``."""
     text = str(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -11,7 +10,7 @@ import click
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import answer, escape, note, say, write
+from tallybook.projections.surfaces.console.output import answer, can_ask, escape, note, say, write
 from tallybook.projections.surfaces.install import places, plan
 from tallybook.projections.surfaces.install.steps import LEFT, diff, take
 from tallybook.projections.surfaces.workspace import git
@@ -78,7 +77,7 @@ def init(  # noqa: PLR0913 - each is an option
     _print(steps, _DRY_RUN if dry_run else _result(target, names, steps))
     if others and not agents:
         say(f"Also here: {', '.join(others)}. `tallybook init {' '.join(others)}` or `--all` installs them.")
-        if not dry_run and sys.stdin.isatty() and sys.stdout.isatty() and click.confirm("Install them now?"):
+        if not dry_run and can_ask() and click.confirm("Install them now?"):
             steps = _install(target, others, verbs, dry_run=False)
             _print(steps, _result(target, others, steps))
     if target.project is not None and not dry_run:
@@ -195,7 +194,7 @@ def _offer_untracking(project: Project) -> None:
         return
     command = f"git rm --cached {shlex.quote(str(project.playbook))}"
     note(f"git tracks {project.playbook}, which every rating changes; `{command}` stops that and keeps the file")
-    if sys.stdin.isatty() and sys.stdout.isatty() and click.confirm("Stop tracking it now?"):
+    if can_ask() and click.confirm("Stop tracking it now?"):
         try:
             git.untrack(project)
         except git.FAILURES as error:

@@ -15,7 +15,7 @@ import click
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
 from tallybook.ledger.sharing.engines.engine import WAIT, UnreachableError
 from tallybook.projections.surfaces.console.options import Verb
-from tallybook.projections.surfaces.console.output import answer, format_count, note, say
+from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.install.steps import take
@@ -121,7 +121,7 @@ def offer(project: Project) -> None:
     except TallybookError:
         return
     say(f"`tallybook share git` shares the playbook with other machines through the remote {DEFAULT_REMOTE}.")
-    if sys.stdin.isatty() and sys.stdout.isatty() and click.confirm("Share it now?", default=False):
+    if can_ask() and click.confirm("Share it now?", default=False):
         options: dict[str, Any] = dict.fromkeys(("name", "label", *engines.OPTIONS["nats"]))
         with suppress(NotConfirmedError):
             _join(project, "git", None, {**options, "yes": False, "dry_run": False}, as_json=False)
