@@ -157,6 +157,16 @@ def summary(event: events.Event, seqs: Mapping[str, int] | None = None) -> str:
     return _one_line(SUMMARIES[type(event)](event))
 
 
+def numbered_rows(numbers: Sequence[int], of: Sequence[events.Event]) -> list[dict[str, Any]]:
+    """Return events that were just recorded under these numbers, each as ``{seq, summary}``."""
+    return [{"seq": seq, "summary": summary(event)} for seq, event in zip(numbers, of, strict=True)]
+
+
+def entry_line(entry: events.Entry) -> str:
+    """Return an entry as one line for people: its name, its counts and its whole text."""
+    return f"{entry.name}  +{entry.helpful} -{entry.harmful}  {_one_line(entry.text)}"
+
+
 def _one_line(text: str) -> str:
     """Return a text with every run of white space, all kinds of line breaks included, as one space."""
     return " ".join(text.split())

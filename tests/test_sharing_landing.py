@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from helpers.command_line import Run
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.sharing.engines.engine import Engine
 
@@ -132,6 +133,20 @@ def test_a_batch_that_waits_rates_the_entry_that_was_published_before_it(tmp_pat
     while pending:
         pending = _sync(ben, engine, limit_s=0).pending
         assert ("Use git", 2, 0) in _shown(ben)
+
+
+def test_a_curation_is_answered_with_the_number_of_its_event(tmp_path: Path, run: Run) -> None:
+    """Where a batch begins with the entries that its names mean, the answer has the number after that, as `log` has."""
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), MemoryEngine(run_bytes=1)
+    commands.add(anna, "Be kind", BY)
+    _sync(anna, engine)
+    commands.add(ben, "Use git", BY)
+    _sync(ben, engine, limit_s=0)
+    here = ("--project", str(ben.root))
+    made = json.loads(run("retire", "kpt_002", "--json", *here).out)
+    logged = [json.loads(line) for line in run("log", "--json", *here).out.splitlines()]
+    (seq,) = [one["seq"] for one in logged if one["kind"] == "point.retired"]
+    assert [seq, seq] == [made["seq"], *(one["seq"] for one in made["events"])]
 
 
 def test_an_edit_of_an_old_rendering_is_merged_with_what_came_since(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_group_has_every_entry_that_resembles_one_of_it() -> None:
     (group,) = find_groups(entries, 0.9)
     assert tuple(entries[1:]) == group.entries
     assert find_similar(texts[1], [entries[3]], 0.5)[0].similarity < 0.9 <= group.similarity < 1
-    assert "tallybook merge 'kpt 1' 'kpt 2' 'kpt 3'" == group.merge
+    assert "tallybook merge 'kpt 1' 'kpt 2' 'kpt 3'" == group.merge()
 
 
 @pytest.fixture

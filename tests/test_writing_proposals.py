@@ -171,6 +171,16 @@ def test_proposals_are_chosen_by_session_or_all(run: Run, proposed: int, verb: s
     assert [proposed] == [one["proposal"] for one in json.loads(run(verb, *choice, "--json").out)]
 
 
+@pytest.mark.usefixtures("project")
+def test_the_entry_of_a_proposal_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text with line feeds is shown on one line, with a space for each."""
+    run("add", "-", stdin=b"Always test\nbefore a commit")
+    run("pin", "kpt_001")
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert 1 == run("retire", "kpt_001").code
+    assert "    kpt_001  +0 -0  Always test before a commit" == run("proposals").out.splitlines()[1]
+
+
 @pytest.mark.parametrize("verb", ["accept", "reject"])
 def test_an_agent_cannot_decide_its_own_proposal(
     run: Run, proposed: int, verb: str, monkeypatch: pytest.MonkeyPatch

@@ -51,10 +51,9 @@ class Group(NamedTuple):
     entries: tuple[Entry, ...]
     similarity: float
 
-    @property
-    def merge(self) -> str:
-        """Return the command that merges them into the first."""
-        return f"tallybook merge {' '.join(quote(entry.name) for entry in self.entries)}"
+    def merge(self, option: str = "") -> str:
+        """Return the command that merges them into the first, with what it needs after the names."""
+        return f"tallybook merge {' '.join(quote(entry.name) for entry in self.entries)}{option}"
 
 
 class _Words(NamedTuple):
@@ -122,10 +121,10 @@ def _join(first: list[int], lowest: list[float], pair: tuple[int, int], similari
     lowest[one] = min(lowest[one], lowest[other], similarity)
 
 
-def group_json(group: Group) -> dict[str, Any]:
+def group_json(group: Group, option: str = "") -> dict[str, Any]:
     """Return a group as ``{similarity, entries, merge}``."""
     return {
         "similarity": round(group.similarity, 2),
         "entries": [entry_json(entry) for entry in group.entries],
-        "merge": group.merge,
+        "merge": group.merge(option),
     }

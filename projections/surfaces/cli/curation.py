@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -10,11 +9,12 @@ import click
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.comparison import similarity
-from tallybook.projections.event_rows import summary
+from tallybook.projections.event_rows import entry_line, numbered_rows, summary
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.console.options import SectionName, Verb, provenance_of, read_text, with_reason
-from tallybook.projections.surfaces.console.output import answer, format_count, note, say
+from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import curation, proposals
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json:
     cause = proposals.must_propose(project, wish)
     outcome = proposals.propose(project, wish, cause, author) if cause else curation.curate(project, wish, author)
     note(*outcome.notes)
-    rows = [{"seq": seq, "summary": summary(event)} for seq, event in enumerate(outcome.events, outcome.seq_from or 0)]
+    rows = numbered_rows(outcome.numbers, outcome.events)
     if as_json:
         answer(rows[0] | {"events": rows})
     else:
         say(*(f"recorded as event {row['seq']}: {row['summary']}" for row in rows))
     if cause:
         what = "is a person's" if wish.verb in proposals.PERSONS_ONLY else "names a protected entry"
-        hint = "a person accepts it: tallybook proposals"
+        hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
         raise proposals.ProposedError(f"{wish.verb}: {what}, so inside an agent it was only proposed; {hint}")
 
 
@@ -116,14 +116,15 @@ def duplicates(project: Project, /, *, least: float, as_json: bool) -> None:
     Their words are compared, whatever their order. Texts with other numbers, or of which only one says not, are no
     duplicates. Each group has the command that merges it.
     """
+    option = personal.option(project)
     groups = similarity.find_groups(commands.playbook(project).state.entries.values(), least)
     note(*commands.spool_notes(project))
     if as_json:
-        answer([similarity.group_json(group) for group in groups])
+        answer([similarity.group_json(group, option) for group in groups])
         return
     for group in groups:
-        say(f"{group.similarity:.2f}  {group.merge}")
-        say(*(f"    {one.name}  +{one.helpful} -{one.harmful}  {' '.join(one.text.split())}" for one in group.entries))
+        say(f"{group.similarity:.2f}  {group.merge(option)}")
+        say(*(f"    {entry_line(one)}" for one in group.entries))
     if not groups:
         say("No entries say nearly the same.")
 
@@ -170,7 +171,7 @@ def _undo_writer(project: Project, options: Mapping[str, Any]) -> None:
     number = format_count(len(records), "event")
     if not options["yes"]:
         _list_events([(one.seq, summary(one.event)) for one in records], "to undo")
-        if options["as_json"] or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if options["as_json"] or not can_ask():
             raise BadInputError("--writer", f"did {number}", "give --yes to undo them; nothing was recorded")
         if not click.confirm(f"Undo {number}?"):
             note("nothing was recorded")

@@ -88,7 +88,7 @@ def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options
     _print_outcome(outcome, as_json=as_json)
     note(*(f"to say that it helped, run: tallybook rate {one.name} helpful" for one in outcome.ignored if one.name))
     if proposed is not None:
-        hint = "a person accepts it: tallybook proposals"
+        hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
         raise ProposedError(f"add: repeats an entry, so inside an agent it was only proposed; {hint}")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallybook.projections.event_rows import by_json, summary
+from tallybook.projections.event_rows import by_json, entry_line, numbered_rows, summary
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.history import reading
@@ -67,11 +67,7 @@ def _lines(record: EventRecord, state: Playbook) -> Iterator[str]:
     yield f"{record.seq}  {summary(event)}  ({event.cause}; by {by}{session})"
     for name in filter(None, (event.name, *event.merged)):
         entry = state.entries.get(name)
-        yield (
-            f"    {name} is not in the playbook"
-            if entry is None
-            else (f"    {name}  +{entry.helpful} -{entry.harmful}  {entry.text}")
-        )
+        yield f"    {name} is not in the playbook" if entry is None else f"    {entry_line(entry)}"
 
 
 @click.command(cls=Verb, rater="human", example="tallybook accept 812 815 --reason 'both are right'")
@@ -112,10 +108,7 @@ def _decide(project: Project, options: dict[str, Any], decide: Callable[..., sto
             say(*_lines(record, state))
         done = decide(project, record, options["reason"], by)
         note(*done.outcome.notes)
-        made = [
-            {"seq": seq, "summary": summary(one)}
-            for seq, one in enumerate(done.outcome.events, done.outcome.seq_from or 0)
-        ]
+        made = numbered_rows(done.outcome.numbers, done.outcome.events)
         rows.append({"proposal": record.seq, "events": made})
         if not options["as_json"]:
             say(*(f"recorded as event {row['seq']}: {row['summary']}" for row in made))

@@ -24,7 +24,7 @@ def check_personal(context: Context) -> Iterator[Finding]:
         fault = personal.fault(context.project)
         if fault and Path(personal.folder()).exists():
             message = f"{personal.folder()} is left out here: {fault}"
-            yield Finding(NOTE, message, "give CLAUDE_CONFIG_DIR a whole path outside the project")
+            yield Finding(NOTE, message, personal.FIXES[fault])
         return
     log = reading.open_log(mine)
     problems = verify(log).problems

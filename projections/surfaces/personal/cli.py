@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tallybook.projections.event_rows import summary
+from tallybook.projections.event_rows import entry_line, numbered_rows
 from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, say
@@ -79,14 +79,13 @@ def demote(project: Project, /, *, name: str, reason: str, as_json: bool, **by: 
 
 def _show(move: Move, *, as_json: bool) -> None:
     """Print the entry before anything is recorded."""
-    entry = move.entry
     if not as_json:
-        say(f"{entry.name}  +{entry.helpful} -{entry.harmful}  {entry.text}")
+        say(entry_line(move.entry))
 
 
 def _print(outcome: Outcome, *, as_json: bool) -> None:
     note(*outcome.notes)
-    rows, own = _rows(outcome), _rows(outcome.mine) if outcome.mine else []
+    rows, own = (numbered_rows(one.numbers, one.events) if one else [] for one in (outcome, outcome.mine))
     if as_json:
         answer({"events": rows, "mine": {"events": own}})
         return
@@ -94,7 +93,3 @@ def _print(outcome: Outcome, *, as_json: bool) -> None:
     say(*(f"your own playbook: recorded as event {row['seq']}: {row['summary']}" for row in own))
     if outcome.spooled:
         say("another process holds the project's ledger; spooled, the next command that writes records it")
-
-
-def _rows(outcome: Outcome) -> list[dict[str, Any]]:
-    return [{"seq": seq, "summary": summary(event)} for seq, event in enumerate(outcome.events, outcome.seq_from or 0)]

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tallybook.ledger.errors import TallybookError
-from tallybook.projections.event_rows import summary
+from tallybook.projections.event_rows import entry_line, numbered_rows
 from tallybook.projections.review import CONTESTED, DUPLICATE, GONE, MAX_ITEMS, PROPOSAL, UNPROVEN, UNUSED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.options import HUMAN, Verb, provenance_of
-from tallybook.projections.surfaces.console.output import answer, complain, format_count, note, say
+from tallybook.projections.surfaces.console.output import answer, can_ask, complain, format_count, note, say
 from tallybook.projections.surfaces.review import session
+from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +64,7 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
         answer([session.item_json(item, book) for item in shown])
         return
     is_person = find_agent() is None and by.get("rater") == HUMAN
-    if is_person and sys.stdin.isatty() and sys.stdout.isatty():
+    if is_person and can_ask():
         _walk(project, shown, by)
     else:
         say(*(line for item in shown for line in _lines(item, book)))
@@ -79,10 +80,7 @@ def _lines(item: Item, book: Playbook, place: str = "") -> Iterator[str]:
     yield f"{place}{item.why}{number}: {item.says}"
     for name in item.names:
         entry = book.entries.get(name)
-        if entry is None:
-            yield f"    {name} is not in the playbook"
-        else:
-            yield f"    {name}  +{entry.helpful} -{entry.harmful}  {' '.join(entry.text.split())}"
+        yield f"    {name} is not in the playbook" if entry is None else f"    {entry_line(entry)}"
 
 
 def _walk(project: Project, items: Sequence[Item], by: Mapping[str, str]) -> None:
@@ -98,7 +96,7 @@ def _walk(project: Project, items: Sequence[Item], by: Mapping[str, str]) -> Non
             break
         if decision != "skip":
             recorded += _decide(project, item, decision, by)
-    say(f"{format_count(recorded, 'decision')} recorded; `tallybook undo` undoes the last.")
+    say(f"{format_count(recorded, 'decision')} recorded; `tallybook undo{personal.option(project)}` undoes the last.")
 
 
 def _ask(keys: str) -> str:
@@ -133,5 +131,5 @@ def _decide(project: Project, item: Item, decision: str, by: Mapping[str, str]) 
         complain(str(error), error.exit_code)
         return 0
     note(*outcome.notes)
-    say(*(f"    event {seq}: {summary(event)}" for seq, event in enumerate(outcome.events, outcome.seq_from or 0)))
+    say(*(f"    event {row['seq']}: {row['summary']}" for row in numbered_rows(outcome.numbers, outcome.events)))
     return 1

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 FOLDER = "my-playbook"
 """The folder in Claude's user folder that holds ``playbook.json`` and the ledger."""
 _VARIABLE = "CLAUDE_CONFIG_DIR"
+FIXES = {
+    f"{_VARIABLE} is not a whole path": f"give {_VARIABLE} a whole path",
+    f"{_VARIABLE} leads into the project": f"give {_VARIABLE} a folder outside the project",
+    "the folder is another user's": "if it is yours, make yourself its owner with chown; else rename it",
+    "the folder is a link": "replace the link with the folder that it leads to",
+}
+"""Why the folder cannot be a person's own → what to do."""
+_RELATIVE, _INSIDE, _FOREIGN, _LINK = FIXES
 
 
 class PersonalPlaybook(Project):
@@ -44,20 +52,20 @@ def folder() -> str:
 
 
 def fault(project: AnyProject | None = None) -> str:
-    """Return why the folder cannot be a person's own in a project, empty where it can.
+    """Return why the folder cannot be a person's own in a project, one of FIXES, empty where it can.
 
     A project can set variables for its sessions, but it does not know where its clone lies, nor who works in it.
     """
     configured = os.environ.get(_VARIABLE)
     if configured and not os.path.isabs(configured):
-        return f"{_VARIABLE} is not a whole path"
+        return _RELATIVE
     path = folder()
     if configured and project is not None and contains(os.path.realpath(project.root), path):
-        return f"{_VARIABLE} leads into the project"
+        return _INSIDE
     with suppress(OSError, AttributeError):
         if os.lstat(path).st_uid != os.geteuid():
-            return "the folder is another user's"
-    return "the folder is a link" if os.path.islink(path) else ""
+            return _FOREIGN
+    return _LINK if os.path.islink(path) else ""
 
 
 def find_paths(project: AnyProject) -> ProjectPaths | None:
@@ -99,7 +107,7 @@ def place(project: AnyProject) -> PersonalPlaybook:
         BadInputError: It cannot be there.
     """
     if why := fault(project):
-        raise BadInputError(folder(), f"cannot be your own playbook: {why}", f"correct {_VARIABLE}")
+        raise BadInputError(folder(), f"cannot be your own playbook: {why}", FIXES[why])
     path = folder()
     return as_playbook(ProjectPaths(path, path, path, ledger_folder(path), unnamed_home=False))
 
@@ -114,6 +122,11 @@ def named(project: AnyProject) -> PersonalPlaybook:
     if not (mine.ledger / "events.jsonl").is_file():
         raise BadInputError("--mine", "you have no playbook of your own", "make one: tallybook init --mine")
     return mine
+
+
+def option(project: AnyProject) -> str:
+    """Return what a command needs after its words to work on this playbook: `` --mine``, or nothing."""
+    return " --mine" if isinstance(project, PersonalPlaybook) else ""
 
 
 def explain(project: AnyProject, error: UnknownEntryError) -> UnknownEntryError:

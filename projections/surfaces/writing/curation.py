@@ -67,18 +67,21 @@ class UndoResult:
         events: Each undone event, as (event number, summary).
         more: The outcomes of further batches, where one could not hold all ids.
         mine: The result in the person's own playbook; None where nothing was undone there.
+        option: What its commands need, as ``personal.option``.
     """
 
     outcome: Outcome
     events: tuple[tuple[int, str], ...]
     more: tuple[Outcome, ...] = ()
     mine: UndoResult | None = None
+    option: str = ""
 
     @property
     def redo(self) -> str:
         """Return the command that brings the events back."""
-        commands = [_command(one.seq_from) for one in (self.outcome, *self.more) if one.seq_from is not None]
-        return " && ".join([*commands, *([f"{self.mine.redo} --mine"] if self.mine else [])])
+        numbers = [one.seq_from for one in (self.outcome, *self.more) if one.seq_from is not None]
+        commands = [_command(number, self.option) for number in numbers]
+        return " && ".join([*commands, *([self.mine.redo] if self.mine else [])])
 
 
 def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
@@ -115,7 +118,7 @@ def _refuse_restore(project: Project, name: str) -> None:
         elif getattr(event, "name", None) == name and _is_adding(event):
             why = None
     if why is not None:
-        raise NothingToDoError(name, why[0], f"run: {_command(why[1])}")
+        raise NothingToDoError(name, why[0], f"run: {_command(why[1], personal.option(project))}")
 
 
 def _is_adding(event: object) -> bool:
@@ -175,24 +178,24 @@ def _undo_in_both(project: Project, mine: Project, session: str, reason: str, by
 
 
 def _undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:
-    log = _prepared(project)
+    log, option = _prepared(project), personal.option(project)
     batches = history(lambda: decode(log.read()))
     if session is not None:
         session = session_of(log, session, f"--of {session}").session
-        records = _records_of(batches, session)
+        records = _records_of(batches, session, option)
         # Landing would make several events of one, and those after it would be shown under other numbers until a sync.
         is_long = reading.log_with_book(log) and len(records) > IDS_A_LINE
         action = Undo(tuple(one.id for one in records), None, reason) if is_long else Undo((), session, reason)
     elif target is not None:
-        records = _named(batches, find_event(log, target), target)
+        records = _named(batches, find_event(log, target), target, option)
         action = Undo(tuple(record.id for record in records), None, reason)
     else:
-        records = _last_change(_own_batches(log, batches), _names(log))
+        records = _last_change(_own_batches(log, batches), option, _names(log))
         action = Undo(tuple(record.id for record in records), None, reason)
     if marker.is_changed_by_undo(log, records):
         require_person("undo of a question of lift", by.get("rater"))
     outcome = commands.recorded(project, Request(action, by))
-    return UndoResult(outcome, tuple((one.seq, summary(one.event)) for one in records))
+    return UndoResult(outcome, tuple((one.seq, summary(one.event)) for one in records), option=option)
 
 
 def _check_reason(reason: str) -> None:
@@ -243,7 +246,12 @@ def undo_events(project: Project, records: Sequence[EventRecord], reason: str, b
         )
         for begin in range(0, len(records), IDS_A_LINE)
     ]
-    return UndoResult(outcomes[0], tuple((one.seq, summary(one.event)) for one in records), tuple(outcomes[1:]))
+    return UndoResult(
+        outcomes[0],
+        tuple((one.seq, summary(one.event)) for one in records),
+        tuple(outcomes[1:]),
+        option=personal.option(project),
+    )
 
 
 def _own_batches(log: JsonlLog, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -261,8 +269,8 @@ def _names(log: JsonlLog) -> Collection[str] | None:
     return log.playbook().used if reading.log_with_book(log) else None
 
 
-def _command(seq: int | None) -> str:
-    return f"tallybook undo {seq}"
+def _command(seq: int, option: str) -> str:
+    return f"tallybook undo {seq}{option}"
 
 
 def _undoable(batch: Batch) -> list[EventRecord]:
@@ -270,7 +278,7 @@ def _undoable(batch: Batch) -> list[EventRecord]:
     return [record for record in batch.records if type(record.event) in _UNDOABLE]
 
 
-def _records_of(batches: Iterator[Batch], session: str) -> list[EventRecord]:
+def _records_of(batches: Iterator[Batch], session: str, option: str) -> list[EventRecord]:
     """Return the events of a session that can be undone."""
     records = [record for batch in batches if batch.may_contain_text(session) for record in batch.records]
     own = [record for record in records if record.by.session == session]
@@ -279,15 +287,18 @@ def _records_of(batches: Iterator[Batch], session: str) -> list[EventRecord]:
         undoing = max((record.event.by.seq for record in own if isinstance(record.event, UndoneEvent)), default=None)
         if undoing is None:
             raise NothingToDoError(f"session {session}", "has nothing to undo")
-        raise NothingToDoError(f"session {session}", f"was undone by event {undoing}", f"run: {_command(undoing)}")
+        raise NothingToDoError(
+            f"session {session}", f"was undone by event {undoing}", f"run: {_command(undoing, option)}"
+        )
     return records
 
 
-def _last_change(batches: Iterator[Batch], known: Collection[str] | None = None) -> list[EventRecord]:
+def _last_change(batches: Iterator[Batch], option: str, known: Collection[str] | None = None) -> list[EventRecord]:
     """Return the events to undo of the last batch that changed the playbook or a score.
 
     Args:
         batches: History, or this machine's part of it.
+        option: What commands need, as ``personal.option``.
         known: Names of entries that ratings count for, where history is a part; None where it has them all.
     """
     playbook = PLAYBOOK.start()
@@ -305,7 +316,7 @@ def _last_change(batches: Iterator[Batch], known: Collection[str] | None = None)
         raise NothingToDoError("the ledger", "has nothing to undo")
     if last is candidate and not _is_import(last):
         return _undoable(last)
-    raise _refusal(last, before)
+    raise _refusal(last, before, option)
 
 
 def _is_change(batch: Batch, names: Collection[str]) -> bool:
@@ -328,29 +339,29 @@ def _is_import(batch: Batch) -> bool:
     return any(isinstance(event, PlaybookAdopted) for event in batch.events)
 
 
-def _refusal(last: Batch, before: Batch | None) -> NothingToDoError:
+def _refusal(last: Batch, before: Batch | None, option: str) -> NothingToDoError:
     """Return why plain undo leaves the last change alone, with the commands that a person may want."""
     first = last.records[0].seq
-    hints = [f"to undo {_described(before)}"] if before is not None else ["nothing before it can be undone"]
+    hints = [f"to undo {_described(before, option)}"] if before is not None else ["nothing before it can be undone"]
     if _is_import(last):
         what = f"is an import, event {first}, which needs its number"
-        hints.insert(0, f"to undo it, run: {_command(first)}")
+        hints.insert(0, f"to undo it, run: {_command(first, option)}")
     elif any(isinstance(event, EventsVoided) for event in last.events):
         what = f"is itself an undo, event {first}"
-        hints.insert(0, f"to bring back what it undid, run: {_command(first)}")
+        hints.insert(0, f"to bring back what it undid, run: {_command(first, option)}")
     else:
         what = f"is a redaction, event {first}, which cannot be undone"
     return NothingToDoError("undo", f"nothing was changed: the last change {what}", "; ".join(hints))
 
 
-def _described(batch: Batch) -> str:
+def _described(batch: Batch, option: str) -> str:
     """Return a batch in words, with the command that undoes it."""
     records = _undoable(batch)
     record = next((one for one in reversed(records) if not is_of_entry(KIND_OF[type(one.event)])), records[0])
     # The event that ends an update repeats what the others say.
     others = len(records) - 2 if isinstance(record.event, _CLOSES) else 0
     more = f" and {others:,} more" if others > 0 else ""
-    return f"event {record.seq} ({summary(records[0].event)}{more}), run: {_command(record.seq)}"
+    return f"event {record.seq} ({summary(records[0].event)}{more}), run: {_command(record.seq, option)}"
 
 
 def is_of_entry(kind: str) -> bool:
@@ -358,27 +369,28 @@ def is_of_entry(kind: str) -> bool:
     return kind.startswith("point.")
 
 
-def _named(batches: Iterator[Batch], target: str, typed: str) -> list[EventRecord]:
+def _named(batches: Iterator[Batch], target: str, typed: str, option: str) -> list[EventRecord]:
     """Return the events to undo for a number or an id: an event about an entry alone, any other with its batch.
 
     Args:
         batches: History.
         target: The number or the id.
         typed: What an error calls it.
+        option: What commands need, as ``personal.option``.
     """
     number, end = int(target) if target.isdecimal() and len(target) <= _SEQ_DIGITS else 0, 0
     for batch in batches:
         may_be, end = end < number <= batch.last or batch.may_contain_ids({target}), batch.last
         for record in batch.records if may_be else ():
             if target in {str(record.seq), record.id}:
-                return _whole(record, batch)
-    raise BadInputError(f"event {typed}", "is not in the ledger", "see `tallybook log`")
+                return _whole(record, batch, option)
+    raise BadInputError(f"event {typed}", "is not in the ledger", f"see `tallybook log{option}`")
 
 
-def _whole(record: EventRecord, batch: Batch) -> list[EventRecord]:
+def _whole(record: EventRecord, batch: Batch, option: str) -> list[EventRecord]:
     if isinstance(record.event, UndoneEvent):
         by = record.event.by.seq
-        raise NothingToDoError(f"event {record.seq}", f"was undone by event {by}", f"run: {_command(by)}")
+        raise NothingToDoError(f"event {record.seq}", f"was undone by event {by}", f"run: {_command(by, option)}")
     if type(record.event) not in UNDOABLE:
         hint = "nothing was recorded"
         raise BadInputError(f"event {record.seq}", "is not an event of the playbook or of a score", hint)

@@ -17,6 +17,7 @@ from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent, require_person
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request, known_of
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
     [event] = [one.id for one in found if target.event in {one.id, str(one.seq)}]
     proposed = PointProposed(REDACT, names[0], (), "protected", "", event, reason)
     commands.recorded(project, Request(PlainEvents((proposed,)), by))
-    raise ProposedError(f"{what}, so inside an agent it was only proposed; a person accepts it: tallybook proposals")
+    hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
+    raise ProposedError(f"{what}, so inside an agent it was only proposed; {hint}")
 
 
 def _protected_names(project: Project, found: Sequence[EventRecord]) -> list[str]:
@@ -147,18 +149,18 @@ def select(
     """
     if [bool(numbers), session is not None, everything].count(True) != 1:
         raise BadInputError("NUMBER", "or --of SESSION or --all is needed", "give one of them; nothing was recorded")
-    found = open_proposals(project)
+    found, hint = open_proposals(project), f"see `tallybook proposals{personal.option(project)}`"
     if numbers:
         by_number = {str(record.seq): record for record in found}
         for number in numbers:
             if number not in by_number:
-                raise NothingToDoError(f"event {number}", "is not an open proposal", "see `tallybook proposals`")
+                raise NothingToDoError(f"event {number}", "is not an open proposal", hint)
         return [by_number[number] for number in dict.fromkeys(numbers)]
     found = [one for one in found if everything or one.by.session == session]
     chosen = [one for one in found if not (undoable and getattr(one.event, "verb", "") == REDACT)]
     if not chosen:
         what = "only redactions are open, and each is accepted by its number" if found else "none is open"
-        raise NothingToDoError("proposals", what, "see `tallybook proposals`")
+        raise NothingToDoError("proposals", what, hint)
     return chosen
 
 

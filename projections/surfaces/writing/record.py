@@ -79,6 +79,7 @@ class Outcome:
         renamed: Name that the sender uses → the entry's name in the ledger, where they differ.
         notes: Notes for a person, a line each.
         events: The events that were recorded.
+        numbers: The number of each of these; a batch can have other lines before and between them.
         mine: The outcome in the person's own playbook; None where the request was not about that.
     """
 
@@ -94,6 +95,7 @@ class Outcome:
     renamed: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
+    numbers: tuple[int, ...] = ()
     mine: Outcome | None = None
 
 
@@ -343,7 +345,8 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
     if raw is None:
         return Outcome(repeated=True)
     before = tuple(state.entries)
-    fold(PLAYBOOK, codec.decode([raw]), state)
+    [batch] = codec.decode([raw])
+    fold(PLAYBOOK, [batch], state)
     after = tuple(state.entries)
     added = set(after).difference(before)
     removed: set[str] = set()
@@ -367,6 +370,8 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
         rated=tuple(rated.values()),
         renamed=decision.new_names,
         events=decision.events,
+        # In a shared project the batch can begin with the names that it means.
+        numbers=tuple(one.seq for one in batch.records[-len(decision.events) :]),
     )
 
 
