@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.hook_calls import START, events
+from helpers.injections import injected
 from helpers.lift import end, end_events, hold, hook, injections, load, six_entries
 from tallybook.ledger.events import KIND_OF, BaselineSet, LiftAsked, LiftStopped, Numbers, PlaybookInjected
 from tallybook.ledger.kinds.sessions import MetricsRecorded
@@ -208,6 +209,15 @@ def test_a_lineage_counts_once_by_its_first_draw(here: Project, run: Run) -> Non
     [(name, lineage)] = question(here).lineages.items()
     assert ("s0", {"playbook": True}, 0.5) == (name, lineage.units, lineage.probability)
     assert 1 == len(outcomes(here))
+
+
+def test_a_session_that_was_given_nothing_is_drawn_for_later(here: Project, run: Run) -> None:
+    """Rule 6: an injection without an entry and without a draw begins no session; one with an entry does."""
+    run("lift", "ask", "playbook")
+    for session, given in (("s1", ()), ("s2", ("kpt_001",))):
+        record.write(here, [Request(PlainEvents((injected(given),)), {"rater": "tallybook", "session": session})])
+        draw(here, session, is_held=True)
+    assert ["s1"] == list(question(here).lineages)
 
 
 def test_an_ended_session_without_a_score_has_no_outcome(here: Project, run: Run) -> None:

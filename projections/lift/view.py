@@ -160,7 +160,9 @@ def _inject(state: Lift, record: EventRecord) -> None:
 def _is_apart(state: Lift, event: PlaybookInjected) -> bool:
     """Return whether an injection without a draw gave none of the entries that the open question is about."""
     about = state.questions[state.open].event if state.open else None
-    return about is not None and about.question != PLAYBOOK and not set(event.names).intersection(about.names)
+    if about is None:
+        return False
+    return not event.names if about.question == PLAYBOOK else set(event.names).isdisjoint(about.names)
 
 
 def is_unit_held(event: PlaybookInjected, unit: str) -> bool:
