@@ -17,6 +17,7 @@ from tallybook.ledger.events import PointRated
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.lift import giving
+from tallybook.projections.surfaces.mcp import resources
 from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.reflection import schedule
 from tallybook.projections.surfaces.writing import record
@@ -196,6 +197,12 @@ def test_mcp_records_no_injection_without_a_question(here: Project) -> None:
     """Rule 4: where nothing is asked a reading tool records nothing."""
     Server(here, "s1").methods["tools/call"]({"name": "playbook", "arguments": {}})
     assert [] == injections(here)
+
+
+def test_mcp_reads_no_playbook_where_nothing_is_asked(here: Project) -> None:
+    """Rule 4: what is withheld is known without a look at the ledger."""
+    (here.ledger / "events.jsonl").write_bytes(b"damaged\n")
+    assert () == resources.withheld(Server(here, "s1").ledger)
 
 
 # Rule 12

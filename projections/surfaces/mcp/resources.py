@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.workspace import personal
 
@@ -60,6 +61,8 @@ def _show(ledger: Ledger) -> dict[str, Any]:
 
 def withheld(ledger: Ledger) -> tuple[str, ...]:
     """Return the entries that the session's draw withholds."""
+    if draws.read_question(ledger.project) is None:
+        return ()
     names = list(commands.playbook(ledger.project).state.entries)
     return giving.withheld(ledger.project, ledger.by.session or "", names)
 
