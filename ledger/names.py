@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping
     from typing import Any
 
 PREFIX = "kpt_"
-PERSONAL_PREFIX = "my_"
-"""The beginning of the names in a person's own playbook."""
 BY_SECTION = ""
 """In place of a beginning of new names: each has the slug of its entry's section."""
 SECTION_NAMES = "section_names"

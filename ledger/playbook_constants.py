@@ -37,6 +37,9 @@ PLAYBOOK_NEUTRAL = frozenset(
 )
 """Kinds of events that do not change the playbook; a test compares them with what the playbook's view folds."""
 
+PERSONAL_PREFIX = "my_"
+"""The beginning of the names in a person's own playbook."""
+
 FLAT = "flat"
 SECTIONED = "sections"
 """The forms of ``playbook.json``: the specification's format, and the later one."""

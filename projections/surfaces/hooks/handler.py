@@ -13,6 +13,7 @@ import sys
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import loads, read_up_to, sha256
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.agent import text_of
@@ -187,7 +188,8 @@ def record_citations(project: ProjectPaths, payload: Payload) -> str:
         entries = ledger_access.read_entries(project)
         names = [entry["name"] for entry in entries if entry["name"] in cited]
         key = citation_key(payload.session, payload.subagent, payload.occasion or occasion_of(payload.text))
-        if others := cited.difference(names):
+        # Most brackets are no names: only names of this form load more.
+        if others := {one for one in cited.difference(names) if one.startswith(PERSONAL_PREFIX)}:
             from tallybook.projections.surfaces.hooks import own_playbook
 
             own = own_playbook.cite(project, entries, others)

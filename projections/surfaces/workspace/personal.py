@@ -11,8 +11,7 @@ import os
 import stat
 
 from tallybook.ledger.errors import EXIT_DAMAGED, BadInputError, DamagedLedgerError, TallybookError, UnknownEntryError
-from tallybook.ledger.names import BY_SECTION, PERSONAL_PREFIX, PREFIX
-from tallybook.ledger.playbook_constants import SECTIONED
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, SECTIONED
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, ProjectPaths, contains, ledger_folder
 
@@ -155,4 +154,7 @@ def prefix_of(project: AnyProject) -> str:
     """Return the beginning of the names that a playbook gives its entries."""
     if isinstance(project, PersonalPlaybook):
         return PERSONAL_PREFIX
+    # A hook that finds the paths needs none of it.
+    from tallybook.ledger.names import BY_SECTION, PREFIX
+
     return BY_SECTION if settings.read(project).format == SECTIONED else PREFIX

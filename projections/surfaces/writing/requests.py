@@ -15,7 +15,8 @@ from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, PointReviewed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
-from tallybook.ledger.names import PERSONAL_PREFIX, find_name, section_by_name
+from tallybook.ledger.names import find_name, section_by_name
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
 
 if TYPE_CHECKING:
