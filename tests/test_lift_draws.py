@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.hook_calls import START, call, told
+from helpers.hook_calls import START, call, opened_files, told
 from helpers.lift import PROMPT, end, hold, hook, injections, load, six_entries
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.hooks.injection import load_template
@@ -65,6 +65,20 @@ def test_a_project_that_forbids_holding_stops_an_open_question(here: Project, ru
     for number in range(8):
         hook(here, f"s{number}")
     assert [((), "", ())] * 8 == [(one.held, one.question, one.units) for one in injections(here)]
+
+
+def test_without_holding_no_hook_looks_for_a_question(here: Project, run: Run) -> None:
+    """Rule 4: with `hold = 0` a hook does not open the question's marker, at a start or a prompt by task."""
+    run("lift", "ask", "playbook")
+    prompt = {**PROMPT, "prompt": "run the linter"}
+    for by_task, payload in (("false", START), ("true", prompt)):
+        for number in (0.5, 0):
+            hold(number)
+            with (Path.home() / ".claude" / "config" / "tallybook.toml").open("a") as file:
+                file.write(f"[playbook]\nby_task = {by_task}\n")
+            opened = opened_files(payload, f"{number}-{by_task}")
+            assert bool(number) == (draws.question_file(here) in opened)
+    assert 4 == len(injections(here))
 
 
 # Rule 5

@@ -246,6 +246,12 @@ def test_what_a_prompt_was_given_is_no_lead() -> None:
     assert [] == leads(("05 09", "s", one), ("06 01", "s", by_task), ("06 02", "t", by_task), ("06 03", "u", one))
 
 
+def test_a_session_with_own_entries_alone_is_no_lead() -> None:
+    """Nothing of the project was selected for it, and the next injection is compared with the last that had any."""
+    one, none = injected(("kpt_001",), 0), injected((), 1)
+    assert [] == leads(("05 09", "s", one), ("06 01", "s", none), ("06 02", "t", none), ("06 03", "u", one))
+
+
 def test_an_undone_change_is_listed_only_as_its_undo() -> None:
     """Before the undo the addition is a lead; an undo of an event outside the scores is none."""
     rows = (

@@ -37,7 +37,7 @@ class PlaybookInjected(Event):
         names: The entries that it received, in order.
         held: The entries that were selected for it and then withheld by the draw, in order.
         left_out: Cause → how many further entries were not selected; ``room``: they did not fit.
-        lowest: The lowest score of a selected entry; None where entries were not ranked by a task.
+        lowest: The lowest score of a selected entry; None without one, and where entries were not ranked by a task.
         candidates: Digest of the names that were selected from, in order; empty where unknown.
         question: Id of the ``lift.asked`` that the draw is for; empty without a draw.
         lineage: The session with which the conversation began; empty without a draw.

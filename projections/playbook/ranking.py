@@ -74,17 +74,16 @@ class Selection(NamedTuple):
         lines: Their lines, in this order, and at first a last line that counts the entries left out, if any.
         left_out: Cause → how many entries were left out for it.
         own_left_out: The same of the person's own entries.
+        lowest: The lowest score of a chosen entry of the project, None without one.
+        own_lowest: The same of the person's own entries.
     """
 
     scores: tuple[Score, ...]
     lines: tuple[str, ...]
     left_out: Mapping[str, int]
     own_left_out: Mapping[str, int] = {}
-
-    @property
-    def lowest(self) -> float | None:
-        """Return the lowest score of a chosen entry, None without one."""
-        return round(self.scores[-1].total, 4) if self.scores else None
+    lowest: float | None = None
+    own_lowest: float | None = None
 
 
 class _Stems(dict[str, tuple[str, ...]]):
@@ -171,14 +170,16 @@ def select(  # noqa: PLR0913 - what the room goes to, and what is counted apart
         room: How many characters the lines may take, line feeds included.
         known: Names of entries that the session was given before.
         is_first: Whether the session was given nothing before.
-        own: Names of the person's own entries, which are counted apart where they are left out.
+        own: Names of the person's own entries, which are counted apart.
     """
     room -= len(_LEFT_OUT.format(len(entries))) if is_first else 0
     theirs, mine = ({ROOM: 0, TOLD: 0, UNRELATED: 0} for _ in range(2))
     scores, lines = [], []
+    lowest: dict[bool, float] = {}
     for score in rank(entries, task):
         entry = entries[score.place]
-        left_out = mine if entry["name"] in own else theirs
+        is_own = entry["name"] in own
+        left_out = mine if is_own else theirs
         if entry["name"] in known:
             left_out[TOLD] += 1
         elif not (score.words or (is_first and score.proof)):
@@ -189,7 +190,9 @@ def select(  # noqa: PLR0913 - what the room goes to, and what is counted apart
             room -= len(text) + 1
             scores.append(score)
             lines.append(text)
+            # The best come first.
+            lowest[is_own] = round(score.total, 4)
     if is_first and lines and len(lines) < len(entries):
         lines.append(_LEFT_OUT.format(len(entries) - len(lines)))
-    counts = ({cause: number for cause, number in group.items() if number} for group in (theirs, mine))
-    return Selection(tuple(scores), tuple(lines), *counts)
+    counts, own_counts = ({cause: number for cause, number in group.items() if number} for group in (theirs, mine))
+    return Selection(tuple(scores), tuple(lines), counts, own_counts, lowest.get(False), lowest.get(True))

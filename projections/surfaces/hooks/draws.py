@@ -100,7 +100,7 @@ def begin_lineage(project: AnyProject, session: str, hold: float) -> None:
         disk.replace_cache_file(path, dumps(fields).encode("utf-8", "surrogatepass"))
 
 
-def draw(project: AnyProject, session: str, selected: Sequence[str], entries: int) -> Draw:
+def draw(project: AnyProject, session: str, selected: Sequence[str], entries: int, hold: float) -> Draw:
     """Return what is withheld of the selected entries; nothing where the session's lineage is not drawn for.
 
     Args:
@@ -108,9 +108,10 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
         session: The session; empty where it is unknown.
         selected: The names of the entries that fit, in order.
         entries: How many entries the playbook has.
+        hold: The share that the settings say; with 0 nothing is withheld.
     """
-    question = read_question(project) if session else None
-    if question is None or entries < FEWEST_ENTRIES or not settings.read(project).hold:
+    question = read_question(project) if session and hold and entries >= FEWEST_ENTRIES else None
+    if question is None:
         return Draw()
     lineage = read_lineage(project, session)
     secret = read_secrets(project).get(question.id)

@@ -43,9 +43,10 @@ class Selection(NamedTuple):
         candidates: The names that were selected from, in order.
         choice: What was selected.
         left_out: Cause → how many of them were not selected.
-        lowest: The lowest score of a selected entry; None where a prompt did not rank them.
+        lowest: The lowest score of one of the project's that were selected; None where a prompt did not rank them.
         own: The person's own entries among the candidates, which no draw withholds and the project does not record.
         own_left_out: As ``left_out``, of these; ``left_out`` counts the project's.
+        own_lowest: As ``lowest``, of these.
     """
 
     template: str
@@ -55,6 +56,7 @@ class Selection(NamedTuple):
     lowest: float | None = None
     own: tuple[str, ...] = ()
     own_left_out: Mapping[str, int] = {}
+    own_lowest: float | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ class Selection(NamedTuple):
         """Return what was selected of the person's own entries."""
         names = tuple(name for name in self.choice.names if name in self.own)
         choice = self.choice._replace(names=names)
-        return Selection(self.template, self.own, choice, self.own_left_out, self.lowest)
+        return Selection(self.template, self.own, choice, self.own_left_out, self.own_lowest)
 
 
 def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
@@ -107,13 +109,13 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if chosen.by_task and payload.event != SUBAGENT_START:
         from tallybook.projections.surfaces.hooks import prompts
 
-        return prompts.inject_part(project, payload, agent, marker, chosen.budget_chars)
+        return prompts.inject_part(project, payload, agent, marker, chosen)
     # A session that began with parts has some of them, even if the settings no longer say so.
     selection = nothing() if _is_divided(marker) else select(project, payload, agent, chosen)
     if not selection.choice.names:
         return ""
     # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload.session, selection.names, len(selection.candidates))
+    drawn = draws.draw(project, payload.session, selection.names, len(selection.candidates), chosen.hold)
     text = selection.text_without(drawn.held)
     try:
         if payload.source == "compact":
@@ -225,7 +227,7 @@ def _begin_lineage(project: ProjectPaths, payload: Payload, agent: Agent, hold: 
 
     An agent that reports starts begins a session with one; without it the session may be an older one.
     """
-    if payload.source in {"compact", "resume", "fork"} or os.path.exists(_marker(project, payload.session)):
+    if not hold or payload.source in {"compact", "resume", "fork"} or os.path.exists(_marker(project, payload.session)):
         return
     if payload.event in {"SessionStart", SUBAGENT_START} or "SessionStart" not in agent.injects_at:
         from tallybook.projections.surfaces.hooks import draws
@@ -252,13 +254,18 @@ def draft_event(selection: Selection, drawn: Draw) -> Draft:
 
 
 def append(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw, key: str) -> bool:
-    """Append an injection, the person's own entries to their own ledger; return False if the project's had it."""
+    """Append an injection, the person's own entries to their own ledger; return False if the project's had it.
+
+    The project's has it even where none of its entries was selected: only there hooks see that a session was given the
+    playbook, and reflection finds the sessions whose clients were killed.
+    """
     from tallybook.projections.surfaces.hooks import draws, ledger_access, own_playbook
 
+    is_new = ledger_access.append(project, [draft_event(selection, drawn)], payload.by, key)
     own = selection.own_part
-    if own.choice.names:
+    if is_new and own.choice.names:
         own_playbook.append(project, [draft_event(own, draws.Draw())], payload, key)
-    return ledger_access.append(project, [draft_event(selection, drawn)], payload.by, key)
+    return is_new
 
 
 def append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:

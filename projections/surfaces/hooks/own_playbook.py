@@ -1,7 +1,7 @@
 """The person's own playbook in a session: its entries, and what its ledger records. Standard library only.
 
-Its ledger gets a batch under the same key as the project's, and before it: where a hook ends in between, the next one
-finds nothing in the project's ledger and appends both, of which the first counts once.
+Its ledger gets a batch under the same key as the project's: of an injection after it, and only if that was new, so that
+a hook that ends in between loses a record and invents none.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.agents.agent import Agent, Payload
     from tallybook.projections.surfaces.hooks.injection import Selection
     from tallybook.projections.surfaces.workspace.project import ProjectPaths
+    from tallybook.projections.surfaces.workspace.settings import Settings
 
 MORE = f"More key points of this project's playbook, for this prompt:\n\n{inject.PLACEHOLDER}"
 """The text around what a later prompt is given: the session has the template's explanations."""
@@ -41,15 +42,15 @@ class Part(NamedTuple):
     delivery: str = ""
 
 
-def inject_part(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, budget_chars: int) -> str:
+def inject_part(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
     """Return what fits a prompt and the session was not given yet; after a compaction, what it was given before.
 
     An agent that reports no end of a compaction begins anew at the next prompt.
     """
     if payload.event == injection.PROMPT:
         with ledger_access.lock_deliveries(project):
-            return _answer_prompt(project, payload, agent, marker, budget_chars)
-    return _repeat(project, payload, agent, marker, budget_chars) if payload.source == "compact" else ""
+            return _answer_prompt(project, payload, agent, marker, chosen)
+    return _repeat(project, payload, agent, marker, chosen) if payload.source == "compact" else ""
 
 
 def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
@@ -76,26 +77,28 @@ def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
         chosen = [entries[score.place] for score in best.scores]
         names = tuple(entry["name"] for entry in chosen)
         choice = inject.Choice(names, best.lines, len(entries) - len(names), inject.sections_of(chosen))
-        return injection.Selection(template, candidates, choice, best.left_out, best.lowest, own, best.own_left_out)
+        return injection.Selection(
+            template, candidates, choice, best.left_out, best.lowest, own, best.own_left_out, best.own_lowest
+        )
 
     room = int((budget_chars - part.chars) * ranking.PROMPT_SHARE) - len(template) - injection.heading_chars(own)
     return injection.fit(agent, room, choose)
 
 
-def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, budget_chars: int) -> str:
+def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
     """Return the answer to a prompt; call it under the lock of deliveries, because several hooks may get the prompt."""
     part = _read(marker)
     if payload.source == "compact":
         part = part._replace(chars=0, names=(), delivery="")
     delivery = payload.prompt or injection.digest(payload.text)
-    if part.delivery == delivery or budget_chars <= part.chars:
+    if part.delivery == delivery or chosen.budget_chars <= part.chars:
         return ""
     entries, own = own_playbook.read_both(project)
-    selection = select_for(entries, payload.text, agent, budget_chars, part, own=own)
+    selection = select_for(entries, payload.text, agent, chosen.budget_chars, part, own=own)
     if not selection.choice.names:
         return ""
     # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload.session, selection.names, len(selection.candidates))
+    drawn = draws.draw(project, payload.session, selection.names, len(selection.candidates), chosen.hold)
     text = selection.text_without(drawn.held)
     try:
         is_new = injection.append(project, payload, selection, drawn, _key(payload, part.number + 1))
@@ -104,21 +107,22 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
         ledger_access.save_error(project, error)
         return ""
     # The ledger knows of more injections than the marker: which entries the session has is no longer known.
-    chars = part.chars + len(selection.text) if is_new else budget_chars
+    chars = part.chars + len(selection.text) if is_new else chosen.budget_chars
     _write(marker, Part(part.number + 1, chars, (*part.names, *selection.choice.names), delivery))
     return agent.answer(payload.name, text) if is_new and text else ""
 
 
-def _repeat(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, budget_chars: int) -> str:
+def _repeat(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
     """Return what the session was given before a compaction, as far as it still is in the playbook and fits."""
     part = _read(marker)
     both, own = own_playbook.read_both(project)
     entries = [entry for entry in both if entry["name"] in part.names]
-    selection = injection.select_best(entries, agent, budget_chars, tuple(name for name in own if name in part.names))
+    given_own = tuple(name for name in own if name in part.names)
+    selection = injection.select_best(entries, agent, chosen.budget_chars, given_own)
     if not selection.choice.names:
         _write(marker, part._replace(chars=0, names=(), delivery=""))
         return ""
-    drawn = draws.draw(project, payload.session, selection.names, len(both) - len(own))
+    drawn = draws.draw(project, payload.session, selection.names, len(both) - len(own), chosen.hold)
     text = selection.text_without(drawn.held)
     try:
         is_new = injection.append_compaction(project, payload, selection, drawn)

@@ -9,6 +9,7 @@ from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.events import Numbers, PlaybookInjected
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.surfaces.hooks import draws, injection
+from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def withheld(project: Project, session: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return which entries of a playbook a session is not given."""
-    return draws.draw(project, session, names, len(names)).held
+    return draws.draw(project, session, names, len(names), settings.read(project).hold).held
 
 
 def withheld_from(project: Project, known: Reflections, session: str) -> frozenset[str]:
@@ -38,7 +39,7 @@ def record_given(project: Project, session: str, selected: Sequence[str], candid
     """
     if draws.read_question(project) is None:
         return ()
-    drawn = draws.draw(project, session, selected, len(candidates))
+    drawn = draws.draw(project, session, selected, len(candidates), settings.read(project).hold)
     event = PlaybookInjected(
         tuple(name for name in selected if name not in drawn.held),
         drawn.held,

@@ -66,7 +66,7 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
         selection = injection.select_best(entries, agent, chosen.budget_chars, own)
     else:
         selection = prompts.select_for(entries, task, agent, chosen.budget_chars, own=own)
-    drawn = draws.draw(project, session, selection.names, len(selection.candidates))
+    drawn = draws.draw(project, session, selection.names, len(selection.candidates), chosen.hold)
     if running and selection.choice.names:
         by_hook = Payload(injection.PROMPT, session, agent=running.agent)
         # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
