@@ -103,9 +103,14 @@ def _apply_batch(state: Reviews, batch: Batch) -> None:
             elif isinstance(event, events.PointMerged):
                 _merge(state, event)
         elif isinstance(event, events.PointReviewed):
-            state.decisions[event.why, event.names] = _moment(state, batch.records[-1])
+            state.decisions[event.why, event.names] = _moment(state, _last_known(batch))
         elif isinstance(event, _USES):
             _note_use(state, event, batch.records[index].by.session or "")
+
+
+def _last_known(batch: Batch) -> EventRecord:
+    """Return the last record of a batch whose kind is known: a decision holds for the changes of its own batch too."""
+    return next(record for record in reversed(batch.records) if not isinstance(record.event, events.UnknownEvent))
 
 
 def _moment(state: Reviews, record: EventRecord) -> Moment:
