@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.sharing_faults import ShakyEngine
 from tallybook.ledger.errors import OutcomeUnknownError
+from tallybook.ledger.sharing.engines.engine import ReadOnlyError
 from tallybook.ledger.sharing.engines.memory import MemoryEngine
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.surfaces import commands
@@ -193,3 +194,25 @@ def test_an_undo_of_nothing_is_a_moment_of_its_own(tmp_path: Path) -> None:
     before = commands.show(anna)
     _sync(anna, engine)
     assert before == commands.show(anna, "4")
+
+
+def test_names_that_the_book_gave_to_another_machine_are_not_used(tmp_path: Path) -> None:
+    """A machine has the block of names that the book gave it, not one that it asked for in vain (rule 3)."""
+    anna, ben, cleo = (_project(tmp_path, name) for name in ("anna", "ben", "cleo"))
+    engine = ShakyEngine(Random(1))  # noqa: S311 - no secret
+    for project in (anna, ben, cleo):
+        commands.add(project, f"by {project.root.name}", BY)
+    _sync(anna, engine)
+
+    engine.refusal = ReadOnlyError(engine.address, "denied")
+    assert 1 == _sync(ben, engine).pending
+    engine.calm()
+
+    def be_quicker() -> None:
+        _sync(cleo, engine)
+
+    engine.before_append = be_quicker
+    assert 1 == _sync(ben, engine).tries
+    commands.add(ben, "Test first", BY)
+    names = {one["text"]: one["name"] for one in commands.show(ben)["key_points"]}
+    assert ("kpt_002", "kpt_201") == (names["by cleo"], names["Test first"])

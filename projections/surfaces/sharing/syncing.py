@@ -298,7 +298,8 @@ class Sync:
                     expected = answer.end
                     self.replica.append(raws)
                     # Own redactions were erased before they were published.
-                    self.current = attrs.evolve(self.current, erased=self.replica.end().seq)
+                    erased = self.replica.end().seq
+                    self.current = attrs.evolve(self.current, erased=erased, block=self._block_in(prelude))
                 self._note_published([one for one, _ in piece if one is not None])
                 if clock.elapsed_s() > self.deadline:
                     return True
@@ -326,7 +327,6 @@ class Sync:
         block = self._next_block(state.high_water, len(pending))
         if block is not None:
             prelude.append(self._system(last, BookBlock(*block)))
-            self.current = attrs.evolve(self.current, block=block)
             last = prelude[-1].position
         at = clock.clamp_time(self.machine.now().at, last.at)
         publisher = Publisher(self.machine.writer, at, clock.new_salt, self.machine.mask)
@@ -338,6 +338,11 @@ class Sync:
         by = {"rater": SYSTEM, "writer": self.machine.writer}
         at = clock.clamp_time(now.at, after.at)
         return frame([encode(event)], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt))
+
+    def _block_in(self, prelude: Sequence[RawBatch]) -> tuple[int, int]:
+        """Return this machine's block of names, now that the book has these batches."""
+        given = [event for batch in decode(prelude) for event in batch.events if isinstance(event, BookBlock)]
+        return (given[0].first, given[0].last) if given else self.current.block
 
     def _next_block(self, highest: int, pending: int) -> tuple[int, int] | None:
         """Return the next block of names for this machine; None while enough of its block are left."""
