@@ -142,6 +142,12 @@ def test_a_citation_is_recorded_and_is_no_rating(here: Project) -> None:
     assert ["s1"] * 3 == [row["by"]["session"] for row in commands.list_events(here) if row["kind"] == "point.cited"]
 
 
+def test_several_entries_in_one_pair_of_brackets_are_cited(here: Project) -> None:
+    """An agent that names two entries at once cites both."""
+    call({"hook_event_name": "Stop", "last_assistant_message": "As [kpt_002, kpt_001] say; see also [1, kpt_404]."})
+    assert [PointCited("kpt_001", "message"), PointCited("kpt_002", "message")] == events(here, PointCited)
+
+
 def test_a_tools_answer_is_not_a_citation(here: Project) -> None:
     """Reading the playbook is not citing it."""
     call({"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {}, "tool_response": "[kpt_001]"})

@@ -187,6 +187,14 @@ def test_citations_are_kept_with_their_words(script: Script) -> None:
     ] == [(quote.name, quote.note) for quote in piece.quotes]
 
 
+def test_several_entries_in_one_pair_of_brackets_are_quoted(script: Script) -> None:
+    """Each of them is kept with the same words."""
+    script.agent("Both [kpt_001,  kpt_002] say so.")
+    words = "cited: “Both [kpt_001, kpt_002] say so.”"
+    quotes = {quote.name: quote.note for quote in next_piece(ask(script.path)).quotes}
+    assert {"kpt_001": words, "kpt_002": words} == quotes
+
+
 def test_few_citations_of_an_entry_are_kept(script: Script) -> None:
     """An agent that repeats itself fills no ledger."""
     for number in range(10):

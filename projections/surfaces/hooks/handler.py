@@ -184,7 +184,8 @@ def _read_settings(project: ProjectPaths) -> Settings:
 def record_citations(project: ProjectPaths, payload: Payload) -> str:
     """Record which entries the agent named; there is no answer."""
     if "[" in payload.text and payload.session:
-        cited = {piece.partition("]")[0] for piece in payload.text.split("[")[1:]}
+        brackets = {piece.partition("]")[0] for piece in payload.text.split("[")[1:]}
+        cited = brackets.union(name.strip() for bracket in brackets for name in bracket.split(","))
         entries = ledger_access.read_entries(project)
         names = [entry["name"] for entry in entries if entry["name"] in cited]
         key = citation_key(payload.session, payload.subagent, payload.occasion or occasion_of(payload.text))

@@ -204,15 +204,22 @@ def _add_citations(piece: Piece, line: Line, file: str, unread: Unread) -> None:
 
 
 def citations(text: str, names: Collection[str]) -> dict[str, str]:
-    """Return each entry that a text cites as ``[kpt_001]``, with the words around its first citation, masked."""
+    """Return each entry that a text cites, with the words around its first citation, masked.
+
+    A citation is ``[kpt_001]`` or ``[kpt_001, kpt_002]``.
+    """
     quotes: dict[str, str] = {}
-    if any(name in names for name in _CITATION.findall(text)):
+    if any(name in names for bracket in _CITATION.findall(text) for name in _names_in(bracket)):
         # Masked before it is cut, as half of a secret is not recognised.
         text = secrets.mask(text).text
         # Of several citations of an entry the first one counts, so it comes last.
         for citation in reversed(list(_CITATION.finditer(text))):
-            if citation[1] in names:
-                begin = max(citation.start() - QUOTE_CHARS // 2, 0)
-                words = " ".join(one_line(text[begin : begin + QUOTE_CHARS]).split())
-                quotes[citation[1]] = f"“{words}”"
+            begin = max(citation.start() - QUOTE_CHARS // 2, 0)
+            words = " ".join(one_line(text[begin : begin + QUOTE_CHARS]).split())
+            quotes |= {name: f"“{words}”" for name in _names_in(citation[1]) if name in names}
     return quotes
+
+
+def _names_in(bracket: str) -> list[str]:
+    """Return what may be names in brackets: a name of a legacy file may hold a comma itself."""
+    return [bracket, *(name.strip() for name in bracket.split(",") if "," in bracket)]
