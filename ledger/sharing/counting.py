@@ -44,10 +44,12 @@ class Counted(NamedTuple):
     Attributes:
         batches: The batches that follow the position, verified.
         skipped: The runs that do not count.
+        data: The bytes of the batches, in pieces.
     """
 
     batches: list[RawBatch]
     skipped: list[SkippedRun]
+    data: list[bytes]
 
 
 def ids_of(batch: RawBatch) -> Iterator[str]:
@@ -75,22 +77,25 @@ def count(runs: Sequence[Run], after: Position, known: set[bytes]) -> Counted:
     """
     batches: list[RawBatch] = []
     skipped: list[SkippedRun] = []
+    data: list[bytes] = []
     digest = choose_digest(sum(len(run.data) for run in runs))
     for group in _groups(runs):
         if whole := _count_whole(group, after, known, digest):
             batches += whole
+            data += [run.data for run in group]
             after = whole[-1].position
             continue
         for run in group:
             found, fault = _count_run(run, after, known, digest)
             if found:
                 batches += found
+                data += [batch.raw for batch in found]
                 after = found[-1].position
             if not fault and after.seq < run.last:
                 fault = f"it does not follow event {after.seq} of the book"
             if fault:
                 skipped.append(SkippedRun(run.place, run.author, fault))
-    return Counted(batches, skipped)
+    return Counted(batches, skipped, data)
 
 
 def read_pieces(engine: Engine, replica: Replica, size: int) -> Iterator[tuple[Contents, Counted]]:
@@ -140,7 +145,8 @@ def _count_whole(group: Sequence[Run], after: Position, known: set[bytes], diges
     data = b"".join([run.data for run in group])
     found = verify_run(data, after, (), digest).batches
     ids = {*find_ids(data)}
-    is_whole = found and (found[-1].last, found[-1].chain) == (last.last, last.after)
+    end = last.last, last.after, after.offset + len(data)
+    is_whole = found and (found[-1].last, found[-1].chain, found[-1].end) == end
     if not is_whole or len(ids) != last.last - after.seq or not known.isdisjoint(ids):
         return []
     known |= ids

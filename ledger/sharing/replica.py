@@ -277,12 +277,16 @@ class Replica:
                 yield data
                 left -= len(data)
 
-    def append(self, batches: Sequence[RawBatch]) -> None:
+    def append(self, batches: Sequence[RawBatch], data: Sequence[bytes] = ()) -> None:
         """Append batches, at least one, that follow its end and were verified, and flush them.
 
         The caller holds the lock of syncs.
 
         Bytes after its end are of an append that was interrupted; the engine has the batches still.
+
+        Args:
+            batches: The batches.
+            data: Their bytes in pieces, where the caller has them already.
 
         Raises:
             CannotWriteError, OutcomeUnknownError: The disk refuses.
@@ -298,7 +302,8 @@ class Replica:
                 os.lseek(log, end.offset, os.SEEK_SET)
             except OSError as error:
                 raise CannotWriteError(path, disk.reason(error)) from error
-            disk.write_all(log, b"".join(batch.raw for batch in batches), path)
+            for piece in data or [b"".join(batch.raw for batch in batches)]:
+                disk.write_all(log, piece, path)
             disk.flush(log, path)
             heads.write(head, heads.encode(Head(batches[-1].position, disk.boot_id())))
             disk.flush(head, os.path.join(self.folder, "head"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+import hashlib
 from itertools import count as numbers
 from pathlib import Path
 import shutil
@@ -21,6 +22,7 @@ from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome
 from tallybook.ledger.sharing.engines.postgres import PostgresEngine
 from tallybook.ledger.sharing.replica import Replica
+from tallybook.ledger.storage.disk import flush_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,11 +103,11 @@ class _Contest:
         with closing(PostgresEngine(self._address, self._book)) as engine:
             engine.read(self._runs[-1].last)
             start = perf_counter()
-            batches = count(engine.read(0).runs, START, set()).batches
+            counted = count(engine.read(0).runs, START, set())
             replica = Replica(place, "1")
-            replica.append(batches)
+            replica.append(counted.batches, counted.data)
             taken = perf_counter() - start
-            assert batches[-1].last == self._runs[-1].last
+            assert counted.batches[-1].last == self._runs[-1].last
         shutil.rmtree(place)
         return taken
 
@@ -114,10 +116,27 @@ class _Contest:
         with self._connect() as connection:
             connection.execute(ASK, (self._last,)).fetchall()
             start = perf_counter()
-            with connection.cursor(binary=True) as cursor:
-                rows = cursor.execute(SELECT, (self._last,)).fetchall()
-            assert len(rows) == len(self._runs)
+            assert len(self._select(connection)) == len(self._runs)
             return perf_counter() - start
+
+    def catch_up_least(self) -> float:
+        """Return how long the client takes to select the same rows, digest their bytes, write and flush them."""
+        place = self._folder / f"least-{next(self._copies)}"
+        with self._connect() as connection, place.open("wb", buffering=0) as file:
+            connection.execute(ASK, (self._last,)).fetchall()
+            start = perf_counter()
+            hasher = hashlib.sha256()
+            for row in self._select(connection):
+                hasher.update(row[-1])
+                file.write(row[-1])
+            flush_data(file.fileno())
+            taken = perf_counter() - start
+        place.unlink()
+        return taken
+
+    def _select(self, connection: psycopg.Connection[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        with connection.cursor(binary=True) as cursor:
+            return cursor.execute(SELECT, (self._last,)).fetchall()
 
     def look(self) -> float:
         """Return how long a read with nothing new takes, connecting included."""
@@ -172,6 +191,12 @@ def rows(setting: Setting) -> Iterator[Row]:
                 f"catching up on {size}: chain and ids verified, replica flushed",
                 "the same rows selected by the bare client",
                 (contest.catch_up, contest.catch_up_bare),
+                PAIRS,
+            ),
+            (
+                f"the least: {size} selected by the bare client, one SHA-256 over them, written and flushed",
+                "the same rows selected by the bare client",
+                (contest.catch_up_least, contest.catch_up_bare),
                 PAIRS,
             ),
             (

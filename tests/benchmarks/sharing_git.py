@@ -98,7 +98,7 @@ class _Contest:
         replica = Replica(place, "1")
         start = perf_counter()
         counted = counting.count(self._engine(self._new()).read(0).runs, START, set())
-        replica.append(counted.batches)
+        replica.append(counted.batches, counted.data)
         taken = perf_counter() - start
         assert counted.batches[-1].chain == self._last.after
         return taken

@@ -135,7 +135,7 @@ def _catch_up(cluster: Cluster, setting: Setting, events: int) -> float:
     begin = perf_counter()
     engine = cluster.engine("main")
     counted = counting.count(engine.read(0).runs, START, set())
-    replica.append(counted.batches)
+    replica.append(counted.batches, counted.data)
     engine.close()
     seconds = perf_counter() - begin
     if counted.batches[-1].last != events:

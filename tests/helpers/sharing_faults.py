@@ -173,16 +173,16 @@ def crashing(number: int, draw: random.Random) -> Iterator[None]:
     torn = draw.random() < 0.5
     append, exit_ = Replica.append, Transaction.__exit__
 
-    def torn_append(self: Replica, batches: Sequence[RawBatch]) -> None:
+    def torn_append(self: Replica, batches: Sequence[RawBatch], data: Sequence[bytes] = ()) -> None:
         try:
             step("replica.append, before")
         except CrashError:
             path = Path(self.log.log_file)
             if torn and path.exists():
-                data = b"".join(batch.raw for batch in batches)
-                path.write_bytes(path.read_bytes() + data[: draw.randrange(len(data))])
+                whole = b"".join(batch.raw for batch in batches)
+                path.write_bytes(path.read_bytes() + whole[: draw.randrange(len(whole))])
             raise
-        append(self, batches)
+        append(self, batches, data)
         step("replica.append, after")
 
     def killed_exit(self: Transaction, kind: Any, error: Any, trace: Any) -> None:

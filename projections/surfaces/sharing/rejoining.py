@@ -141,7 +141,8 @@ class _Rejoin(Sync):
             OtherBookError: It is another book, or there is none.
         """
         contents = self.engine.read(0)
-        batches = count(contents.runs, START, set()).batches
+        counted = count(contents.runs, START, set())
+        batches = counted.batches
         if not batches:
             raise OtherBookError(
                 f"{self.engine.address}: holds nothing; run `tallybook sync`, which gives back what this machine has"
@@ -150,7 +151,7 @@ class _Rejoin(Sync):
         if within_rules(batches, RULES)[1]:
             raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
         fresh = replicas.next_copy(self.machine.folder)
-        fresh.append(batches)
+        fresh.append(batches, counted.data)
         self._redact(fresh.read)
         return fresh, contents
 
@@ -159,7 +160,7 @@ class _Rejoin(Sync):
         for piece in read_pieces(self.engine, fresh, PIECE_BYTES):
             contents, counted = piece
             if counted.batches:
-                fresh.append(counted.batches)
+                fresh.append(counted.batches, counted.data)
         self._redact(fresh.read)
         return contents
 

@@ -192,7 +192,7 @@ class Sync:
                 self._check_book(counted.batches[0])
             batches, self.newer_rules = within_rules(counted.batches, RULES)
             if batches:
-                self.replica.append(batches)
+                self.replica.append(batches, () if self.newer_rules else counted.data)
                 self.machine.save_end(self.replica.end()[:2])
                 self.result.taken += batches[-1].last - batches[0].first + 1
             if self.newer_rules:
