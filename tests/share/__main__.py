@@ -1,4 +1,8 @@
-"""The command: ``demo`` shows a rating travel, ``git`` runs commands of git in clones that share."""
+"""The command: what shared playbooks do on real engines.
+
+``demo`` shows a rating travel, ``git`` runs commands of git in clones that share, and ``crowd`` syncs many machines at
+the same time.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from share import demo, git_walk
+from share import crowd, demo, git_walk
 from share.scenery import ENGINES
 
 if TYPE_CHECKING:
@@ -20,18 +24,25 @@ if TYPE_CHECKING:
 def main(words: Sequence[str]) -> int:
     """Run what the command line asks for; 1 where it did not hold, 2 where it cannot run here."""
     parser = argparse.ArgumentParser(prog="python -m tests.share", description=__doc__)
-    parser.add_argument("what", choices=("demo", "git"))
-    parser.add_argument("--engine", choices=tuple(ENGINES), default="nats", help="the engine of the demo")
+    parser.add_argument("what", choices=("demo", "git", "crowd"))
+    parser.add_argument("--engine", choices=tuple(ENGINES), help="the engine: of the demo nats, of the crowd each")
     parser.add_argument("--count", type=int, default=git_walk.USUAL, help="how many commands of git")
     parser.add_argument("--seed", type=int, default=1, help="the same seed draws the same commands")
+    parser.add_argument("--machines", type=int, default=crowd.MACHINES, help="how many machines sync at the same time")
+    parser.add_argument("--rounds", type=int, default=crowd.ROUNDS, help="how often they do")
     asked = parser.parse_args(words)
+    if min(asked.count, asked.machines, asked.rounds) < 1:
+        parser.error("--count, --machines and --rounds take 1 or more")
     with tempfile.TemporaryDirectory(prefix="share-") as name:
         folder = Path(name).resolve()
         # A server refuses to run as root, and its user must reach its files.
         folder.chmod(0o755)
         try:
             if asked.what == "demo":
-                return demo.show(asked.engine, folder)
+                return demo.show(asked.engine or "nats", folder)
+            if asked.what == "crowd":
+                engines = [asked.engine] if asked.engine else [*ENGINES]
+                return crowd.report(engines, folder, asked.machines, asked.rounds)
             return git_walk.report(folder, asked.count, asked.seed)
         except pytest.skip.Exception as missing:
             sys.stderr.write(f"cannot run here: {missing}\n")
