@@ -13,6 +13,7 @@ from tallybook.ledger.events import (
     PlaybookInjected,
     PointCited,
     PointNoted,
+    PointProposed,
     PointReviewed,
 )
 from tallybook.ledger.fast_stdlib import dumps
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _NAMING: Final = tuple(
     b'"kind":"%b"' % KIND_OF[cls].encode()
-    for cls in (LiftAsked, PlaybookInjected, PointCited, PointNoted, PointReviewed)
+    for cls in (LiftAsked, PlaybookInjected, PointCited, PointNoted, PointProposed, PointReviewed)
 )
 _TAKEN: Final = b'"kind":"%b"' % KIND_OF[BookTaken].encode()
 _BODY: Final = b'"body":'
@@ -79,7 +80,7 @@ class OwnNames:
         body, end = _DECODER.raw_decode(text)
         if "name" in body:
             body["name"] = self._name(body["name"], number)
-        for field in ("names", "held", "units"):
+        for field in ("names", "held", "units", "merged"):
             if field in body:
                 body[field] = [self._name(name, number) for name in body[field]]
         return line[:begin] + dumps(body).encode() + text[end:].encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -9,7 +10,7 @@ import attrs
 from tallybook.ledger.decisions.curation import CURATIONS, Curation, decide_curation
 from tallybook.ledger.decisions.operations import REDACT, is_protected
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, TallybookError
+from tallybook.ledger.errors import EXIT_NO, BadInputError, MissingLinesError, NothingToDoError, TallybookError
 from tallybook.ledger.events import PointAdded, PointEdited, PointProposed, PointReworded, PointSeeded
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold_history
@@ -21,9 +22,10 @@ from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request, known_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.ledger.records import EventRecord
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.redact import RedactionTarget
@@ -113,9 +115,27 @@ def _protected_names(project: Project, found: Sequence[EventRecord]) -> list[str
 
 
 def open_proposals(project: Project) -> list[EventRecord]:
-    """Return the proposals that nobody has decided, the oldest first."""
-    log = reading.open_own_log(project)
-    return list(fold_history(PROPOSALS, lambda: decode(log.read())).open.values())
+    """Return the proposals that nobody has decided, the oldest first, with the present names of what they meant.
+
+    Raises:
+        MissingLinesError: Lines of the shared book are missing.
+    """
+    own, log = reading.open_own_log(project), reading.open_log(project)
+    found = list(fold_history(PROPOSALS, lambda: decode(own.read())).open.values())
+    return [*_with_present_names(log, found)] if found and reading.log_with_book(log) else found
+
+
+def _with_present_names(log: SharedLog, found: Sequence[EventRecord]) -> Iterator[EventRecord]:
+    """Yield proposals with the present names of entries, without those of which the book as of then is gone."""
+    log.names()
+    for record in found:
+        event: Any = record.event
+        with suppress(MissingLinesError):
+            present = log.names_since(record.seq)
+            merged = tuple(present.get(name, name) for name in event.merged)
+            yield attrs.evolve(
+                record, event=attrs.evolve(event, name=present.get(event.name, event.name), merged=merged)
+            )
 
 
 @attrs.frozen
