@@ -33,11 +33,11 @@ def team(request: pytest.FixtureRequest, tmp_path: Path, run: Run, monkeypatch: 
     return made
 
 
-def holding(team: Team, machine: str) -> list[str]:
+def holding(team: Team, machine: str, part: bytes = b"Zwiebel") -> list[str]:
     """Return the files of a machine, caches included, that hold the private text."""
     places = (team.root(machine), team.home(machine))
     files = (path for place in places for path in place.rglob("*") if path.is_file())
-    return [str(path.relative_to(team.folder)) for path in files if b"Zwiebel" in path.read_bytes()]
+    return [str(path.relative_to(team.folder)) for path in files if part in path.read_bytes()]
 
 
 @pytest.mark.parametrize("words", [("--text", PRIVATE, "--yes", "--expect", "2"), ("event",)], ids=["text", "event"])
@@ -104,7 +104,8 @@ def test_a_pending_text_that_was_redacted_elsewhere_is_joined(team: Team, *, und
     # The text that both had before, the one that both had just now, and one that each machine alone had.
     assert sorted([[1, 0], rating, [0, 0], [0, 0]]) == sorted(redacted)
     kinds = [type(record.event).__name__ for batch in decode(team.batches()) for record in batch.records]
-    assert 1 == kinds.count("RedactionLinked")
+    # One by the machine that redacted the text that both had before, one by the machine that had a pending one.
+    assert 2 == kinds.count("RedactionLinked")
     assert 2 == kinds.count("PointMatched")
     before = team.entries("ben")
     team.sync("ben", "anna")
@@ -179,3 +180,65 @@ def test_another_history_brings_no_redacted_text_back(team: Team) -> None:
     assert [] == holding(team, "ben")
     team.sync("anna", "ben")
     assert team.entries("anna") == team.entries("ben")
+
+
+def redact_text(team: Team, machine: str, text: str) -> None:
+    """Redact a text wherever a machine has it."""
+    words = ("redact", "--text", text, "--reason", "a name")
+    number = len(json.loads(team.run(machine, *words, "--dry-run", "--json").out)["events"])
+    team.run(machine, *words, "--yes", "--expect", str(number))
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_what_replaced_a_redacted_text_stays(team: Team, *, published: bool) -> None:
+    """An edit of counts lands with the text that the entry has by then: only its own, former text is redacted."""
+    name = next(name for name, (text, _, _) in team.entries("ben").items() if text == PRIVATE)
+    playbook = team.root("ben") / ".claude" / "playbook.json"
+    playbook.write_bytes(playbook.read_bytes().replace(b'"helpful": 1', b'"helpful": 4'))
+    team.run("ben", "replay")
+    team.run("anna", "reword", name, "Ask the owner of the vault")
+    team.sync("anna", *(["ben"] if published else []))
+    redact_text(team, "ben", PRIVATE)
+    team.sync("ben", "anna", "ben")
+    team.share("cleo")
+    for machine in ("anna", "ben", "cleo"):
+        assert ("Ask the owner of the vault", 4, 0) == team.entries(machine)[name]
+        assert [] == holding(team, machine)
+        team.run(machine, "verify")
+    redact_text(team, "ben", "Ask the owner of the vault")
+    team.sync("ben", "anna", "cleo", "ben")
+    team.run("ben", "share", "repair")
+    team.share("dora")
+    for machine in ("anna", "ben", "cleo", "dora"):
+        assert ("[redacted]", 4, 0) == team.entries(machine)[name]
+        assert [] == holding(team, machine, b"owner of the vault")
+        team.run(machine, "verify")
+
+
+@pytest.mark.parametrize("machine", ["anna", "ben"])
+def test_texts_that_were_joined_stay_joined_once_redacted(team: Team, tmp_path: Path, machine: str) -> None:
+    """Whoever redacts links equal texts, so the past and the present of each machine have as many entries as before."""
+    (tmp_path / "other").mkdir()
+    team.run_command("--project", str(tmp_path / "other"), "add", PRIVATE)
+    team.run("ben", "import", "--ledger", str(tmp_path / "other"))
+    before = team.entries("ben")
+    moment = str(json.loads((team.ledger("ben") / "events.jsonl").read_bytes().splitlines()[-1])["seq"])
+    if machine == "anna":
+        team.sync("ben", "anna")
+    redact_text(team, machine, PRIVATE)
+    team.sync(machine, "anna", "ben")
+    expected = {name: (text.replace(PRIVATE, "[redacted]"), *counts) for name, (text, *counts) in before.items()}
+    assert expected == team.entries("ben") == team.entries("anna") == team.entries("ben", moment)
+    assert [] == holding(team, "ben") + holding(team, "anna")
+
+
+def test_a_redaction_in_an_imported_ledger_reaches_a_copy_that_comes_later(team: Team) -> None:
+    """The book does not say yet that the text is redacted; the machine that joins it knows, and shows it nowhere."""
+    redact_text(team, "anna", PRIVATE)
+    team.run("cleo", "add", "A rule of cleo")
+    team.run("cleo", "import", "--ledger", str(team.root("anna")))
+    team.share("cleo")
+    assert [] == holding(team, "cleo")
+    team.sync("anna", "ben", "cleo", "anna")
+    assert team.entries("anna") == team.entries("ben") == team.entries("cleo")
+    assert [] == holding(team, "cleo") + holding(team, "ben")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
 
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.events import EventRedacted, PointEdited
 from tallybook.ledger.sharing import replica as replicas
+from tallybook.ledger.sharing.counting import ids_of
 from tallybook.ledger.storage import redaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.sharing.landing import OwnBatch
     from tallybook.ledger.sharing.replica import Current, Replica
 
 
@@ -38,6 +44,44 @@ def erase_listed(copy: Replica, seq: int) -> None:
     ids = frozenset(listed.ids if listed else ())
     if ids and not ids.isdisjoint(id_.decode() for id_ in copy.ids(seq)):
         redaction.erase(copy.log.path, copy.read(), ids)
+
+
+def pending_finder(pending: Iterable[OwnBatch]) -> Callable[[RawBatch], Iterator[str]]:
+    """Return a function that yields the ids of a batch's events that pending batches redact.
+
+    An imported ledger redacts what comes in only later.
+    """
+    records = (record for own in pending for record in own.records)
+    ids = {one.event.id for one in records if isinstance(one.event, EventRedacted)}
+
+    def find(batch: RawBatch) -> Iterator[str]:
+        if not ids.isdisjoint(ids_of(batch)):
+            # An edit of counts may have another text here than its own one.
+            there = (one for one in next(decode([batch])).records if one.id in ids)
+            yield from (one.id for one in there if not isinstance(one.event, PointEdited))
+
+    return find
+
+
+def list_lost(copy: Replica, batches: Iterable[RawBatch], former: Iterable[RawBatch], by: Mapping[str, str]) -> None:
+    """List in a new copy of a book the texts that it lacks and whose redaction only the former history has.
+
+    Args:
+        copy: The copy.
+        batches: Its batches.
+        former: The batches of the own ledger and of the former copy, as far as that is whole.
+        by: Who lists them.
+
+    Raises:
+        CannotWriteError, OutcomeUnknownError: The disk refuses.
+    """
+    erased = {id_ for batch in batches for _, id_ in redaction.find_erased(batch)}
+    known: set[str] = set()
+    with suppress(TallybookError):
+        for batch in former if erased else ():
+            known.update(redaction.redacted_ids(batch))
+    if ids := sorted(erased & known):
+        redaction.write_pending(copy.folder, redaction.PendingRedaction(tuple(ids), (), "redacted", by))
 
 
 def note_erased(ledger: StrPath, current: Current, seq: int) -> Current:

@@ -91,7 +91,10 @@ def _edit(step: Step, record: EventRecord) -> tuple[Event, ...]:
     if now is None or was is None:
         return (PointEdited(name, event.helpful, event.harmful, text),)
     helpful, harmful = now.helpful + event.helpful - was.helpful, now.harmful + event.harmful - was.harmful
-    return (PointEdited(name, max(helpful, 0), max(harmful, 0), now.text if text == was.text else text),)
+    kept = now.text if text == was.text else text
+    if event.text is None and kept != REDACTED:
+        step.names.kept.add(record.id)
+    return (PointEdited(name, max(helpful, 0), max(harmful, 0), kept),)
 
 
 def _remove(step: Step, record: EventRecord) -> tuple[Event, ...]:
@@ -144,9 +147,18 @@ def _match(step: Step, record: EventRecord) -> tuple[Event, ...]:
     event: Any = record.event
     to = step.joined.get(record.id) or step.resolve_standing(event.to)
     name = step.names.by_id[record.id]
-    # Without the other one it stands by itself.
+    other = step.known.entries.get(to or "")
+    if other is not None and other.text != text_of(event.text):
+        to = None
+    # Without the other one, or where that has another text by now, it stands by itself.
     step.names.joined[name] = to or name
     return (PointMatched(name, to or name, event.helpful, event.harmful, text_of(event.text)),)
+
+
+def _redact(step: Step, record: EventRecord) -> tuple[Event, ...]:
+    """Return nothing for a manual edit that has another text in the book: the one of its entry where it landed."""
+    event: Any = record.event
+    return () if event.id in step.names.kept or step.book.has_text(event.id) else (event,)
 
 
 def _keep(_: Step, record: EventRecord) -> tuple[Event, ...]:
@@ -183,7 +195,7 @@ LANDINGS: Final[dict[type[Any], Callable[[Step, EventRecord], tuple[Event, ...]]
     PointUnpinned: _curate,
     PointMerged: _merge,
     EventsVoided: _void,
-    EventRedacted: _keep,
+    EventRedacted: _redact,
     RedactionLinked: _keep,
     # A book has these, and an own ledger does not: they land where a book is begun anew.
     PointMatched: _match,

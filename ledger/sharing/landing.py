@@ -71,6 +71,10 @@ class Book(Protocol):
         """Return the entries of the book whose text was equal to that of an own event before both were redacted."""
         ...
 
+    def has_text(self, id_: str) -> bool:
+        """Return whether the book has a manual edit with a text that is not redacted."""
+        ...
+
     def made_name(self, id_: str) -> str | None:
         """Return the name in the book of an entry that an event of the own ledger made; None where it made none."""
         ...
@@ -92,11 +96,13 @@ class Names:
         landed: Own name → name in the book.
         by_id: Id of the event that made an entry → name in the book.
         joined: Name in the book → the entry with the same text that stands for it.
+        kept: Ids of manual edits whose own text is redacted, and which land with the text that their entry has by then.
     """
 
     landed: dict[str, str] = attrs.field(factory=dict)
     by_id: dict[str, str] = attrs.field(factory=dict)
     joined: dict[str, str] = attrs.field(factory=dict)
+    kept: set[str] = attrs.field(factory=set)
 
 
 @attrs.frozen

@@ -84,9 +84,10 @@ class Team:
         for machine in machines:
             self.run(machine, "sync")
 
-    def entries(self, machine: str) -> dict[str, tuple[str, int, int]]:
-        """Return the entries that a machine shows: name → text, helpful and harmful."""
-        rows: list[dict[str, Any]] = json.loads(self.run(machine, "show", "--json").out)["key_points"]
+    def entries(self, machine: str, when: str | None = None) -> dict[str, tuple[str, int, int]]:
+        """Return the entries that a machine shows, or showed at a moment: name → text, helpful and harmful."""
+        words = ("show", "--json", *(("--at", when) if when else ()))
+        rows: list[dict[str, Any]] = json.loads(self.run(machine, *words).out)["key_points"]
         return {row["name"]: (row["text"], row["helpful"], row["harmful"]) for row in rows}
 
     @contextmanager

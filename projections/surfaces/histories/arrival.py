@@ -327,6 +327,11 @@ class _Facts:
         del id_
         return frozenset()
 
+    def has_text(self, id_: str) -> bool:
+        """Return no, as ``published`` returns None."""
+        del id_
+        return False
+
     def shown(self, own: OwnBatch) -> Mapping[str, Entry]:
         del own
         return self._state.entries

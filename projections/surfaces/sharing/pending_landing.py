@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.decisions.update import KnownPlaybook
@@ -21,9 +21,11 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.line import START, Position, batch_key, head_field
 from tallybook.ledger.sharing.counting import ids_of
+from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
 from tallybook.ledger.sharing.numbers import PENDING
 from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.fold import UNDOABLE, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.own_history import renumber
@@ -41,6 +43,7 @@ MAKES_ENTRY: Final = (PointAdded, PointSeeded, PointEdited)
 _MAKES_ENTRY_IN_BOOK: Final = (*MAKES_ENTRY, PointMatched)
 GIVES_TEXT: Final = (*MAKES_ENTRY, PointMatched, PointReworded)
 _LINKED: Final = b'"kind":"%b"' % KIND_OF[RedactionLinked].encode()
+_EDITED: Final = b'"kind":"%b"' % KIND_OF[PointEdited].encode()
 _MATCHED: Final = b'"kind":"%b"' % KIND_OF[PointMatched].encode()
 
 
@@ -88,8 +91,9 @@ def land_all(
             raw = _with_own_numbers(raw, batch, last)
             last = raw.last
         landed.append((batch, raw))
+        facts.landed.append(raw)
         if any(isinstance(one.event, EventsVoided) for one in batch.events):
-            state = _refold(log, [raw for _, raw in landed if raw is not None])
+            state = _refold(log, facts.landed)
         else:
             fold(PLAYBOOK, decode([raw]), state)
     return state, landed, names
@@ -150,8 +154,17 @@ def equal_entries(id_: str, links: Iterable[frozenset[str]], texts: Callable[[],
         links: As ``redaction_links`` returns them.
         texts: Returns what ``text_events`` does; called only where it matters.
     """
-    equal = frozenset[str]().union(*(ids for ids in links if id_ in ids))
-    return frozenset(name for name, event_id in texts().items() if event_id in equal) if equal else equal
+    equal, before = frozenset({id_}), frozenset[str]()
+    while equal != before:
+        equal, before = equal.union(*(ids for ids in links if not ids.isdisjoint(equal))), equal
+    return frozenset(name for name, event_id in texts().items() if event_id in equal) if len(equal) > 1 else frozenset()
+
+
+def readable_edits(batches: Iterable[RawBatch]) -> frozenset[str]:
+    """Return the ids of manual edits of a book whose text is not redacted."""
+    records = (record for batch in decode(raw for raw in batches if _EDITED in raw.data) for record in batch.records)
+    edits = ((one.id, one.event) for one in records if isinstance(one.event, PointEdited))
+    return frozenset(id_ for id_, event in edits if event.text not in {None, REDACTED})
 
 
 class _Facts:
@@ -159,6 +172,7 @@ class _Facts:
 
     def __init__(self, log: SharedLog, used: frozenset[str]) -> None:
         """Take the history, and the names that the book has at the frontier."""
+        self.landed: list[RawBatch] = []
         self._log = log
         self._taken = log.history.frontier.seq
         self._used = {self._taken: used, 0: frozenset[str]()}
@@ -206,16 +220,38 @@ class _Facts:
         return self._log.matched()
 
     def linked(self, id_: str) -> frozenset[str]:
-        return equal_entries(id_, self._links, lambda: self._texts)
+        return equal_entries(id_, self._links, lambda: {**self._texts, **text_events(self.landed)})
 
     @cached_property
     def _links(self) -> Sequence[frozenset[str]]:
-        # Also for a past moment: what was joined then by its text stays joined.
-        return redaction_links(self._log.own.read())
+        log, until = self._log, self._log.until
+
+        def known() -> Iterator[RawBatch]:
+            yield from (batch for batch in log.own.read() if until is None or batch.last <= until)
+            yield from log.read_book()
+
+        links = redaction_links(known())
+        if until is None:
+            return links
+        # What was joined at a past moment by a text that could be read here then stays joined.
+        hidden = {id_ for batch in known() for id_ in redacted_ids(batch)} | self._landed_redacted()
+        return [*links, *(link - hidden for link in redaction_links(chain(log.own.read(), log.copy.read())))]
+
+    def _landed_redacted(self) -> set[str]:
+        """Return the events of the book whose text was redacted before they landed."""
+        records = (record for batch in decode(self._log.read_book()) for record in batch.records)
+        return {one.id for one in records if getattr(one.event, "text", None) == REDACTED}
 
     @cached_property
     def _texts(self) -> Mapping[str, str]:
         return text_events(self._log.read_book())
+
+    def has_text(self, id_: str) -> bool:
+        return id_ in self._edits
+
+    @cached_property
+    def _edits(self) -> frozenset[str]:
+        return readable_edits(self._log.read_book())
 
     def own_name(self, name: str) -> str | None:
         return self._log.history.renamed.get(name, name) if name in self._made.values() else None

@@ -6,7 +6,7 @@ history, keeps its ids, and counts once.
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
 import attrs
@@ -15,6 +15,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import BookOpened, BookTaken, EventsVoided, PointMatched
 from tallybook.ledger.line import START, batch_key
+from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import count, ids_of, read_pieces, within_rules
 from tallybook.ledger.sharing.engines.engine import Outcome
@@ -28,6 +29,7 @@ from tallybook.projections.surfaces.sharing.pending_landing import (
     ids_of_session,
     joined_entries,
     known_playbook,
+    readable_edits,
     redaction_links,
     text_events,
 )
@@ -88,6 +90,8 @@ class _Rejoin(Sync):
 
     def run_again(self) -> Rejoined:
         block = self.current.block
+        # Names in pending batches mean own entries that the old history has.
+        self.upto = self.log.history.frontier.upto
         fresh, contents = self._fetch()
         done = Rejoined(fresh.folder, self.replica.folder)
         while True:
@@ -152,6 +156,8 @@ class _Rejoin(Sync):
             raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
         fresh = replicas.next_copy(self.machine.folder)
         fresh.append(batches, counted.data)
+        former = chain(self.log.own.read(), self.replica.read())
+        erasing.list_lost(fresh, batches, former, {"rater": SYSTEM})
         self._redact(fresh.read)
         return fresh, contents
 
@@ -234,7 +240,7 @@ class Rest:
         self._name_by_text(names, state)
         missing = {one.records[0].id for one in self.missing}
         known_names = dict(_made(decode(self._book)))
-        landed: list[RawBatch] = []
+        landed = facts.landed
         after = self._book[-1].position
         for index, batch in enumerate(decode(self._old[len(self._common) :]), len(self._common) + 1):
             if batch.records[0].id in missing:
@@ -307,6 +313,7 @@ class _Facts:
     joined: Mapping[str, str] = attrs.field(factory=dict)
     before: Mapping[str, Entry] = attrs.field(factory=dict)
     before_batches: list[Batch] = attrs.field(factory=list)
+    landed: list[RawBatch] = attrs.field(factory=list)
 
     def has_key(self, key: str) -> bool:
         return any(batch_key(batch.lines[0]) == key for batch in self.book)
@@ -327,7 +334,10 @@ class _Facts:
         """Return nothing: `Rest` leaves out what the book has."""
 
     def linked(self, id_: str) -> frozenset[str]:
-        return equal_entries(id_, self.links, lambda: text_events(self.book))
+        return equal_entries(id_, self.links, lambda: text_events([*self.book, *self.landed]))
+
+    def has_text(self, id_: str) -> bool:
+        return id_ in readable_edits(self.book)
 
     def shown(self, own: OwnBatch) -> Mapping[str, Entry]:  # noqa: ARG002 - as the protocol has it
         return self.before

@@ -225,9 +225,11 @@ class Sync:
 
     def _redacted(self, batches: Iterable[RawBatch]) -> Iterator[str]:
         find_returning = self.machine.returning_finder()
+        find_pending = erasing.pending_finder(self.log.history.pending)
         for batch in batches:
             yield from redacted_ids(batch)
             yield from find_returning(batch)
+            yield from find_pending(batch)
 
     def _check_book(self, first: RawBatch) -> None:
         """Refuse a book other than the one that this machine shares.

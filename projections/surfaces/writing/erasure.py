@@ -19,7 +19,7 @@ import attrs
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, TallybookError
-from tallybook.ledger.events import EventRedacted
+from tallybook.ledger.events import EventRedacted, PointEdited
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.sharing.replica import FOLDER as BOOK
@@ -270,11 +270,34 @@ def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
     for folder in copies(ledger):
         with suppress(TallybookError):
             before = redaction.read_pending(folder)
-            ids = dict.fromkeys((*(before.ids if before else ()), *pending.ids))
+            ids = dict.fromkeys((*(before.ids if before else ()), *_ids_in_copy(folder, pending.ids)))
             # Without the texts: the file stays.
             note = redaction.PendingRedaction(tuple(ids), (), pending.reason or "redacted", pending.by)
             redaction.write_pending(folder, note)
             cache_files.clear(folder)
+
+
+def _ids_in_copy(folder: Path, ids: Collection[str]) -> Collection[str]:
+    """Return the events of a copy of a shared book that are to be redacted in it.
+
+    A manual edit of counts lands with the text that its entry has by then. Where an event that is not redacted gave
+    the entry that text, it is another one than the edit's own, and stays.
+    """
+    records = (record for batch in codec.decode(JsonlLog(folder).read()) for record in batch.records)
+    standing: set[tuple[str, str]] = set()
+    there: list[str] = []
+    try:
+        for record in records:
+            event: Any = record.event
+            given = (getattr(event, "name", ""), getattr(event, "text", None) or "")
+            if record.id not in ids:
+                standing.add(given)
+            elif not (isinstance(event, PointEdited) and given[1] and given in standing):
+                there.append(record.id)
+    except DamagedLedgerError:
+        # A copy that was set aside.
+        return ids
+    return there
 
 
 def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
@@ -285,7 +308,8 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
         copy = JsonlLog(folder)
         try:
             listed = redaction.read_pending(folder)
-            redaction.erase(copy.path, copy.read(), frozenset((*(listed.ids if listed else ()), *pending.ids)))
+            ids = (*(listed.ids if listed else ()), *_ids_in_copy(folder, pending.ids))
+            redaction.erase(copy.path, copy.read(), frozenset(ids))
         except DamagedLedgerError:
             # One that was set aside: its bytes prove nothing, and are searched like those of any file.
             overwrite(copy.path, spellings(pending.texts))

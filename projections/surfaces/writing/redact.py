@@ -35,6 +35,7 @@ from tallybook.projections.surfaces.writing.erasure import MIN_TEXT_CHARS, Erasu
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from tallybook.ledger.backends.jsonl import Transaction
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import EventRecord
@@ -148,6 +149,8 @@ def redact(
                 raise UnexpectedNumberError(len(events))
             if events:
                 _remember(log, target, events)
+                if reading.log_with_book(log):
+                    _append_links(tx, _linked(events, {}), by)
             ids = dict.fromkeys((*before.ids, *(one.id for one in events)))
             pending = dict.fromkeys((*before.texts, *texts))
             redaction.write_pending(log.folder, redaction.PendingRedaction(tuple(ids), tuple(pending), reason, by))
@@ -196,8 +199,8 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
             return ()
         with JsonlLog(log.folder).transaction() as tx:
             earlier = _redacted_before(Path(log.folder), rows, texts)
-            if links := [codec.encode(RedactionLinked(group)) for group in _linked(standing, ids, earlier)]:
-                tx.append(links, by)
+            groups = _linked(standing, earlier)
+            _append_links(tx, (group for group in groups if not set(group) <= set(ids)), by)
             held = {one.id: codec.texts_of(one.event).values() for one in events.values()}
             redacted_digests.remember(log.folder, None, held, log.now().at, 0)
             before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
@@ -245,18 +248,22 @@ def _redacted_before(folder: Path, rows: Iterable[RawBatch], texts: Collection[s
     return {text: id_ for text, id_ in former.items() if id_ in shared}
 
 
-def _linked(
-    records: Collection[EventRecord], ids: Collection[str], before: Mapping[str, str]
-) -> Iterator[tuple[str, ...]]:
-    """Yield the ids of shared events whose texts are equal, for texts that other ids have than those redacted."""
+def _append_links(tx: Transaction, groups: Iterable[tuple[str, ...]], by: Mapping[str, str]) -> None:
+    """Record which events had the same text, while that can be compared."""
+    if links := [codec.encode(RedactionLinked(group)) for group in groups]:
+        tx.append(links, by)
+
+
+def _linked(records: Collection[EventRecord], before: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield the ids of shared events whose texts are equal, with those that had the same text before."""
     groups: dict[str, dict[str, None]] = {}
     for one in records:
         text = getattr(one.event, "text", None)
-        if text and type(one.event) in SHARED:
+        if text and text != REDACTED and type(one.event) in SHARED:
             groups.setdefault(text, {})[one.id] = None
             if text in before:
                 groups[text][before[text]] = None
-    yield from (tuple(group) for group in groups.values() if not set(group) <= set(ids))
+    yield from (tuple(group) for group in groups.values() if len(group) > 1)
 
 
 def _remember(log: JsonlLog, target: RedactionTarget, events: Collection[EventRecord]) -> None:
