@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from helpers.sharing_model import MAKERS, SHARED, Intent, Seen
+from helpers.sharing_redactions import note_erased, redacted_texts
 from tallybook.ledger import clock, events
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
@@ -31,10 +32,10 @@ from tallybook.projections.surfaces.writing import redact
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from helpers.sharing_faults import ShakyEngine
     from helpers.sharing_model import Model
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.ledger.sharing.replica import Replica
 
 UNKNOWN = "unknown "
@@ -58,9 +59,11 @@ class Site:
         seen: Entry → as the machine shows it.
         actual: The playbook as the machine shows it.
         rendered: Name in ``playbook.json`` → entry.
+        is_rendered: Whether ``playbook.json`` shows the present playbook.
         book_names: Entry in the book up to its frontier → its name there.
         landed: What landing made of events of the book.
         redacted: Texts that this machine knows to be redacted.
+        erased: Events whose texts came in erased.
         proposed: Id of a proposal → the entry that it means.
     """
 
@@ -76,9 +79,11 @@ class Site:
     seen: dict[str, Entry] = attrs.field(factory=dict)
     actual: Playbook = attrs.field(factory=Playbook)
     rendered: dict[str, str] = attrs.field(factory=dict)
+    is_rendered: bool = False
     book_names: dict[str, str] = attrs.field(factory=dict)
     landed: dict[str, Seen] = attrs.field(factory=dict)
     redacted: frozenset[str] = frozenset()
+    erased: set[str] = attrs.field(factory=set)
     proposed: dict[str, str] = attrs.field(factory=dict)
 
     @property
@@ -132,13 +137,15 @@ class Site:
             redact=lambda ids: redact.redact_linked(project, ids, {"rater": SYSTEM}),
         )
 
-    def sync(self, engine: Engine, limit_s: float = 600) -> SyncResult:
+    def sync(self, engine: ShakyEngine, limit_s: float = 600) -> SyncResult:
         """Sync; what it raises is the caller's."""
+        note_erased(self, engine)
         with self.clock():
             return sync(self.machine(limit_s), engine)
 
-    def rejoin(self, engine: Engine) -> Rejoined:
+    def rejoin(self, engine: ShakyEngine) -> Rejoined:
         """Take another history of the book; what it raises is the caller's."""
+        note_erased(self, engine)
         with self.clock():
             return rejoin(self.machine(), engine)
 
@@ -177,7 +184,7 @@ class Site:
             if new:
                 made[event.name] = record.id
         self.meaning |= made
-        translated = tuple(attrs.evolve(record, event=self._translate(record.event)) for record in records)
+        translated = tuple(attrs.evolve(record, event=self._translate(record)) for record in records)
         voided: list[str] = []
         for record in records:
             if isinstance(record.event, events.EventsVoided) and record.event.session is not None:
@@ -195,17 +202,22 @@ class Site:
             and not isinstance(record.event, events.EventsVoided)
         ]
 
-    def _translate(self, event: Any) -> Any:
-        """Return an event with entries in place of names."""
+    def _translate(self, record: EventRecord) -> Any:
+        """Return an event with entries in place of names, and with the text that it had where it was recorded."""
+        event: Any = record.event
         meaning, changes = self.meaning, dict[str, Any]()
         if hasattr(event, "name"):
             changes["name"] = meaning.get(event.name, UNKNOWN + event.name)
         for field in ("names", "merged"):
             if hasattr(event, field):
                 changes[field] = tuple(meaning.get(name, UNKNOWN + name) for name in getattr(event, field))
-        if isinstance(event, events.PointEdited) and event.text == REDACTED and changes["name"] in self.seen:
-            # Who edits the counts of a redacted entry leaves its text as it is.
-            changes["text"] = self.seen[changes["name"]].text
+        if getattr(event, "text", None) == REDACTED:
+            if (there := self.model.text(record.id)) is not None:
+                # Another machine recorded it, before this one redacted the text.
+                changes["text"] = there
+            elif isinstance(event, events.PointEdited) and changes["name"] in self.seen:
+                # Who edits the counts of a redacted entry leaves its text as it is.
+                changes["text"] = self.seen[changes["name"]].text
         return attrs.evolve(event, **changes) if changes else event
 
     # ---- What it shows ----
@@ -238,24 +250,12 @@ class Site:
         if not self.model.follows or not self.own.is_shared():
             return self.landed
         entries, landed = {name: entry for entry, name in self.book_names.items()}, dict(self.landed)
-        for batch, _ in SharedLog(self.project.ledger).landed():
-            _look([attrs.evolve(one.record, event=one.event) for one in batch.events], entries, landed)
+        self._look_at_pending(entries, landed)
         return landed
 
-    def _redacted_texts(self) -> frozenset[str]:
-        """Return the texts that this machine knows to be redacted: those of events that had them in the clear."""
-        texts: set[str] = set()
-        if not self.model.redacted or not self.own.exists():
-            return frozenset()
-        log = SharedLog(self.project.ledger)
-        book = [record for batch in decode(log.copy.read(log.history.frontier.seq)) for record in batch.records]
-        own = [record for batch in decode(self.own.read()) for record in batch.records]
-        hidden = {record.id for record in book if getattr(record.event, "text", None) == REDACTED}
-        here = {record.id for record in (*book, *own)} - hidden
-        for record in (*book, *own):
-            if isinstance(record.event, events.EventRedacted) and record.event.id in here:
-                texts |= self.model.texts.get(record.event.id, set()) - {REDACTED}
-        return frozenset(texts)
+    def _look_at_pending(self, entries: dict[str, str], landed: dict[str, Seen]) -> None:
+        for batch, _ in SharedLog(self.project.ledger).landed():
+            _look([attrs.evolve(one.record, event=one.event) for one in batch.events], entries, landed)
 
     def check(self, *, rendered: bool = True) -> None:
         """Compare what the machine shows with the model, and note what each name means."""
@@ -263,7 +263,7 @@ class Site:
         order = [*self.order, *self.pending]
         expected = self.model.playbook(order, self._landed_now()) if shared else self.model.unshared(self.intents)
         actual = reading.current(reading.open_log(self.project))
-        self.redacted = self._redacted_texts()
+        self.redacted = redacted_texts(self)
         wanted, shown = ([one[1:] for one in rows(state)] for state in (expected, actual))
         texts = [*(text for text, *_ in shown), *[""] * len(wanted)]
         wanted = [(self._mask(one[0], text), *one[1:]) for one, text in zip(wanted, texts, strict=False)]
@@ -277,9 +277,9 @@ class Site:
         self._learn_former(expected, actual)
         self.seen = dict(expected.entries)
         exists = self.project.playbook.exists()
-        is_rendered = exists and playbook_bytes(actual) == self.project.playbook.read_bytes()
-        assert is_rendered or not exists or not rendered, f"{self.label}: playbook.json"
-        if rendered or is_rendered:
+        self.is_rendered = exists and playbook_bytes(actual) == self.project.playbook.read_bytes()
+        assert self.is_rendered or not exists or not rendered, f"{self.label}: playbook.json"
+        if rendered or self.is_rendered:
             self.rendered = {name: entry for entry, name in names.items()}
         if actual.seq:
             self.moments[actual.seq] = playbook_dict(actual)
@@ -302,6 +302,9 @@ class Site:
     def _learn_former(self, expected: Playbook, actual: Playbook) -> None:
         """Note what the names of entries mean that left the playbook: those of which it is certain."""
         former: dict[str, list[str]] = {}
+        landed = {name: entry for entry, name in self.book_names.items()}
+        if self.own.is_shared() and not landed.keys() >= {*actual.gone, *actual.merged}:
+            self._look_at_pending(landed, {})
         for entry, one in expected.gone.items():
             text = self._mask(one.text, "")
             former.setdefault(f"{text} {one.helpful} {one.harmful} {entry in expected.merged}", []).append(entry)
@@ -310,7 +313,7 @@ class Site:
             if name in actual.gone:
                 one = actual.gone[name]
                 found = former.get(f"{one.text} {one.helpful} {one.harmful} {name in actual.merged}", [])
-            self.meaning[name] = found[0] if len(found) == 1 else UNKNOWN + name
+            self.meaning[name] = landed.get(name) or (found[0] if len(found) == 1 else UNKNOWN + name)
 
     def check_unrendered(self) -> None:
         """Compare as ``check``, where ``playbook.json`` was not written since the sync."""
@@ -369,6 +372,7 @@ class Site:
             rendered=dict(self.rendered),
             book_names=dict(self.book_names),
             landed=dict(self.landed),
+            erased={*self.erased},
             proposed=dict(self.proposed),
         )
 

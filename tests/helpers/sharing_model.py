@@ -119,6 +119,7 @@ class Model:
         redacted: Texts that a machine redacted.
         relanded: Ids of events that may have landed a second time.
         texts: Id of an event → the texts that it has.
+        entry_texts: Entry → every text that it was given.
     """
 
     def __init__(self) -> None:
@@ -126,6 +127,7 @@ class Model:
         self.redacted: set[str] = set()
         self.relanded: set[str] = set()
         self.texts: dict[str, set[str]] = {}
+        self.entry_texts: dict[str, set[str]] = {}
         self._first: dict[str, Intent] = {}
         self._forms: dict[tuple[str, str], Intent] = {}
         self._landed: dict[tuple[Any, ...], _Landed] = {(): _Landed()}
@@ -143,10 +145,17 @@ class Model:
             text = getattr(record.event, "text", None)
             if text:
                 self.texts.setdefault(record.id, set()).add(text)
+                self.entry_texts.setdefault(getattr(record.event, "name", ""), set()).add(text)
 
     def find(self, id_: str, writer: str) -> Intent | None:
         """Return the batch that an event belongs to, as a machine has it that published it; None for no such event."""
         return self._forms.get((writer, id_)) or self._first.get(id_)
+
+    def text(self, id_: str) -> str | None:
+        """Return the text of an event as the machine recorded it that made it; None for no such event or text."""
+        intent = self._first.get(id_)
+        records = () if intent is None else intent.records
+        return next((getattr(one.event, "text", None) for one in records if one.id == id_), None)
 
     def copy_forms(self, label: str, new: str) -> None:
         """Note that another machine has the batches of one."""
@@ -154,7 +163,7 @@ class Model:
 
     def is_same(self, one: str, other: str) -> bool:
         """Return whether two entries are one, or had the same text, so that they may have been joined."""
-        return one == other or not self.texts.get(one, set()).isdisjoint(self.texts.get(other, set()))
+        return one == other or not self.entry_texts.get(one, set()).isdisjoint(self.entry_texts.get(other, set()))
 
     def playbook(self, order: Sequence[Intent], landed: Mapping[str, Seen]) -> Playbook:
         """Return what one ledger shows that got these batches in this order.
