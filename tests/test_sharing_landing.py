@@ -70,7 +70,7 @@ def test_what_an_interrupted_append_left_in_the_replica_is_not_in_the_book(
     commands.add(anna, "Use git", BY)
     _sync(anna, engine)
 
-    def tear(self: Replica, batches: Sequence[RawBatch]) -> None:
+    def tear(self: Replica, batches: Sequence[RawBatch], *_: Any) -> None:
         path = Path(self.log.log_file)
         path.write_bytes(path.read_bytes() + b"".join(one.raw for one in batches)[:-9])
         raise OutcomeUnknownError(str(path), "killed")
