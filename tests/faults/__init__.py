@@ -1,6 +1,6 @@
 """Faults: injected faults of a ledger, and tallies of lost and believed events.
 
-    python -m tests.faults [ROW ...] [--count N] [--seed S] [--folder DIR]
+    python -m tests.faults [ROW ...] [--count N] [--only TEXT] [--seed S] [--folder DIR]
 
 The modules import one another as ``faults``, like the tests: the folder of the tests is on the path.
 This module has the parts of every row: its settings, its tally, and the table.
@@ -38,12 +38,14 @@ class Setting:
         folder: Where files are made; deleted after the run.
         seed: The seed of the random faults: the same seed gives the same faults.
         count: How many faults each row makes, 1 or more; None for the row's own number.
+        only: A part of the names of the faults that the row ``share`` makes; empty for all of them.
         stop: Set once the run is to end: the faults made until then are tallied.
     """
 
     folder: Path
     seed: int = 1
     count: int | None = None
+    only: str = ""
     stop: Event = attrs.field(factory=Event, eq=False)
 
     def times(self, usual: int) -> int:

@@ -381,5 +381,5 @@ def suffer(name: str, count: int | None, setting: Setting) -> Tally:
 def rows(setting: Setting) -> Iterator[Tally]:
     """Yield a tally for each fault."""
     for name in FAULTS:
-        if not setting.stop.is_set():
+        if setting.only in name and not setting.stop.is_set():
             yield suffer(name, setting.count, setting)

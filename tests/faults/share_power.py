@@ -219,5 +219,5 @@ def suffer(name: str, count: int, setting: Setting) -> Tally:
 def rows(setting: Setting) -> Iterator[Tally]:
     """Yield a tally for each loss."""
     for name in LOSSES:
-        if not setting.stop.is_set():
+        if setting.only in name and not setting.stop.is_set():
             yield suffer(name, setting.times(USUAL), setting)
