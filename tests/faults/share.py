@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 import json
 import os
 from pathlib import Path
@@ -17,13 +18,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from faults import NoToolError, Setting, Tally
+from faults import NoToolError, Setting, Tally, servers
 from helpers.git_repositories import git
-from share.scenery import ENGINES
+from share import scenery as sceneries
 from tallybook.ledger.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from helpers.shared_clones import Machine
     from share.scenery import Scenery
 
+SCENERIES: dict[str, Callable[..., Any]] = {
+    **sceneries.ENGINES,
+    "nats with proxies": partial(sceneries.nats, has_proxies=True),
+}
 NAMES = ("anna", "ben", "cleo")
 USUAL = 40
 RATINGS = 1_000
@@ -42,7 +47,6 @@ MAX_TRIES = 40
 CALLS = ("write", "pwrite64", "rename", "mkdir", "rmdir", "link", "unlink", "ftruncate", "fsync", "fdatasync", "fchmod")
 """System calls of a sync that change something; a deleted cache, which was moved away before, counts once."""
 PRIVATE = "Ask Petra Zwiebel, number"
-MOST_PAUSE_S = 0.9
 SMALL_BYTES = 24 * 1024 * 1024
 
 
@@ -56,6 +60,7 @@ class Trial:
         number: How many faults were made.
         problems: What was wrong right after a fault.
         note: A note on the conditions; empty without one.
+        outcomes: How often syncs during a fault ended how.
     """
 
     def __init__(self, scenery: Scenery, draw: Random) -> None:
@@ -65,6 +70,7 @@ class Trial:
         self.number = 0
         self.problems: list[str] = []
         self.note = ""
+        self.outcomes: Counter[str] = Counter()
         scenery.share()
         self.given = dict.fromkeys((machine.home.name for machine in scenery.machines), 0)
         self._names: dict[str, str] = {}
@@ -123,7 +129,7 @@ def _kill_at_random(trial: Trial, machine: Machine) -> None:
     nothing = subprocess.DEVNULL
     process = machine.start("sync", start_new_session=True, stdout=nothing, stderr=nothing)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(trial.draw.random() * MOST_PAUSE_S)
+        process.wait(trial.draw.random() * servers.MOST_PAUSE_S)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -220,7 +226,7 @@ def _stop(trial: Trial, machine: Machine) -> None:
     """Stop a sync for a while as SIGSTOP does, let another machine sync meanwhile, and let it go on."""
     nothing = subprocess.DEVNULL
     process = machine.start("sync", stdout=nothing, stderr=nothing)
-    time.sleep(trial.draw.random() * MOST_PAUSE_S)
+    time.sleep(trial.draw.random() * servers.MOST_PAUSE_S)
     process.send_signal(signal.SIGSTOP)
     trial.draw.choice(trial.scenery.machines).run("sync", "--limit", "5")
     process.send_signal(signal.SIGCONT)
@@ -250,60 +256,6 @@ def _fill_disk(trial: Trial, machine: Machine) -> None:
     filler.unlink()
 
 
-def _kill_servers(trial: Trial, machine: Machine) -> None:
-    """Kill one nats-server, or all three at once, during a sync, and start them again."""
-    cluster = trial.scenery.engine
-    which = () if trial.draw.random() < 1 / 3 else (trial.draw.randrange(len(cluster.ports)),)
-    nothing = subprocess.DEVNULL
-    process = machine.start("sync", "--limit", "10", stdout=nothing, stderr=nothing)
-    time.sleep(trial.draw.random() * MOST_PAUSE_S)
-    cluster.kill(*which)
-    process.wait()
-    cluster.start()
-
-
-def _stop_server(trial: Trial, machine: Machine) -> None:
-    """Stop one nats-server as SIGSTOP does during a sync."""
-    cluster = trial.scenery.engine
-    server = cluster.processes[trial.draw.randrange(len(cluster.ports))]
-    server.send_signal(signal.SIGSTOP)
-    machine.run("sync", "--limit", "10")
-    server.send_signal(signal.SIGCONT)
-
-
-def _delete_stream(trial: Trial, machine: Machine) -> None:
-    """Delete the stream of the book, or its last message."""
-    machine.run("sync")
-    cluster = trial.scenery.engine
-    names = cluster.call("STREAM.NAMES").get("streams") or []
-    for name in names:
-        last = cluster.call(f"STREAM.INFO.{name}")["state"]["last_seq"]
-        if trial.draw.random() < 1 / 2:
-            cluster.call(f"STREAM.DELETE.{name}")
-        else:
-            cluster.call(f"STREAM.MSG.DELETE.{name}", seq=last)
-
-
-def _kill_database(trial: Trial, machine: Machine) -> None:
-    """Kill all processes of PostgreSQL during a sync, and start it again."""
-    server = trial.scenery.engine.server
-    nothing = subprocess.DEVNULL
-    process = machine.start("sync", "--limit", "10", stdout=nothing, stderr=nothing)
-    time.sleep(trial.draw.random() * MOST_PAUSE_S)
-    server.kill()
-    process.wait()
-    server.start()
-
-
-def _reset_connection(trial: Trial, machine: Machine) -> None:
-    """Reset the connection of a sync after some bytes, or instead of the server's answer."""
-    front = trial.scenery.engine.front
-    front.answers = trial.draw.random() < 1 / 2
-    front.bytes_to_reset = trial.draw.randrange(1, 20_000)
-    machine.run("sync", "--limit", "5")
-    front.bytes_to_reset, front.answers = None, True
-
-
 @contextmanager
 def _small_disk(folder: Path) -> Iterator[None]:
     """Mount a small file system in memory on a folder.
@@ -328,12 +280,15 @@ FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None] | None]] = {
     "git: branch forced back or deleted": ("git", _force_back),
     "git: full disk": ("git", _fill_disk),
     "nats: sync killed at random": ("nats", _kill_at_random),
-    "nats: one server or all killed": ("nats", _kill_servers),
-    "nats: one server stopped": ("nats", _stop_server),
-    "nats: stream deleted or robbed of its end": ("nats", _delete_stream),
+    "nats: one server or all killed": ("nats", servers.kill_servers),
+    "nats: one server stopped": ("nats", servers.stop_server),
+    "nats: stream deleted or robbed of its end": ("nats", servers.delete_stream),
+    "nats: servers split from one another": ("nats with proxies", servers.split_servers),
+    "nats: machines cut from servers": ("nats with proxies", servers.cut_machines),
     "postgres: sync killed at random": ("postgres", _kill_at_random),
-    "postgres: server killed": ("postgres", _kill_database),
-    "postgres: connections reset": ("postgres", _reset_connection),
+    "postgres: server killed": ("postgres", servers.kill_database),
+    "postgres: connections reset": ("postgres", servers.reset_connection),
+    "postgres: machines cut from the server": ("postgres", servers.cut_machines),
 }
 """Name of a fault → its engine, and what makes it to a machine's sync; None for a kill at each of its calls."""
 
@@ -347,6 +302,7 @@ def _repeat(trial: Trial, fault: Callable[[Trial, Machine], None], rounds: Itera
         fault(trial, trial.draw.choice(machines))
         trial.draw.choice(machines).run("sync")
         trial.number += 1
+    trial.note = ", ".join(f"{number} {what}" for what, number in sorted(trial.outcomes.items()))
 
 
 def suffer(name: str, count: int | None, setting: Setting) -> Tally:
@@ -365,7 +321,7 @@ def suffer(name: str, count: int | None, setting: Setting) -> Tally:
         try:
             with (
                 _small_disk(folder) if fault is _fill_disk else nullcontext(),
-                ENGINES[engine](folder, NAMES) as scenery,
+                SCENERIES[engine](folder, NAMES) as scenery,
             ):
                 trial = Trial(scenery, draw)
                 if fault is None:

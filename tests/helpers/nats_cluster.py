@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack, contextmanager, suppress
 import ctypes
-from itertools import count
+from itertools import count, permutations
 import json
 import os
 from pathlib import Path
@@ -25,6 +25,7 @@ import pytest
 
 from helpers.books import plain
 from helpers.certificates import make_certificates
+from helpers.postgres_front import Front
 from helpers.repository import ROOT
 from tallybook.ledger.sharing.engines.engine import Outcome
 from tallybook.ledger.sharing.engines.nats import NatsEngine
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 CONFIGURATION = ROOT / "prompts" / "sharing"
 SERVERS = 3
 START_S = 60
+NOWHERE = "127.0.0.1:1"
+"""An address at which nothing listens."""
 
 
 class Ports(NamedTuple):
@@ -93,9 +96,11 @@ class Cluster:
         certificates: The servers' certificate, and the one that it is signed with.
         ports: Where each server listens.
         processes: The process of each server, None where it does not run.
+        routes: Two servers → the proxy through which the first connects to the second; empty without proxies.
+        doors: The proxy of each server for clients; empty without proxies.
     """
 
-    def __init__(self, servers: int = SERVERS) -> None:
+    def __init__(self, servers: int = SERVERS, *, has_proxies: bool = False) -> None:
         """Make certificates and choose ports; nothing runs yet."""
         self.program = find_server()
         self.folder = Path(tempfile.mkdtemp(prefix="tallybook-nats-"))
@@ -108,11 +113,17 @@ class Cluster:
         free = iter(_free_ports(servers * len(Ports._fields)))
         self.ports = [Ports(*(next(free) for _ in Ports._fields)) for _ in range(servers)]
         self.processes: list[subprocess.Popen[bytes] | None] = [None] * servers
+        self.routes: dict[tuple[int, int], Front] = {}
+        self.doors: list[Front] = []
+        if has_proxies:
+            self.routes = {pair: Front(self.ports[pair[1]].cluster, None) for pair in permutations(range(servers), 2)}
+            self.doors = [Front(ports.client, None) for ports in self.ports]
 
     @property
     def address(self) -> str:
         """The address that users type."""
-        return "tls://" + ",".join(f"127.0.0.1:{ports.client}" for ports in self.ports)
+        ports = [door.port for door in self.doors] or [ports.client for ports in self.ports]
+        return "tls://" + ",".join(f"127.0.0.1:{port}" for port in ports)
 
     def remove(self, block: str) -> None:
         """Remove a block from the configuration that the servers are started with."""
@@ -163,7 +174,11 @@ class Cluster:
 
     def _start(self, index: int) -> subprocess.Popen[bytes]:
         ports = self.ports[index]
-        routes = ", ".join(f"nats://127.0.0.1:{other.cluster}" for other in self.ports)
+        others = [front.port for (start, _), front in self.routes.items() if start == index]
+        others = others or [other.cluster for other in self.ports]
+        routes = ", ".join(f"nats://127.0.0.1:{port}" for port in others)
+        # Servers tell one another where they listen; with proxies nobody is to connect there.
+        advertised = ["--cluster_advertise", NOWHERE] if self.routes else []
         values = {
             "NATS_NAME": f"n{index + 1}",
             "NATS_LISTEN": f"127.0.0.1:{ports.client}",
@@ -179,7 +194,7 @@ class Cluster:
         environment = os.environ | {f"TALLYBOOK_{name}": value for name, value in values.items()}
         with (self.folder / f"server{index + 1}.log").open("ab") as log:
             return subprocess.Popen(
-                [self.program, "--config", str(self.folder / "nats-server.conf")],
+                [self.program, "--config", str(self.folder / "nats-server.conf"), *advertised],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -235,6 +250,8 @@ class Cluster:
     def close(self) -> None:
         """Kill all servers and delete their files."""
         self.kill()
+        for front in (*self.routes.values(), *self.doors):
+            front.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""Helpers of tests: a proxy before a PostgreSQL server, which adds TLS and breaks connections where a test says."""
+"""Helpers of tests: a proxy before a server, which breaks connections where a test says, and adds TLS if asked to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class Front:
         bytes_to_reset: After how many more bytes from a client its connection is reset; None for never.
         answers: Whether what the server answers is passed on; otherwise the connection is reset with the first
             answer after ``bytes_to_reset`` was set.
-        silent: Whether it passes on nothing and says nothing.
+        silent: Whether it passes on nothing and says nothing; what was sent meanwhile is passed on afterwards.
+        closed: Whether it resets every connection, and each new one at once.
     """
 
     def __init__(self, server_port: int, certificates: Certificates | None, host: str = "127.0.0.1") -> None:
@@ -50,6 +52,7 @@ class Front:
         self.bytes_to_reset: int | None = None
         self.answers = True
         self.silent = False
+        self.closed = False
         self._listener = socket.create_server((host, 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -90,7 +93,11 @@ class Front:
         """Pass on what there is, and return whether the connection goes on."""
         pending = isinstance(client, ssl.SSLSocket) and client.pending()
         ready = [client] if pending else _readable((client, server), 50)
+        if self.closed:
+            return self._reset(client)
         if self.silent:
+            # What waits is readable at once.
+            time.sleep(0.02)
             return True
         if client in ready:
             data = client.recv(PIECE)

@@ -54,12 +54,12 @@ def git(folder: Path, names: Sequence[str]) -> Iterator[Scenery]:
 
 
 @contextmanager
-def nats(folder: Path, names: Sequence[str]) -> Iterator[Scenery]:
+def nats(folder: Path, names: Sequence[str], *, has_proxies: bool = False) -> Iterator[Scenery]:
     """Start three nats-servers, with TLS and the rights that the operator's files give."""
     # Each engine's helpers need what the others do not.
     from helpers.nats_cluster import Cluster  # noqa: PLC0415 - as above
 
-    cluster = Cluster()
+    cluster = Cluster(has_proxies=has_proxies)
     try:
         cluster.start()
         password = folder / "password"
