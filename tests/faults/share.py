@@ -47,7 +47,8 @@ MAX_TRIES = 40
 CALLS = ("write", "pwrite64", "rename", "mkdir", "rmdir", "link", "unlink", "ftruncate", "fsync", "fdatasync", "fchmod")
 """System calls of a sync that change something; a deleted cache, which was moved away before, counts once."""
 PRIVATE = "Ask Petra Zwiebel, number"
-SMALL_BYTES = 24 * 1024 * 1024
+SMALL_BYTES = 256 * 1024 * 1024
+"""More than a run of 40 faults needs, and small enough for memory when it is filled."""
 
 
 class Trial:
