@@ -89,6 +89,10 @@ class Trial:
         if machine.run("record", given=json.dumps(payload)).code == 0:
             self.given[machine.home.name] += RATINGS
 
+    def describe_outcomes(self) -> str:
+        """Return the outcomes of syncs with their numbers."""
+        return ", ".join(f"{number} {what}" for what, number in sorted(self.outcomes.items()))
+
     def finish(self) -> tuple[dict[str, int], list[str]]:
         """Sync until nothing is pending, and compare; return the counts and what was wrong."""
         problems = [*self.problems, *(problem for machine in self.scenery.machines for problem in _settle(machine))]
@@ -303,7 +307,6 @@ def _repeat(trial: Trial, fault: Callable[[Trial, Machine], None], rounds: Itera
         fault(trial, trial.draw.choice(machines))
         trial.draw.choice(machines).run("sync")
         trial.number += 1
-    trial.note = ", ".join(f"{number} {what}" for what, number in sorted(trial.outcomes.items()))
 
 
 def suffer(name: str, count: int | None, setting: Setting) -> Tally:
@@ -329,6 +332,7 @@ def suffer(name: str, count: int | None, setting: Setting) -> Tally:
                     _kill_at_all_calls(trial, folder, setting, count)
                 else:
                     _repeat(trial, fault, setting.until_stopped(range(count or USUAL)))
+                    trial.note = trial.describe_outcomes()
                 counts, problems = trial.finish()
         except pytest.skip.Exception as missing:
             raise NoToolError(f"share: {missing}") from missing

@@ -7,8 +7,10 @@ A home has the ledger, the copy of the book and the caches. What was acknowledge
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 import os
 from random import Random
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,7 +22,9 @@ import pytest
 from faults import NoToolError, Setting, Tally
 from faults.pulls import MAKERS, make_image, mounted, pull, set_other_boot, write_back
 from faults.share import MAX_FAILURES, NAMES, Trial
+from helpers.git_repositories import delete_damage, delete_locks, git
 from share.scenery import ENGINES
+from tallybook.ledger.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +72,7 @@ class Loss(NamedTuple):
 
     Attributes:
         trial: The machines.
-        disks: Name of a machine, or number of a server → its disk.
+        disks: Name of a machine, number of a server, or "remote" → its disk.
         added: Texts of entries → whether they were acknowledged.
     """
 
@@ -137,6 +141,48 @@ def _lose_servers(loss: Loss) -> None:
     cluster.start()
 
 
+def _lose_remote(loss: Loss) -> None:
+    """Let git's bare repository lose its power during a sync; its operator does what the page of engines says.
+
+    A lock file that is left makes the book read-only, and empty objects make it damaged; the answer of a sync says so.
+    """
+    trial, remote = loss.trial, loss.trial.scenery.engine
+    syncing = _start(trial.draw.choice(trial.scenery.machines), "sync", "--limit", "10")
+    time.sleep(trial.draw.random() * MOST_PAUSE_S)
+    pull(remote)
+    syncing.wait()
+    loss.disks["remote"].mount_again()
+    for machine in trial.scenery.machines:
+        answer = machine.run("sync")
+        damaged = ": is damaged: " in answer.err
+        if damaged or ".lock" in answer.err:
+            delete_locks(remote)
+            trial.outcomes["left locks"] += not damaged
+        if damaged:
+            delete_damage(remote, "main")
+            trial.outcomes["repairs"] += 1
+        elif answer.code not in {0, EXIT_DAMAGED}:
+            trial.problems.append(f"{machine.home.name} after a loss: {answer.err}")
+        if damaged and git(remote, "config", "--get", "--default", "", "core.fsync"):
+            trial.problems.append(f"damaged although it flushes: {answer.err}")
+
+
+@contextmanager
+def _remote(
+    engine: str, folder: Path, stack: ExitStack, *, system: str, fsync: str
+) -> Iterator[tuple[Scenery, dict[str, Disk]]]:
+    """Move git's bare repository to a disk of its own."""
+    with ENGINES[engine](folder, NAMES) as scenery:
+        remote: Path = scenery.engine
+        saved = remote.rename(folder / "saved")
+        disk = Disk(system, folder / "remote.img", remote, stack)
+        shutil.copytree(saved, remote, dirs_exist_ok=True)
+        if fsync:
+            git(remote, "config", "core.fsync", fsync)
+        yield scenery, {"remote": disk}
+        stack.close()
+
+
 @contextmanager
 def _homes(engine: str, folder: Path, stack: ExitStack) -> Iterator[tuple[Scenery, dict[str, Disk]]]:
     """Give two machines homes on disks of their own; the third keeps its power."""
@@ -171,6 +217,15 @@ LOSSES = {
     "nats: power loss of machines": ("nats", _homes, _lose_machine),
     "postgres: power loss of machines": ("postgres", _homes, _lose_machine),
     "nats: power loss of one server or all": ("nats", _stores, _lose_servers),
+    **{
+        f"git: power loss of a bare repository, {system}, {how}": (
+            "git",
+            partial(_remote, system=system, fsync=fsync),
+            _lose_remote,
+        )
+        for system in MAKERS
+        for how, fsync in (("git's default", ""), ("core.fsync = all", "all"))
+    },
 }
 """Name of a loss → its engine, what gives disks, and what makes it."""
 
@@ -213,7 +268,9 @@ def suffer(name: str, count: int, setting: Setting) -> Tally:
                 counts, problems = _finish(loss)
         except pytest.skip.Exception as missing:
             raise NoToolError(f"share: {missing}") from missing
-    return Tally("share", name, loss.trial.number, counts, "", tuple(problems[:MAX_FAILURES]))
+    return Tally(
+        "share", name, loss.trial.number, counts, loss.trial.describe_outcomes(), tuple(problems[:MAX_FAILURES])
+    )
 
 
 def rows(setting: Setting) -> Iterator[Tally]:

@@ -10,6 +10,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from helpers.cache_places import caches_of
+from helpers.documentation import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +37,25 @@ def make_remote(folder: Path) -> Path:
     folder.mkdir(parents=True)
     git(folder, "init", "--quiet", "--bare")
     return folder
+
+
+def delete_locks(remote: Path) -> None:
+    """Delete the lock files of a bare repository as the page of engines says."""
+    _run_documented(1, remote)
+
+
+def delete_damage(remote: Path, book: str) -> None:
+    """Delete the empty objects of a bare repository and the branch of a book as the page of engines says."""
+    _run_documented(2, remote, book)
+
+
+def _run_documented(number: int, remote: Path, book: str = "") -> None:
+    section = (
+        PAGES["ledger/sharing/engines/README.md"].split("\n### Power failures of the server\n")[1].split("\n##")[0]
+    )
+    script = section.split("```sh\n")[number + 1].split("```")[0]
+    script = script.replace("REPOSITORY", f"'{remote}'").replace("BOOK", book)
+    subprocess.run(["sh", "-eu", "-c", script], check=True, capture_output=True)
 
 
 def push_files(remote: Path, branch: str, files: Mapping[str, bytes], *, parent: str = "") -> str:

@@ -142,6 +142,15 @@ class ReadOnlyError(EngineError):
         super().__init__(address, f"{READ_ONLY}{why}", "events wait in the own ledger")
 
 
+class DamagedEngineError(ReadOnlyError):
+    """What the engine stored is damaged, so that it cannot be read, or nothing can follow it."""
+
+    def __init__(self, address: str, why: str) -> None:
+        """Give the engine's own reason."""
+        hint = "events wait in the own ledger until its operator has repaired it"
+        EngineError.__init__(self, address, f"is damaged: {why}", hint)
+
+
 class MissingLibraryError(EngineError):
     """The client library of an engine is not installed."""
 

@@ -20,6 +20,7 @@ from tallybook.ledger.sharing.engines.engine import (
     NOTHING,
     Appended,
     Contents,
+    DamagedEngineError,
     End,
     Outcome,
     ReadOnlyError,
@@ -44,6 +45,8 @@ _FILES_AT_ONCE = 128
 _AUTHOR = re.compile(rb"\nauthor ([^\n]*>) ")
 # What git says where another push holds the branch at this moment.
 _BUSY = (b"failed to update ref", b"cannot lock ref", b"Unable to create", b"incorrect old value")
+# What git says of a repository whose objects are missing, empty or changed.
+_DAMAGE = re.compile(r"object file \S+ is empty|is corrupt|repository corruption|bad (tree )?object|unable to unpack")
 _PAUSES_S = (0.0, 0.1, 0.4)
 
 
@@ -163,7 +166,9 @@ class GitEngine:
                     here.delete()
                 return answer
         except GitFailedError as error:
-            raise UnreachableError(self.address, str(error)) from error
+            # Ours was made anew before.
+            what = DamagedEngineError if _DAMAGE.search(str(error)) else UnreachableError
+            raise what(self.address, str(error)) from error
         except OSError as error:
             raise CannotWriteError(here.path, disk.reason(error)) from error
 
@@ -315,6 +320,8 @@ class GitEngine:
                 return Appended(Outcome.MOVED)
             if not _may_pass(done, is_first=not pause):
                 break
+        if b"remote: " in done.errors and _DAMAGE.search(done.refusal):
+            raise DamagedEngineError(self.address, done.refusal)
         raise ReadOnlyError(self.address, done.refusal)
 
 
