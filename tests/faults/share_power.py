@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pytest
 
@@ -27,7 +27,8 @@ from share.scenery import ENGINES
 from tallybook.ledger.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from helpers.shared_clones import Machine
@@ -65,6 +66,10 @@ class Disk:
         for head in self.place.rglob("head"):
             if head.is_file() and head.with_name("events.jsonl").exists():
                 set_other_boot(head.parent)
+
+
+_Powered: TypeAlias = "tuple[Scenery, dict[str, Disk]]"
+"""Machines that share, and the disks that can lose their power."""
 
 
 class Loss(NamedTuple):
@@ -168,9 +173,7 @@ def _lose_remote(loss: Loss) -> None:
 
 
 @contextmanager
-def _remote(
-    engine: str, folder: Path, stack: ExitStack, *, system: str, fsync: str
-) -> Iterator[tuple[Scenery, dict[str, Disk]]]:
+def _remote(engine: str, folder: Path, stack: ExitStack, *, system: str, fsync: str) -> Iterator[_Powered]:
     """Move git's bare repository to a disk of its own."""
     with ENGINES[engine](folder, NAMES) as scenery:
         remote: Path = scenery.engine
@@ -184,7 +187,7 @@ def _remote(
 
 
 @contextmanager
-def _homes(engine: str, folder: Path, stack: ExitStack) -> Iterator[tuple[Scenery, dict[str, Disk]]]:
+def _homes(engine: str, folder: Path, stack: ExitStack) -> Iterator[_Powered]:
     """Give two machines homes on disks of their own; the third keeps its power."""
     disks = {
         name: Disk(system, folder / f"{name}.img", folder / name, stack)
@@ -195,7 +198,7 @@ def _homes(engine: str, folder: Path, stack: ExitStack) -> Iterator[tuple[Scener
 
 
 @contextmanager
-def _stores(engine: str, folder: Path, stack: ExitStack) -> Iterator[tuple[Scenery, dict[str, Disk]]]:
+def _stores(engine: str, folder: Path, stack: ExitStack) -> Iterator[_Powered]:
     """Give each nats-server a store on a disk of its own."""
     with ENGINES[engine](folder, NAMES) as scenery:
         cluster = scenery.engine
@@ -212,7 +215,7 @@ def _stores(engine: str, folder: Path, stack: ExitStack) -> Iterator[tuple[Scene
         stack.close()
 
 
-LOSSES = {
+LOSSES: dict[str, tuple[str, Callable[..., AbstractContextManager[_Powered]], Callable[[Loss], None]]] = {
     "git: power loss of machines": ("git", _homes, _lose_machine),
     "nats: power loss of machines": ("nats", _homes, _lose_machine),
     "postgres: power loss of machines": ("postgres", _homes, _lose_machine),
