@@ -1,18 +1,26 @@
-"""The client libraries of engines: where one is missing, the answer names the package and the command that adds it."""
+"""Opening an engine: a missing client library is named with its command, and no answer is waited for too long."""
 
 from __future__ import annotations
 
+from contextlib import closing
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tallybook.ledger import clock
+from tallybook.ledger.sharing.engines.engine import UnreachableError
+from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.sharing import engines
 from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from helpers.command_line import Run
 
 ADDRESSES = {"nats": "nats://127.0.0.1:9", "postgres": "postgresql://127.0.0.1:9/tally"}
+MOST_S = 8.0
 
 
 @pytest.mark.usefixtures("project")
@@ -25,3 +33,19 @@ def test_a_missing_library_is_named_with_its_command(run: Run, monkeypatch: pyte
     assert (2, 1) == (answer.code, answer.err.count("\n"))
     assert f"needs the package {package}; run: {install_command(package)}\n" in answer.err
     assert "tallybook[" not in answer.err
+
+
+@pytest.mark.parametrize("engine", sorted(engines.ENGINES))
+def test_a_server_that_says_nothing_is_given_up_at_the_limit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: str
+) -> None:
+    """An engine that accepts a connection and never answers is unreachable soon after the limit of a sync."""
+    monkeypatch.setenv(caches.VARIABLE, str(tmp_path / "caches"))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"127.0.0.1:{silent.getsockname()[1]}"
+        addresses = {"git": f"https://{place}/x.git", "nats": f"tls://{place}", "postgres": f"postgresql://{place}/x"}
+        start = clock.elapsed_s()
+        opened = engines.open_engine(engine, addresses[engine], "main", {}, tmp_path, limit_s=2)
+        with closing(opened), pytest.raises(UnreachableError):
+            opened.read(0)
+    assert clock.elapsed_s() - start < MOST_S

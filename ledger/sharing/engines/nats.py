@@ -32,7 +32,7 @@ from tallybook.ledger.sharing.engines.nats_connection import (
     read_answer,
 )
 from tallybook.ledger.sharing.engines.nats_messages import NEXT, TOP, Token, find_end, join_pieces, make_messages
-from tallybook.ledger.sharing.engines.nats_servers import PAUSE_S, Servers
+from tallybook.ledger.sharing.engines.nats_servers import LIMIT_S, PAUSE_S, Servers
 from tallybook.ledger.sharing.engines.nats_stream import (
     COPIES,
     PREFIX,
@@ -74,7 +74,13 @@ class NatsEngine:
     """
 
     def __init__(
-        self, address: str, book: str, access: Access | None = None, *, new_id: Callable[[], str] = clock.new_salt
+        self,
+        address: str,
+        book: str,
+        access: Access | None = None,
+        *,
+        new_id: Callable[[], str] = clock.new_salt,
+        limit_s: float = LIMIT_S,
     ) -> None:
         """Prepare; nothing is connected yet.
 
@@ -83,6 +89,7 @@ class NatsEngine:
             book: The book's name.
             access: The user's credentials.
             new_id: Draws the characters that tell the streams of a book apart.
+            limit_s: After how many seconds without an answer a question is given up, at most `LIMIT_S`.
 
         Raises:
             BadInputError: The address is not one, or holds a password.
@@ -93,7 +100,8 @@ class NatsEngine:
         self.address = f"{scheme}://{hosts}"
         self.run_bytes = RUN_BYTES
         self.notes: tuple[str, ...] = ()
-        self.servers = Servers(self.address, servers, access, secure=scheme == "tls" or bool(access.ca or access.cert))
+        secure = scheme == "tls" or bool(access.ca or access.cert)
+        self.servers = Servers(self.address, servers, access, secure=secure, limit_s=min(limit_s, LIMIT_S))
         # Names of streams and subjects take no dot; `quote` leaves it.
         self._book = quote(book, safe="").replace(".", "%2E")
         self._name = self._book

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LATER = {10004, 10008, 10009, 10012}
 """JetStream has no leader for the moment: the same question can be asked again."""
 PAUSE_S = 0.2
+PATIENCE_S = 5.0
+LIMIT_S = 20.0
 
 
 class Servers:
@@ -34,11 +36,11 @@ class Servers:
         limit_s: A question is given up when it was not answered for so many seconds.
     """
 
-    def __init__(self, address: str, hosts: Sequence[str], access: Access, *, secure: bool) -> None:
+    def __init__(self, address: str, hosts: Sequence[str], access: Access, *, secure: bool, limit_s: float) -> None:
         """Prepare; nothing is connected yet."""
         self.address = address
-        self.patience_s = 5.0
-        self.limit_s = 20.0
+        self.patience_s = min(PATIENCE_S, limit_s)
+        self.limit_s = limit_s
         self._hosts = list(hosts)
         self._access = access
         self._secure = secure
@@ -60,7 +62,7 @@ class Servers:
                 hint = "give `tallybook share nats` a file that is there"
                 raise UnreachableError(self.address, f"the file {path} cannot be read", hint)
         for host in [*self._hosts]:
-            link = Link(self.patience_s)
+            link = Link(min(self.patience_s, self.limit_s / len(self._hosts)))
             try:
                 await link.open(host, access, secure=self._secure)
             except ImportError as error:
@@ -69,6 +71,7 @@ class Servers:
                 reasons.append(f"{host}: {error}")
                 self._rotate()
             else:
+                link.patience_s = self.patience_s
                 self._link, self._was_connected = link, True
                 return link
         raise UnreachableError(self.address, "; ".join(reasons) or "it names no server")

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.sharing.engines.engine import Engine
 
+LIMIT_S: Final = 60.0
+"""How many seconds an engine may take to answer, unless a shorter limit is given or it has a shorter one of its own."""
+_POSTGRES_LIMIT_S: Final = 30.0
+_LEAST_LIMIT_S: Final = 2.0
 CACHE: Final = "books"
 """Folder in the user's cache folder for what engines keep there."""
 
@@ -28,8 +32,8 @@ def _load(name: str) -> Any:
     return import_module(f"tallybook.ledger.sharing.engines.{name}")
 
 
-def _git(address: str, name: str, _options: Mapping[str, str], ledger: Path) -> Engine:
-    engine: Engine = _load("git").GitEngine(address, name, cache_of(address, name, ledger))
+def _git(address: str, name: str, _options: Mapping[str, str], ledger: Path, limit_s: float) -> Engine:
+    engine: Engine = _load("git").GitEngine(address, name, cache_of(address, name, ledger), limit_s=limit_s)
     return engine
 
 
@@ -58,25 +62,26 @@ def _psql(address: str, statement: str) -> str:
     return f"psql {shlex.quote(address)} -c {quoted}"
 
 
-def _nats(address: str, name: str, options: Mapping[str, str], _: Path) -> Engine:
+def _nats(address: str, name: str, options: Mapping[str, str], _: Path, limit_s: float) -> Engine:
     fields = {field: value for field, value in options.items() if field != "password_file"}
     if "password_file" in options:
         fields["password"] = disk.read_file(options["password_file"]).decode("utf-8", "replace").strip("\r\n")
-    engine: Engine = _load("nats").NatsEngine(address, name, _load("nats_connection").Access(**fields))
+    access = _load("nats_connection").Access(**fields)
+    engine: Engine = _load("nats").NatsEngine(address, name, access, limit_s=limit_s)
     return engine
 
 
-def _postgres(address: str, name: str, _options: Mapping[str, str], _: Path) -> Engine:
-    engine: Engine = _load("postgres").PostgresEngine(address, name)
+def _postgres(address: str, name: str, _options: Mapping[str, str], _: Path, limit_s: float) -> Engine:
+    engine: Engine = _load("postgres").PostgresEngine(address, name, min(limit_s, _POSTGRES_LIMIT_S))
     return engine
 
 
-ENGINES: Final[dict[str, Callable[[str, str, Mapping[str, str], Path], Engine]]] = {
+ENGINES: Final[dict[str, Callable[[str, str, Mapping[str, str], Path, float], Engine]]] = {
     "git": _git,
     "nats": _nats,
     "postgres": _postgres,
 }
-"""Name of an engine → the function that opens it by address, name of the book, options and the folder of the ledger."""
+"""Name of an engine → the function that opens it: address, name of the book, options, folder of the ledger, limit."""
 
 OPTIONS: Final = {"nats": ("user", "password_file", "creds", "ca", "cert", "key")}
 """Name of an engine → the options that it takes; PostgreSQL and git take theirs from the usual places."""
@@ -85,8 +90,10 @@ LIBRARIES: Final = {"nats": ("nats", "nats-py"), "postgres": ("psycopg", "psycop
 """Name of an engine → the module of its client library, and the package that installs it."""
 
 
-def open_engine(engine: str, address: str, name: str, options: Mapping[str, str], ledger: Path) -> Engine:
-    """Return an engine for a ledger; nothing is asked of it yet.
+def open_engine(  # noqa: PLR0913 - the first four are stored together, the others are the caller's
+    engine: str, address: str, name: str, options: Mapping[str, str], ledger: Path, *, limit_s: float = LIMIT_S
+) -> Engine:
+    """Return an engine for a ledger, with a limit for each of its answers; nothing is asked of it yet.
 
     Raises:
         BadInputError: There is no such engine, or it does not take an option or the address.
@@ -97,7 +104,7 @@ def open_engine(engine: str, address: str, name: str, options: Mapping[str, str]
     for option in options:
         if option not in OPTIONS.get(engine, ()):
             raise BadInputError(f"--{option.replace('_', '-')}", f"is not an option of {engine}", "leave it out")
-    opened = ENGINES[engine](address, name, options, ledger)
+    opened = ENGINES[engine](address, name, options, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
     module, package = LIBRARIES.get(engine, ("", ""))
     if module and find_spec(module) is None:
         opened.close()
