@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.books import make_run, make_runs, plain
-from helpers.git_repositories import delete_damage, git, make_remote, push_files
+from helpers.git_repositories import git, make_remote, push_files
 from helpers.repository import ROOT
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engines.engine import (
     NOTHING,
-    DamagedEngineError,
     End,
     Outcome,
     ReadOnlyError,
@@ -187,36 +186,6 @@ def test_a_remote_that_is_not_there_cannot_be_reached(tmp_path: Path) -> None:
     engine = GitEngine(str(tmp_path / "nowhere.git"), "main", str(tmp_path / "cache"))
     with pytest.raises(UnreachableError, match=r"cannot be reached: .*nowhere.git' does not appear to be a git repo"):
         engine.read(0)
-
-
-@pytest.mark.parametrize("name", ["main", "main^{tree}", "main:000001.jsonl"])
-def test_a_damaged_remote_is_named_and_made_again(remote: Path, connect: Callable[..., GitEngine], name: str) -> None:
-    """A remote with an empty object is damaged, in one line; once its operator has repaired it, the book goes on."""
-    connect("anna").append(NOTHING, make_runs(2))
-    id_ = git(remote, "rev-parse", f"refs/heads/tallybook/{name}")
-    path = remote / "objects" / id_[:2] / id_[2:]
-    path.unlink()
-    path.touch()
-    with pytest.raises(DamagedEngineError) as caught:
-        connect("ben").read(0)
-    hint = "; events wait in the own ledger until its operator has repaired it"
-    assert str(caught.value).startswith(f"{remote}: is damaged: ")
-    assert str(caught.value).endswith(hint)
-    assert "\n" not in str(caught.value)
-    delete_damage(remote, "main")
-    assert [] == held(connect("ben"))
-    append(connect("anna"), *make_runs(2))
-    assert make_runs(2) == held(connect("ben"))
-
-
-def test_a_damaged_remote_takes_no_append(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """A machine that need not fetch learns of the damage when it pushes, and nothing is stored."""
-    end = append(connect(), *make_runs(1))
-    id_ = git(remote, "rev-parse", "refs/heads/tallybook/main")
-    (remote / "objects" / id_[:2] / id_[2:]).unlink()
-    run, _ = make_run(position(end), "anna", "kpt_002")
-    with pytest.raises(DamagedEngineError, match=r"is damaged: .*bad object"):
-        connect().append(end, [run])
 
 
 # ---- A branch that others changed ----
