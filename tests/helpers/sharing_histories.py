@@ -162,8 +162,8 @@ class History:
         if any(point["text"] in self.model.redacted for point in points):
             # What brings a redacted text back is left out.
             return
-        redacted = {point["name"] for point in before if point["text"] == REDACTED}
-        if not site.is_rendered and any(one["name"] in redacted and one["text"] != REDACTED for one in points):
+        redacted = {one["name"]: one["text"] for one in before if one["text"] in {REDACTED, *self.model.redacted}}
+        if not site.is_rendered and any(one["text"] != redacted.get(one["name"], one["text"]) for one in points):
             # In a file that is older than a redaction, a text of a redacted entry may be the old one.
             return
         if self.random.random() < 0.1:
