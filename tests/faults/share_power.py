@@ -160,13 +160,14 @@ def _lose_remote(loss: Loss) -> None:
     for machine in trial.scenery.machines:
         answer = machine.run("sync")
         damaged = ": is damaged: " in answer.err
-        if damaged or ".lock" in answer.err:
+        locked = ".lock" in answer.err
+        if damaged or locked:
             delete_locks(remote)
             trial.outcomes["left locks"] += not damaged
         if damaged:
             delete_damage(remote, "main")
             trial.outcomes["repairs"] += 1
-        elif answer.code not in {0, EXIT_DAMAGED}:
+        elif not locked and answer.code not in {0, EXIT_DAMAGED}:
             trial.problems.append(f"{machine.home.name} after a loss: {answer.err}")
         if damaged and git(remote, "config", "--get", "--default", "", "core.fsync"):
             trial.problems.append(f"damaged although it flushes: {answer.err}")
