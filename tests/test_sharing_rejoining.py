@@ -36,11 +36,11 @@ def team(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Team:
     return make_team("memory", tmp_path, run, monkeypatch)
 
 
-def stranger_batch(after: RawBatch) -> RawBatch:
+def stranger_batch(after: RawBatch, text: str = "Be brief") -> RawBatch:
     """Return a batch of somebody else, as it follows another one."""
     by = {"rater": "human", "writer": "stranger"}
     stamp = Stamp(after.position, after.position.at, by, lambda: "stranger-1", lambda: "salt")
-    return frame([encode(PointAdded("kpt_300", "Be brief"))], stamp)
+    return frame([encode(PointAdded("kpt_300", text))], stamp)
 
 
 def test_a_joined_text_stands_by_itself_where_the_other_was_reworded(team: Team, tmp_path: Path) -> None:
@@ -66,6 +66,27 @@ def test_a_joined_text_stands_by_itself_where_the_other_was_reworded(team: Team,
     assert [("Be kind", 0, 0), ("Use git", 1, 0), ("Use git and tags", 0, 0)] == shown
     team.sync("cleo")
     assert team.entries("ben") == team.entries("cleo")
+
+
+def test_a_joined_text_stays_with_the_entry_that_it_was_joined_to(team: Team) -> None:
+    """Another entry of the same text comes first in the new history; all that was said of the old one stays there."""
+    team.share("anna")
+    team.share("ben")
+    short = team.batches()
+    team.run("anna", "add", "Use tags")
+    team.run("anna", "reword", "kpt_001", "Use git")
+    team.run("ben", "add", "Use git")
+    (name,) = team.entries("ben")
+    team.run("ben", "rate", name, "helpful")
+    team.sync("anna", "ben", "anna")
+    team.run("anna", "rate", "kpt_001", "harmful")
+    team.sync("anna")
+    before = team.entries("anna")
+    assert {"kpt_001": ("Use git", 1, 1)} == before
+    team.force([*short, stranger_batch(short[-1], "Use git")])
+    team.run("anna", "sync", code=3)
+    team.run("anna", "sync", "--rejoin")
+    assert before | {"kpt_300": ("Use git", 0, 0)} == team.entries("anna")
 
 
 def test_a_pending_change_of_an_entry_that_the_new_history_lacks(

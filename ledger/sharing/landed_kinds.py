@@ -145,14 +145,15 @@ def _void(step: Step, record: EventRecord) -> tuple[Event, ...]:
 def _match(step: Step, record: EventRecord) -> tuple[Event, ...]:
     """Return an entry that was joined before, with what it brought then."""
     event: Any = record.event
-    to = step.joined.get(record.id) or step.resolve_standing(event.to)
-    name = step.names.by_id[record.id]
+    name, text = step.names.by_id[record.id], text_of(event.text)
+    to = step.resolve_standing(event.to)
     other = step.known.entries.get(to or "")
-    if other is not None and other.text != text_of(event.text):
-        to = None
+    if other is None or other.text != text:
+        # What else names that entry means it still, so another one of the same text only takes its place.
+        to = step.joined.get(record.id) or (to if other is None else None)
     # Without the other one, or where that has another text by now, it stands by itself.
     step.names.joined[name] = to or name
-    return (PointMatched(name, to or name, event.helpful, event.harmful, text_of(event.text)),)
+    return (PointMatched(name, to or name, event.helpful, event.harmful, text),)
 
 
 def _redact(step: Step, record: EventRecord) -> tuple[Event, ...]:
