@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from helpers.books import plain
 from tallybook.ledger.backends.jsonl import Transaction
 from tallybook.ledger.batches import choose_digest, verify_run
-from tallybook.ledger.line import Draft, Position, Stamp, frame
+from tallybook.ledger.line import START, Draft, Position, Stamp, frame
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import ids_of
+from tallybook.ledger.sharing.counting import count, ids_of
 from tallybook.ledger.sharing.engines.engine import Appended, EngineError, Outcome, Run
 from tallybook.ledger.sharing.engines.memory import MemoryEngine
 from tallybook.ledger.sharing.replica import Replica
@@ -54,6 +54,11 @@ class ShakyEngine:
     def runs(self) -> list[Run]:
         """Return what it holds."""
         return [plain(run) for run in self.engine.read(0).runs]
+
+    @property
+    def batches(self) -> list[RawBatch]:
+        """Return what it holds and counts."""
+        return count(self.runs, START, set()).batches
 
     def put(self, runs: list[Run]) -> None:
         """Let somebody with the right to replace everything put this there."""

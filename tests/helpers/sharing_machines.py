@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from helpers.sharing_model import MAKERS, SHARED, Intent, Seen
+from helpers.sharing_model import MAKERS, SHARED, Intent, Seen, look
 from helpers.sharing_redactions import note_erased, redacted_texts
 from tallybook.ledger import clock, events
 from tallybook.ledger.backends.jsonl import JsonlLog
@@ -30,7 +30,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from helpers.sharing_faults import ShakyEngine
     from helpers.sharing_model import Model
@@ -64,6 +64,7 @@ class Site:
         landed: What landing made of events of the book.
         redacted: Texts that this machine knows to be redacted.
         erased: Events whose texts came in erased.
+        clear: Events whose texts an engine had in the clear, or another ledger.
         proposed: Id of a proposal → the entry that it means.
     """
 
@@ -84,6 +85,7 @@ class Site:
     landed: dict[str, Seen] = attrs.field(factory=dict)
     redacted: frozenset[str] = frozenset()
     erased: set[str] = attrs.field(factory=set)
+    clear: set[str] = attrs.field(factory=set)
     proposed: dict[str, str] = attrs.field(factory=dict)
 
     @property
@@ -139,13 +141,13 @@ class Site:
 
     def sync(self, engine: ShakyEngine, limit_s: float = 600) -> SyncResult:
         """Sync; what it raises is the caller's."""
-        note_erased(self, engine)
+        note_erased(self, engine.batches)
         with self.clock():
             return sync(self.machine(limit_s), engine)
 
     def rejoin(self, engine: ShakyEngine) -> Rejoined:
         """Take another history of the book; what it raises is the caller's."""
-        note_erased(self, engine)
+        note_erased(self, engine.batches)
         with self.clock():
             return rejoin(self.machine(), engine)
 
@@ -167,9 +169,9 @@ class Site:
             self.position = Position(batch.last, batch.chain, batch.end)
             records = [record for record in batch.records if isinstance(record.event, SHARED)]
             if records:
-                if number and self.own.is_shared():
+                if number:
                     # An imported batch changes what the next one's manual edits saw.
-                    self.seen = dict(self.model.playbook([*self.order, *self.pending], self.landed).entries)
+                    self.seen = dict(self._expected(self.landed).entries)
                 intent = self._intent(batch, records)
                 self.intents.append(intent)
                 self.model.note(intent, self.label)
@@ -233,7 +235,7 @@ class Site:
                 intent = self.model.find(record.id, record.by.writer or "")
                 if intent is not None:
                     order[intent] = None
-            _look(batch.records, entries, self.landed)
+            look(batch.records, entries, self.landed)
         self.book_names = {entry: name for name, entry in entries.items()}
         self.order = list(order)
 
@@ -255,13 +257,16 @@ class Site:
 
     def _look_at_pending(self, entries: dict[str, str], landed: dict[str, Seen]) -> None:
         for batch, _ in SharedLog(self.project.ledger).landed():
-            _look([attrs.evolve(one.record, event=one.event) for one in batch.events], entries, landed)
+            look([attrs.evolve(one.record, event=one.event) for one in batch.events], entries, landed)
+
+    def _expected(self, landed: dict[str, Seen]) -> Playbook:
+        if self.own.is_shared():
+            return self.model.playbook([*self.order, *self.pending], landed)
+        return self.model.unshared(self.intents)
 
     def check(self, *, rendered: bool = True) -> None:
         """Compare what the machine shows with the model, and note what each name means."""
-        shared = self.own.is_shared()
-        order = [*self.order, *self.pending]
-        expected = self.model.playbook(order, self._landed_now()) if shared else self.model.unshared(self.intents)
+        expected = self._expected(self._landed_now())
         actual = reading.current(reading.open_log(self.project))
         self.redacted = redacted_texts(self)
         wanted, shown = ([one[1:] for one in rows(state)] for state in (expected, actual))
@@ -272,7 +277,9 @@ class Site:
         for entry, name in names.items():
             if entry in self.book_names:
                 assert name == self.book_names[entry], f"{self.label}: another name in the book"
-        self.meaning = {name: entry for name, entry in self.meaning.items() if name not in actual.entries}
+        # Where the book has had a name, it means no own entry any more, even if that one was undone.
+        former = self.meaning | {name: entry for entry, name in self.book_names.items()}
+        self.meaning = {name: entry for name, entry in former.items() if name not in actual.entries}
         self.meaning |= {name: entry for entry, name in names.items()}
         self._learn_former(expected, actual)
         self.seen = dict(expected.entries)
@@ -373,6 +380,7 @@ class Site:
             book_names=dict(self.book_names),
             landed=dict(self.landed),
             erased={*self.erased},
+            clear={*self.clear},
             proposed=dict(self.proposed),
         )
 
@@ -380,20 +388,3 @@ class Site:
 def rows(state: Playbook) -> list[tuple[str, str, int, int]]:
     """Return the entries of a playbook as (name, text, helpful, harmful)."""
     return [(name, one.text, one.helpful, one.harmful) for name, one in state.entries.items()]
-
-
-def _look(records: Sequence[EventRecord], entries: dict[str, str], landed: dict[str, Seen]) -> None:
-    """Note which entries events of the book make, and how they landed.
-
-    Args:
-        records: The events, as the book has them.
-        entries: Name in the book → entry; those that the events make are added.
-        landed: Gets how each event landed.
-    """
-    for record in records:
-        event: Any = record.event
-        if isinstance(event, (*MAKERS, events.PointMatched)):
-            entries.setdefault(event.name, record.id)
-            to = entries.get(event.to) if isinstance(event, events.PointMatched) else None
-            counts = (0, 0) if isinstance(event, events.PointAdded) else (event.helpful, event.harmful)
-            landed[record.id] = Seen(to, *counts)

@@ -41,6 +41,8 @@ SHARED: Final = (
     events.PlaybookEdited,
     events.PointMerged,
     events.EventsVoided,
+    # An imported delivery that was here already.
+    events.EventRepeated,
 )
 _AT: Final = "2026-11-23T12:00:00.000000Z"
 REPEATABLE: Final = (
@@ -330,3 +332,20 @@ class _Step:
             max(now.harmful + event.harmful - was.harmful, 0),
             text,
         )
+
+
+def look(records: Sequence[EventRecord], entries: dict[str, str], landed: dict[str, Seen]) -> None:
+    """Note which entries events of the book make, and how they landed.
+
+    Args:
+        records: The events, as the book has them.
+        entries: Name in the book → entry; those that the events make are added.
+        landed: Gets how each event landed.
+    """
+    for record in records:
+        event: Any = record.event
+        if isinstance(event, (*MAKERS, events.PointMatched)):
+            entries.setdefault(event.name, record.id)
+            to = entries.get(event.to) if isinstance(event, events.PointMatched) else None
+            counts = (0, 0) if isinstance(event, events.PointAdded) else (event.helpful, event.harmful)
+            landed[record.id] = Seen(to, *counts)

@@ -6,23 +6,28 @@ from typing import TYPE_CHECKING
 
 from tallybook.ledger import events
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.line import START
-from tallybook.ledger.sharing.counting import count
-from tallybook.ledger.storage.redaction import find_erased
+from tallybook.ledger.sharing.counting import ids_of
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
-    from helpers.sharing_faults import ShakyEngine
+    from collections.abc import Iterable
+
     from helpers.sharing_machines import Site
+    from tallybook.ledger.line import RawBatch
 
 
-def note_erased(site: Site, engine: ShakyEngine) -> None:
-    """Note the texts that come in erased, because the engine got them back from a machine that had erased them."""
+def note_erased(site: Site, batches: Iterable[RawBatch]) -> None:
+    """Note the texts that come in erased, with what an engine got back or with a ledger that had erased them."""
     if site.model.redacted:
-        batches = count(engine.runs, START, set()).batches
+        coming = [*batches]
+        # What this machine has, it had in the clear, unless that is noted already.
         here = {id_.decode() for id_ in site.copy().ids()}
-        site.erased |= {id_ for batch in batches for _, id_ in find_erased(batch)} - here
+        here |= {id_ for batch in site.own.read() for id_ in ids_of(batch)} if site.own.exists() else set()
+        records = [record for batch in decode(coming) for record in batch.records if hasattr(record.event, "text")]
+        hidden = {one.id for one in records if getattr(one.event, "text", None) in {None, REDACTED}}
+        site.erased |= hidden - here
+        site.clear |= {one.id for one in records} - hidden
 
 
 def redacted_texts(site: Site) -> frozenset[str]:
@@ -34,8 +39,8 @@ def redacted_texts(site: Site) -> frozenset[str]:
     book = [record for batch in decode(log.copy.read(log.history.frontier.seq)) for record in batch.records]
     own = [record for batch in decode(site.own.read()) for record in batch.records]
     hidden = {record.id for record in (*book, *own) if getattr(record.event, "text", None) == REDACTED}
-    # What this machine recorded, it had in the clear.
-    hidden |= site.erased - {record.id for record in own}
+    # A text that was erased here before it came in comes in once more with the book.
+    hidden |= site.erased - (site.clear & {record.id for record in book})
     here = {record.id for record in (*book, *own)} - hidden
     for record in (*book, *own):
         if isinstance(record.event, events.EventRedacted) and record.event.id in here:
