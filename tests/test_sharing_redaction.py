@@ -11,6 +11,7 @@ import pytest
 
 from helpers.sharing_projects import make_team
 from tallybook.ledger.encoding.codec import decode
+from tallybook.projections.surfaces.sharing import syncing
 from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
@@ -242,3 +243,39 @@ def test_a_redaction_in_an_imported_ledger_reaches_a_copy_that_comes_later(team:
     team.sync("anna", "ben", "cleo", "anna")
     assert team.entries("anna") == team.entries("ben") == team.entries("cleo")
     assert [] == holding(team, "cleo") + holding(team, "ben")
+
+
+def test_an_interrupted_append_leaves_no_redacted_text(team: Team) -> None:
+    """What follows the end of a copy is removed, also from a copy that was set aside; the copy goes on."""
+    copy = team.ledger("anna") / "book" / "1"
+    shutil.copytree(copy, aside := copy.with_name("1.aside-1"))
+    line = next(batch.raw for batch in team.batches() if PRIVATE.encode() in batch.raw)
+    for folder in (copy, aside):
+        with (folder / "events.jsonl").open("ab") as log:
+            log.write(line[: line.index(b"Zwiebel") + 9])
+    redact_text(team, "anna", PRIVATE)
+    assert [] == holding(team, "anna")
+    team.sync("anna", "ben")
+    assert team.entries("anna") == team.entries("ben")
+    team.run("anna", "verify")
+
+
+def test_a_text_that_comes_in_erased_is_redacted(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine gave the engine its book back and was killed before it published its redaction: others go on."""
+    before = team.entries("anna")
+    redact_text(team, "anna", PRIVATE)
+    team.empty()
+
+    def kill(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(syncing.Sync, "_append", kill)
+        team.run("anna", "sync", code=130)
+    team.share("cleo")
+    expected = {name: (text.replace(PRIVATE, "[redacted]"), *counts) for name, (text, *counts) in before.items()}
+    assert expected == team.entries("cleo")
+    team.run("cleo", "verify")
+    team.sync("cleo", "ben", "anna", "ben", "cleo")
+    assert expected == team.entries("anna") == team.entries("ben") == team.entries("cleo")
+    assert [] == holding(team, "ben")

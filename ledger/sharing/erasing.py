@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.events import EventRedacted, PointEdited
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import ids_of
@@ -63,24 +61,24 @@ def pending_finder(pending: Iterable[OwnBatch]) -> Callable[[RawBatch], Iterator
     return find
 
 
-def list_lost(copy: Replica, batches: Iterable[RawBatch], former: Iterable[RawBatch], by: Mapping[str, str]) -> None:
-    """List in a new copy of a book the texts that it lacks and whose redaction only the former history has.
+def list_lost(copy: Replica, batches: Sequence[RawBatch], by: Mapping[str, str]) -> None:
+    """List in a copy of a book the texts that came in erased, and whose redaction these batches do not have.
+
+    A machine that gives an engine back what it lost can be ahead of its own ``event.redacted``, and another history may
+    lack it.
 
     Args:
         copy: The copy.
-        batches: Its batches.
-        former: The batches of the own ledger and of the former copy, as far as that is whole.
+        batches: What was appended to it.
         by: Who lists them.
 
     Raises:
         CannotWriteError, OutcomeUnknownError: The disk refuses.
     """
     erased = {id_ for batch in batches for _, id_ in redaction.find_erased(batch)}
-    known: set[str] = set()
-    with suppress(TallybookError):
-        for batch in former if erased else ():
-            known.update(redaction.redacted_ids(batch))
-    if ids := sorted(erased & known):
+    if lost := sorted(erased.difference(*map(redaction.redacted_ids, batches))):
+        before = redaction.read_pending(copy.folder)
+        ids = dict.fromkeys((*(before.ids if before else ()), *lost))
         redaction.write_pending(copy.folder, redaction.PendingRedaction(tuple(ids), (), "redacted", by))
 
 

@@ -161,11 +161,14 @@ def set_aside_foreign(ledger: StrPath, end: tuple[int, str] | None) -> str:
 
 
 @contextmanager
-def lock(ledger: StrPath) -> Iterator[None]:
+def lock(ledger: StrPath, wait_ms: int = _WAIT_MS) -> Iterator[None]:
     """Hold the lock of syncs: one at a time for a project.
+
+    No copy has the rest of an interrupted append by then, for no redaction would find a text in it.
 
     Raises:
         LockHeldError: Another sync of this project runs.
+        CannotWriteError: The disk refuses.
     """
     folder = os.path.join(ledger, FOLDER)
     path = os.path.join(folder, "lock")
@@ -173,7 +176,9 @@ def lock(ledger: StrPath) -> Iterator[None]:
     disk.make_folder(folder)
     fd = disk.open_file(path, write=True, create=True)
     try:
-        disk.lock(fd, path, _WAIT_MS)
+        disk.lock(fd, path, wait_ms)
+        for name in (*copy_names(ledger), *aside_names(ledger)):
+            Replica(ledger, name).cut_unfinished()
         yield
     finally:
         os.close(fd)
@@ -235,6 +240,27 @@ class Replica:
         for _ in scan:
             pass
         return scan.position
+
+    def cut_unfinished(self) -> None:
+        """Remove what an append that was interrupted left after its end; a copy that lacks its end is left as it is.
+
+        Raises:
+            CannotWriteError: The disk refuses.
+        """
+        with suppress(FileNotFoundError):
+            fd = disk.open_file(self.log.log_file, write=True)
+            try:
+                end, size = self._end(fd).offset, os.fstat(fd).st_size
+                if self.log.head().offset <= end < size:
+                    # Overwritten, because what is only cut off stays on the disk.
+                    os.lseek(fd, end, os.SEEK_SET)
+                    disk.write_all(fd, b" " * (size - end), self.log.log_file)
+                    disk.flush(fd, self.log.log_file)
+                    os.ftruncate(fd, end)
+            except OSError as error:
+                raise CannotWriteError(self.log.log_file, disk.reason(error)) from error
+            finally:
+                os.close(fd)
 
     def read(self, until: int | None = None) -> Iterator[RawBatch]:
         """Yield its batches, verified, from the beginning, up to an event number of the book.

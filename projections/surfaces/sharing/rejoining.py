@@ -6,7 +6,7 @@ history, keeps its ids, and counts once.
 
 from __future__ import annotations
 
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import attrs
@@ -156,8 +156,7 @@ class _Rejoin(Sync):
             raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
         fresh = replicas.next_copy(self.machine.folder)
         fresh.append(batches, counted.data)
-        former = chain(self.log.own.read(), self.replica.read())
-        erasing.list_lost(fresh, batches, former, {"rater": SYSTEM})
+        erasing.list_lost(fresh, batches, {"rater": SYSTEM})
         self._redact(fresh.read)
         return fresh, contents
 
@@ -167,6 +166,7 @@ class _Rejoin(Sync):
             contents, counted = piece
             if counted.batches:
                 fresh.append(counted.batches, counted.data)
+                erasing.list_lost(fresh, counted.batches, {"rater": SYSTEM})
         self._redact(fresh.read)
         return contents
 

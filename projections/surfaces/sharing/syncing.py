@@ -193,6 +193,7 @@ class Sync:
             batches, self.newer_rules = within_rules(counted.batches, RULES)
             if batches:
                 self.replica.append(batches, () if self.newer_rules else counted.data)
+                erasing.list_lost(self.replica, batches, {"rater": SYSTEM})
                 self.machine.save_end(self.replica.end()[:2])
                 self.result.taken += batches[-1].last - batches[0].first + 1
             if self.newer_rules:

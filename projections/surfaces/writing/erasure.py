@@ -6,7 +6,7 @@ writes finishes one that was interrupted.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 import json
 import os
 from pathlib import Path
@@ -18,11 +18,17 @@ import attrs
 
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import codec
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, TallybookError
+from tallybook.ledger.errors import (
+    CannotWriteError,
+    DamagedLedgerError,
+    LockHeldError,
+    OutcomeUnknownError,
+    TallybookError,
+)
 from tallybook.ledger.events import EventRedacted, PointEdited
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import LOG_NAME
-from tallybook.ledger.sharing.replica import FOLDER as BOOK
+from tallybook.ledger.sharing import replica
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.history import cache_files
@@ -46,7 +52,7 @@ _LAYERS = 3
 _DIGESTS = f"ledger/{redacted_digests.FOLDER}/{redacted_digests.NAME}"
 _APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json", _DIGESTS})
 # Copies of a shared book are erased like the log.
-_COPY = re.compile(rf"ledger/{BOOK}/[^/]+/({LOG_NAME}|head|{redaction.PENDING_FILE})")
+_COPY = re.compile(rf"ledger/{replica.FOLDER}/[^/]+/({LOG_NAME}|head|{redaction.PENDING_FILE})")
 # Where the agent keeps whole checkouts of the repository: copies like any other.
 _CHECKOUTS = "worktrees"
 # The files that Tallybook writes in the agent's folder besides its score files; other files there are foreign.
@@ -259,7 +265,7 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
 
 def copies(ledger: Path) -> list[Path]:
     """Return the folders of every copy of a shared book, those that were set aside included."""
-    return sorted(path.parent for path in ledger.glob(f"{BOOK}/*/{LOG_NAME}"))
+    return sorted(path.parent for path in ledger.glob(f"{replica.FOLDER}/*/{LOG_NAME}"))
 
 
 def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
@@ -304,7 +310,14 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
     """Erase the texts of events in the copies of a shared book; return what could not be erased, a line each."""
     _note_in_copies(ledger, pending)
     remaining: list[str] = []
-    for folder in copies(ledger):
+    folders = copies(ledger)
+    try:
+        # What an interrupted append left is removed with the lock of syncs; one that runs has done it.
+        with suppress(LockHeldError), replica.lock(ledger, 0) if folders else nullcontext():
+            pass
+    except TallybookError as error:
+        remaining.append(f"{ledger / replica.FOLDER}: not erased: {error}")
+    for folder in folders:
         copy = JsonlLog(folder)
         try:
             listed = redaction.read_pending(folder)
