@@ -227,6 +227,21 @@ def test_a_text_that_was_redacted_here_does_not_come_back(here: Project, there: 
     assert ("point.rated kpt_003 helpful", "the entry that it rates is not here") == (second.item, second.reason)
 
 
+def test_texts_that_were_redacted_there_before_arrive_erased(here: Project, there: Project) -> None:
+    """They need no erasing here, and what stands for them is no redacted text: their entries can be edited."""
+    for text in ("the name of a customer", "the name of another"):
+        commands.add(there, text, HUMAN)
+        redact.redact(there, redact.RedactionTarget(text=text), "not ours", HUMAN)
+    assert 0 == bring(here, there).redacted
+    document = json.loads(here.playbook.read_bytes())
+    for point in document["key_points"]:
+        point["helpful"] = 7
+    here.playbook.write_text(json.dumps(document))
+    commands.replay(here)
+    shown = [(one["text"], one["helpful"]) for one in commands.show(here)["key_points"]]
+    assert [("one", 7), ("two", 7), ("[redacted]", 7), ("[redacted]", 7)] == shown
+
+
 def test_a_text_that_was_redacted_there_is_erased_here(here: Project, tmp_path: Path) -> None:
     """It was recorded before the two copies parted."""
     commands.add(here, "the name of a customer", HUMAN)

@@ -12,6 +12,7 @@ from tallybook.ledger.encoding.codec import decode, texts_of
 from tallybook.ledger.events import KIND_OF, Entry, EventRepeated, EventsVoided, PointMatched
 from tallybook.ledger.line import Position, batch_key
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
+from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.sharing.landing import LandedBatch, LandedEvent, Names, OwnBatch, land
 from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.projections.fold import fold, fold_history
@@ -117,7 +118,8 @@ class Landing:
             self._ids.add(record.id.partition(".")[0])
             if isinstance(record.event, MAKES_ENTRY):
                 self._names_by_id[record.id] = record.event.name
-            if any(texts_of(record.event).values()):
+            # What came in erased needs no erasing.
+            if any(text and text != REDACTED for text in texts_of(record.event).values()):
                 self._texts.add(record.id)
 
     def _mask(self, text: str) -> str:

@@ -333,7 +333,7 @@ def _texts(batches: Iterable[RawBatch], target: RedactionTarget) -> tuple[str, .
         return (target.text,)
     for record in _iter_records(batches):
         if target.event in {record.id, str(record.seq)}:
-            texts = codec.texts_of(record.event).values()
+            texts = [text for text in codec.texts_of(record.event).values() if text != REDACTED]
             if not texts and not isinstance(record.event, LogRecovered):
                 raise BadInputError(f"event {record.seq}", "has no text", "see `tallybook log --json`")
             return tuple(text for text in texts if len(text.strip()) >= MIN_TEXT_CHARS)
