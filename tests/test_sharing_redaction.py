@@ -279,3 +279,25 @@ def test_a_text_that_comes_in_erased_is_redacted(team: Team, monkeypatch: pytest
     team.sync("cleo", "ben", "anna", "ben", "cleo")
     assert expected == team.entries("anna") == team.entries("ben") == team.entries("cleo")
     assert [] == holding(team, "ben")
+
+
+def test_a_redacted_text_that_was_added_by_hand_stays_redacted(team: Team) -> None:
+    """The book has it in the clear still; a machine that imported the redaction erases it, and publishes that."""
+    playbook = team.root("anna") / ".claude" / "playbook.json"
+    document = json.loads(playbook.read_bytes())
+    document["key_points"].append({"name": "mine", "text": "Zwiebel has the keys", "helpful": 1, "harmful": 0})
+    playbook.write_text(json.dumps(document))
+    team.run("anna", "replay")
+    document["key_points"][-1]["helpful"] = 2
+    playbook.write_text(json.dumps(document))
+    team.run("anna", "replay")
+    team.sync("anna")
+    redact_text(team, "anna", "Zwiebel has the keys")
+    team.run("cleo", "add", "A rule of cleo")
+    team.run("cleo", "import", "--ledger", str(team.root("anna")))
+    team.share("cleo")
+    assert ("[redacted]", 2, 0) == team.entries("cleo")["mine"]
+    assert [] == holding(team, "cleo", b"has the keys")
+    team.sync("ben")
+    assert ("[redacted]", 2, 0) == team.entries("ben")["mine"]
+    assert [] == holding(team, "ben", b"has the keys")

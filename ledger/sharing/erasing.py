@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -13,7 +13,7 @@ from tallybook.ledger.sharing.counting import ids_of
 from tallybook.ledger.storage import redaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
@@ -44,19 +44,38 @@ def erase_listed(copy: Replica, seq: int) -> None:
         redaction.erase(copy.log.path, copy.read(), ids)
 
 
-def pending_finder(pending: Iterable[OwnBatch]) -> Callable[[RawBatch], Iterator[str]]:
-    """Return a function that yields the ids of a batch's events that pending batches redact.
+def own_texts(batches: Iterable[RawBatch], ids: Collection[str]) -> list[str]:
+    """Return those of some redacted events whose text in a book is their own.
+
+    A manual edit of counts lands with the text that its entry has by then. Where an event that is not redacted gave
+    the entry that text, it is another one than the edit's own, and stays.
+
+    Raises:
+        DamagedLedgerError: The bytes of the book are damaged.
+    """
+    standing: set[tuple[str, str]] = set()
+    own: list[str] = []
+    for record in (one for batch in decode(batches) for one in batch.records):
+        event: Any = record.event
+        given = (getattr(event, "name", ""), getattr(event, "text", None) or "")
+        if record.id not in ids:
+            standing.add(given)
+        elif not (isinstance(event, PointEdited) and given[1] and given in standing):
+            own.append(record.id)
+    return own
+
+
+def pending_finder(copy: Replica, pending: Iterable[OwnBatch]) -> Callable[[RawBatch], Iterable[str]]:
+    """Return a function that returns the ids of the events in a batch of a copy that pending batches redact.
 
     An imported ledger redacts what comes in only later.
     """
     records = (record for own in pending for record in own.records)
     ids = {one.event.id for one in records if isinstance(one.event, EventRedacted)}
 
-    def find(batch: RawBatch) -> Iterator[str]:
-        if not ids.isdisjoint(ids_of(batch)):
-            # An edit of counts may have another text here than its own one.
-            there = (one for one in next(decode([batch])).records if one.id in ids)
-            yield from (one.id for one in there if not isinstance(one.event, PointEdited))
+    def find(batch: RawBatch) -> Iterable[str]:
+        here = ids.intersection(ids_of(batch))
+        return here and here.intersection(own_texts(copy.read(), ids))
 
     return find
 

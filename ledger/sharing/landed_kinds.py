@@ -92,7 +92,7 @@ def _edit(step: Step, record: EventRecord) -> tuple[Event, ...]:
         return (PointEdited(name, event.helpful, event.harmful, text),)
     helpful, harmful = now.helpful + event.helpful - was.helpful, now.harmful + event.harmful - was.harmful
     kept = now.text if text == was.text else text
-    if event.text is None and kept != REDACTED:
+    if text == REDACTED and kept != REDACTED:
         step.names.kept.add(record.id)
     return (PointEdited(name, max(helpful, 0), max(harmful, 0), kept),)
 

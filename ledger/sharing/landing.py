@@ -72,7 +72,7 @@ class Book(Protocol):
         ...
 
     def has_text(self, id_: str) -> bool:
-        """Return whether the book has a manual edit with a text that is not redacted."""
+        """Return whether the book has a redacted manual edit with a text of another event, which is not redacted."""
         ...
 
     def made_name(self, id_: str) -> str | None:

@@ -21,6 +21,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.line import START, Position, batch_key, head_field
 from tallybook.ledger.sharing.counting import ids_of
+from tallybook.ledger.sharing.erasing import own_texts
 from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
 from tallybook.ledger.sharing.numbers import PENDING
@@ -31,7 +32,7 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.own_history import renumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Entry
     from tallybook.ledger.line import RawBatch
@@ -160,11 +161,12 @@ def equal_entries(id_: str, links: Iterable[frozenset[str]], texts: Callable[[],
     return frozenset(name for name, event_id in texts().items() if event_id in equal) if len(equal) > 1 else frozenset()
 
 
-def readable_edits(batches: Iterable[RawBatch]) -> frozenset[str]:
-    """Return the ids of manual edits of a book whose text is not redacted."""
-    records = (record for batch in decode(raw for raw in batches if _EDITED in raw.data) for record in batch.records)
+def edits_with_other_text(read: Callable[[], Iterable[RawBatch]], redacted: Collection[str]) -> frozenset[str]:
+    """Return the redacted manual edits that have a text of another event in a book, which is not redacted."""
+    records = (one for batch in decode(raw for raw in read() if _EDITED in raw.data) for one in batch.records)
     edits = ((one.id, one.event) for one in records if isinstance(one.event, PointEdited))
-    return frozenset(id_ for id_, event in edits if event.text not in {None, REDACTED})
+    readable = {id_ for id_, event in edits if event.text not in {None, REDACTED} and id_ in redacted}
+    return frozenset(readable and readable.difference(own_texts(read(), redacted)))
 
 
 class _Facts:
@@ -224,18 +226,19 @@ class _Facts:
 
     @cached_property
     def _links(self) -> Sequence[frozenset[str]]:
-        log, until = self._log, self._log.until
-
-        def known() -> Iterator[RawBatch]:
-            yield from (batch for batch in log.own.read() if until is None or batch.last <= until)
-            yield from log.read_book()
-
-        links = redaction_links(known())
-        if until is None:
+        log = self._log
+        links = redaction_links(self._known())
+        if log.until is None:
             return links
         # What was joined at a past moment by a text that could be read here then stays joined.
-        hidden = {id_ for batch in known() for id_ in redacted_ids(batch)} | self._landed_redacted()
+        hidden = {id_ for batch in self._known() for id_ in redacted_ids(batch)} | self._landed_redacted()
         return [*links, *(link - hidden for link in redaction_links(chain(log.own.read(), log.copy.read())))]
+
+    def _known(self) -> Iterator[RawBatch]:
+        """Yield the own ledger and the book as of this moment."""
+        until = self._log.until
+        yield from (batch for batch in self._log.own.read() if until is None or batch.last <= until)
+        yield from self._log.read_book()
 
     def _landed_redacted(self) -> set[str]:
         """Return the events of the book whose text was redacted before they landed."""
@@ -251,7 +254,8 @@ class _Facts:
 
     @cached_property
     def _edits(self) -> frozenset[str]:
-        return readable_edits(self._log.read_book())
+        redacted = {id_ for batch in self._known() for id_ in redacted_ids(batch)}
+        return edits_with_other_text(self._log.read_book, redacted)
 
     def own_name(self, name: str) -> str | None:
         return self._log.history.renamed.get(name, name) if name in self._made.values() else None

@@ -21,15 +21,16 @@ from tallybook.ledger.sharing.counting import count, ids_of, read_pieces, within
 from tallybook.ledger.sharing.engines.engine import Outcome
 from tallybook.ledger.sharing.landing import Names, OwnBatch, land
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
+from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.pending_landing import (
     MAKES_ENTRY,
+    edits_with_other_text,
     equal_entries,
     ids_of_session,
     joined_entries,
     known_playbook,
-    readable_edits,
     redaction_links,
     text_events,
 )
@@ -157,7 +158,7 @@ class _Rejoin(Sync):
         fresh = replicas.next_copy(self.machine.folder)
         fresh.append(batches, counted.data)
         erasing.list_lost(fresh, batches, {"rater": SYSTEM})
-        self._redact(fresh.read)
+        self._redact(fresh, fresh.read)
         return fresh, contents
 
     def _go_on(self, fresh: replicas.Replica) -> Contents:
@@ -167,7 +168,7 @@ class _Rejoin(Sync):
             if counted.batches:
                 fresh.append(counted.batches, counted.data)
                 erasing.list_lost(fresh, counted.batches, {"rater": SYSTEM})
-        self._redact(fresh.read)
+        self._redact(fresh, fresh.read)
         return contents
 
     def _append_rest(self, fresh: replicas.Replica, expected: End, landed: Sequence[RawBatch]) -> bool:
@@ -236,7 +237,8 @@ class Rest:
         known = self._known
         if known is None:
             known = was.used if self._is_whole else state.used
-        facts = _Facts(frozenset(known), self._book, self._links, joined_entries(self._book))
+        redacted = frozenset(id_ for batch in (*self._old, *self._book) for id_ in redacted_ids(batch))
+        facts = _Facts(frozenset(known), self._book, self._links, joined_entries(self._book), redacted)
         self._name_by_text(names, state)
         missing = {one.records[0].id for one in self.missing}
         known_names = dict(_made(decode(self._book)))
@@ -311,6 +313,7 @@ class _Facts:
     book: Sequence[RawBatch]
     links: Sequence[frozenset[str]] = ()
     joined: Mapping[str, str] = attrs.field(factory=dict)
+    redacted: frozenset[str] = frozenset()
     before: Mapping[str, Entry] = attrs.field(factory=dict)
     before_batches: list[Batch] = attrs.field(factory=list)
     landed: list[RawBatch] = attrs.field(factory=list)
@@ -337,7 +340,7 @@ class _Facts:
         return equal_entries(id_, self.links, lambda: text_events([*self.book, *self.landed]))
 
     def has_text(self, id_: str) -> bool:
-        return id_ in readable_edits(self.book)
+        return id_ in edits_with_other_text(lambda: self.book, self.redacted)
 
     def shown(self, own: OwnBatch) -> Mapping[str, Entry]:  # noqa: ARG002 - as the protocol has it
         return self.before

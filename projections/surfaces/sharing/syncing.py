@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tallybook.ledger.sharing.landing import LandedBatch
+    from tallybook.ledger.sharing.replica import Replica
 
 RULES: Final = 1
 """The rules by which this version folds a book."""
@@ -209,14 +210,14 @@ class Sync:
         end = self.replica.end().seq
         if self.current.erased == end:
             return
-        self._redact(lambda: erasing.batches_after(self.replica, self.current.erased, new))
+        self._redact(self.replica, lambda: erasing.batches_after(self.replica, self.current.erased, new))
         erasing.erase_listed(self.replica, self.current.erased)
         self.current = erasing.note_erased(self.machine.folder, self.current, end)
 
-    def _redact(self, read: Callable[[], Iterable[RawBatch]]) -> None:
-        """Erase what batches of the book redact, and what they bring back of texts that were redacted here."""
+    def _redact(self, copy: Replica, read: Callable[[], Iterable[RawBatch]]) -> None:
+        """Erase what batches of a copy redact, and what they bring back of texts that were redacted here."""
         done: set[str] = set()
-        while redacted := set(self._redacted(read())) - done:
+        while redacted := set(self._redacted(copy, read())) - done:
             if isinstance(self.engine, CachingEngine):
                 self.engine.delete_cache()
             self.machine.redact(list(redacted))
@@ -224,9 +225,9 @@ class Sync:
             # What was erased just now may come again after that.
             done |= redacted
 
-    def _redacted(self, batches: Iterable[RawBatch]) -> Iterator[str]:
+    def _redacted(self, copy: Replica, batches: Iterable[RawBatch]) -> Iterator[str]:
         find_returning = self.machine.returning_finder()
-        find_pending = erasing.pending_finder(self.log.history.pending)
+        find_pending = erasing.pending_finder(copy, self.log.history.pending)
         for batch in batches:
             yield from redacted_ids(batch)
             yield from find_returning(batch)

@@ -25,10 +25,11 @@ from tallybook.ledger.errors import (
     OutcomeUnknownError,
     TallybookError,
 )
-from tallybook.ledger.events import EventRedacted, PointEdited
+from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.sharing import replica
+from tallybook.ledger.sharing.erasing import own_texts
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.history import cache_files
@@ -284,26 +285,12 @@ def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
 
 
 def _ids_in_copy(folder: Path, ids: Collection[str]) -> Collection[str]:
-    """Return the events of a copy of a shared book that are to be redacted in it.
-
-    A manual edit of counts lands with the text that its entry has by then. Where an event that is not redacted gave
-    the entry that text, it is another one than the edit's own, and stays.
-    """
-    records = (record for batch in codec.decode(JsonlLog(folder).read()) for record in batch.records)
-    standing: set[tuple[str, str]] = set()
-    there: list[str] = []
+    """Return the events of a copy of a shared book that are to be redacted in it."""
     try:
-        for record in records:
-            event: Any = record.event
-            given = (getattr(event, "name", ""), getattr(event, "text", None) or "")
-            if record.id not in ids:
-                standing.add(given)
-            elif not (isinstance(event, PointEdited) and given[1] and given in standing):
-                there.append(record.id)
+        return own_texts(JsonlLog(folder).read(), ids)
     except DamagedLedgerError:
         # A copy that was set aside.
         return ids
-    return there
 
 
 def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
