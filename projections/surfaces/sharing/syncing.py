@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tallybook.ledger.sharing.landing import LandedBatch
-    from tallybook.ledger.sharing.replica import Replica
 
 RULES: Final = 1
 """The rules by which this version folds a book."""
@@ -214,7 +213,7 @@ class Sync:
         erasing.erase_listed(self.replica, self.current.erased)
         self.current = erasing.note_erased(self.machine.folder, self.current, end)
 
-    def _redact(self, copy: Replica, read: Callable[[], Iterable[RawBatch]]) -> None:
+    def _redact(self, copy: replicas.Replica, read: Callable[[], Iterable[RawBatch]]) -> None:
         """Erase what batches of a copy redact, and what they bring back of texts that were redacted here."""
         done: set[str] = set()
         while redacted := set(self._redacted(copy, read())) - done:
@@ -225,7 +224,7 @@ class Sync:
             # What was erased just now may come again after that.
             done |= redacted
 
-    def _redacted(self, copy: Replica, batches: Iterable[RawBatch]) -> Iterator[str]:
+    def _redacted(self, copy: replicas.Replica, batches: Iterable[RawBatch]) -> Iterator[str]:
         find_returning = self.machine.returning_finder()
         find_pending = erasing.pending_finder(copy, self.log.history.pending)
         for batch in batches:
