@@ -156,6 +156,8 @@ def test_commands_that_are_printed_for_it_have_mine(run: Run) -> None:
     """A command that undoes, redoes or merges names the own playbook, and run as printed leaves the project alone."""
     before = run("log", "--json").out
     assert run("accept", "2", "--mine").err.endswith("see `tallybook proposals --mine`\n")
+    assert run("redact", "99", "--mine", "--reason", "x").err.endswith("see `tallybook log --mine --json`\n")
+    assert run("what-if", "--mine", "--without", "99").err.endswith("see `tallybook log --mine`\n")
     run("rate", "my_001", "helpful", "--session", "s1")
     for undone in ("--of s1", "2"):
         redo = run("undo", *undone.split(), "--mine").out.splitlines()[-1].partition("run: tallybook ")[2]

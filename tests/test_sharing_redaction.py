@@ -55,7 +55,8 @@ def test_a_redaction_reaches_every_machine(team: Team, words: tuple[str, ...]) -
         team.sync("anna", "ben")
     assert [] == holding(team, "ben")
     for machine in ("anna", "ben"):
-        team.run(machine, "verify")
+        verified = team.run(machine, "verify")
+        assert "still in the log" not in verified.out + verified.err
         team.run(machine, "rate", "kpt_001", "helpful")
     team.sync("anna", "ben", "anna")
     assert team.entries("anna") == team.entries("ben")

@@ -27,6 +27,7 @@ from tallybook.projections.surfaces.console.output import answer, format_count, 
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.playbook_file import rendering_of
 from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing.requests import known_of
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequ
     alternative = fold_alternative(history, view, exclusion, until)
     for name in names:
         if name not in alternative.left_out:
-            raise NothingToDoError(f"--without {name}", "leaves out no event up to that moment", "see `tallybook log`")
+            hint = f"see `tallybook log{personal.option(project)}`"
+            raise NothingToDoError(f"--without {name}", "leaves out no event up to that moment", hint)
     return alternative
 
 

@@ -28,6 +28,7 @@ from tallybook.ledger.sharing.replica import FOLDER, copy_names
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.erasure import MIN_TEXT_CHARS, Erasure
@@ -94,7 +95,7 @@ class RedactionResult:
 def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
     """Return what would be redacted; nothing is written."""
     log = reading.open_log(project)
-    texts = _texts(log.read(), target)
+    texts = _texts(project, log.read(), target)
     events, bodies = _search_all(log, texts, target.event)
     erased = erasure.search(project, texts, overwriting=False)
     if _describe_match(project.playbook, texts) is not None:
@@ -109,7 +110,7 @@ def check_reason(project: Project, target: RedactionTarget, reason: str, by: Map
     Raises:
         BadInputError: It does, or the target is not a text that can be redacted.
     """
-    _check(reason, by, _texts(reading.open_log(project).read(), target))
+    _check(reason, by, _texts(project, reading.open_log(project).read(), target))
 
 
 def redact(
@@ -139,7 +140,7 @@ def redact(
             # It raises if nothing holds the text, so that no ledger is created.
             find_text(project, target)
         with log.transaction() as tx:
-            texts = _texts(tx.read(), target)
+            texts = _texts(project, tx.read(), target)
             _check(reason, by, texts)
             events, bodies = _search_all(log, texts, target.event)
             before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
@@ -323,7 +324,7 @@ def _everything(log: JsonlLog) -> Iterator[RawBatch]:
         yield from log.own.read()
 
 
-def _texts(batches: Iterable[RawBatch], target: RedactionTarget) -> tuple[str, ...]:
+def _texts(project: Project, batches: Iterable[RawBatch], target: RedactionTarget) -> tuple[str, ...]:
     """Return the texts to redact."""
     if target.text is not None:
         if len(target.text.strip()) < MIN_TEXT_CHARS:
@@ -331,13 +332,14 @@ def _texts(batches: Iterable[RawBatch], target: RedactionTarget) -> tuple[str, .
         if (fault := text_fault(target.text)) is not None:
             raise BadInputError("--text", fault, NOTHING)
         return (target.text,)
+    hint = f"see `tallybook log{personal.option(project)} --json`"
     for record in _iter_records(batches):
         if target.event in {record.id, str(record.seq)}:
             texts = [text for text in codec.texts_of(record.event).values() if text != REDACTED]
             if not texts and not isinstance(record.event, LogRecovered):
-                raise BadInputError(f"event {record.seq}", "has no text", "see `tallybook log --json`")
+                raise BadInputError(f"event {record.seq}", "has no text", hint)
             return tuple(text for text in texts if len(text.strip()) >= MIN_TEXT_CHARS)
-    raise BadInputError(f"event {target.event}", "is not in the ledger", "see `tallybook log --json`")
+    raise BadInputError(f"event {target.event}", "is not in the ledger", hint)
 
 
 def _iter_records(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
