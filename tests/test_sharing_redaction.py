@@ -302,3 +302,21 @@ def test_a_redacted_text_that_was_added_by_hand_stays_redacted(team: Team) -> No
     team.sync("ben")
     assert ("[redacted]", 2, 0) == team.entries("ben")["mine"]
     assert [] == holding(team, "ben", b"has the keys")
+
+
+def test_a_link_in_place_of_a_copy_is_not_followed(team: Team, tmp_path: Path) -> None:
+    """A project can bring one along: what it leads to stays as it is, and each command says which one it is."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "events.jsonl").write_bytes(b"no line of a ledger")
+    link = team.ledger("anna") / "book" / "2.aside-1"
+    link.symlink_to(elsewhere)
+    assert "2.aside-1: is a symbolic link" in team.run("anna", "sync", code=4).err
+    words = ("redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
+    answer = team.run("anna", *words, code=4)
+    assert "2.aside-1: is a symbolic link" in answer.out + answer.err
+    link.unlink()
+    (team.ledger("anna") / "book" / "3.aside-1").mkdir()
+    (team.ledger("anna") / "book" / "3.aside-1" / "events.jsonl").hardlink_to(elsewhere / "events.jsonl")
+    assert "is a hard link to a file that is not the ledger's" in team.run("anna", "sync", code=4).err
+    assert b"no line of a ledger" == (elsewhere / "events.jsonl").read_bytes()

@@ -245,12 +245,14 @@ class Replica:
         """Remove what an append that was interrupted left after its end; a copy that lacks its end is left as it is.
 
         Raises:
-            CannotWriteError: The disk refuses.
+            CannotWriteError: The disk refuses, or it is a link to something else.
         """
+        disk.refuse_link(self.folder)
         with suppress(FileNotFoundError):
             fd = disk.open_file(self.log.log_file, write=True)
             try:
                 end, size = self._end(fd).offset, os.fstat(fd).st_size
+                disk.refuse_hard_link(fd, self.log.log_file, lambda: end > 0)
                 if self.log.head().offset <= end < size:
                     # Overwritten, because what is only cut off stays on the disk.
                     os.lseek(fd, end, os.SEEK_SET)

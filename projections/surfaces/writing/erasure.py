@@ -303,7 +303,7 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
         with suppress(LockHeldError), replica.lock(ledger, 0) if folders else nullcontext():
             pass
     except TallybookError as error:
-        remaining.append(f"{ledger / replica.FOLDER}: not erased: {error}")
+        remaining.append(str(error))
     for folder in folders:
         copy = JsonlLog(folder)
         try:
