@@ -28,6 +28,7 @@ from tallybook.ledger.sharing.replica import FOLDER, copy_names
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.sharing.pending_landing import redaction_links
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
@@ -200,8 +201,9 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
             return ()
         with JsonlLog(log.folder).transaction() as tx:
             earlier = _redacted_before(Path(log.folder), rows, texts)
+            links = redaction_links(rows)
             groups = _linked(standing, earlier)
-            _append_links(tx, (group for group in groups if not set(group) <= set(ids)), by)
+            _append_links(tx, (group for group in groups if not any(link.issuperset(group) for link in links)), by)
             held = {one.id: codec.texts_of(one.event).values() for one in events.values()}
             redacted_digests.remember(log.folder, None, held, log.now().at, 0)
             before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
