@@ -100,11 +100,13 @@ class _Landed:
         batches: Its batches, with entries in place of names.
         keys: The idempotency keys in it.
         joined: Entry → the entry with the same text that it was joined to.
+        edited: Edit → its entry. A ledger without the book that imports the edit gets an entry of its own from it.
     """
 
     batches: tuple[Batch, ...] = ()
     keys: frozenset[str] = frozenset()
     joined: Mapping[str, str] = attrs.field(factory=dict)
+    edited: Mapping[str, str] = attrs.field(factory=dict)
 
     def playbook(self) -> Playbook:
         """Return what one ledger with these batches shows."""
@@ -217,9 +219,9 @@ class Model:
 
 def _append(landed: _Landed, intent: Intent, followed: Mapping[str, Seen]) -> _Landed:
     state = landed.playbook()
-    joined = dict(landed.joined)
+    joined, edited = dict(landed.joined), dict(landed.edited)
     repeated = intent.key is not None and intent.key in landed.keys
-    step = _Step(intent, state, joined, repeated, followed)
+    step = _Step(intent, state, joined, edited, repeated, followed)
     first = landed.batches[-1].last + 1 if landed.batches else 1
     records = [
         EventRecord(first + index, _AT, event, record.id)
@@ -228,7 +230,7 @@ def _append(landed: _Landed, intent: Intent, followed: Mapping[str, Seen]) -> _L
         )
     ]
     keys = landed.keys | ({intent.key} if intent.key is not None else frozenset())
-    return _Landed((*landed.batches, make_batch(*records)) if records else landed.batches, keys, joined)
+    return _Landed((*landed.batches, make_batch(*records)) if records else landed.batches, keys, joined, edited)
 
 
 @attrs.define
@@ -239,6 +241,7 @@ class _Step:
         intent: The batch.
         state: The playbook before it.
         joined: As in `_Landed`; entries of this batch are added.
+        edited: As in `_Landed`; edits of this batch are added.
         repeated: Whether the book has the delivery already.
         followed: How events landed that it follows.
         made: Entries that this batch made so far.
@@ -248,6 +251,7 @@ class _Step:
     intent: Intent
     state: Playbook
     joined: dict[str, str]
+    edited: dict[str, str]
     repeated: bool
     followed: Mapping[str, Seen]
     made: set[str] = attrs.field(factory=set)
@@ -281,6 +285,7 @@ class _Step:
         return attrs.evolve(event, name=self._standing(event.name)) if isinstance(event, NAMED) else event
 
     def _standing(self, name: str) -> str:
+        name = self.edited.get(name, name)
         # An entry whose joining was undone is joined no more.
         stands = name in self.state.entries or name not in self.state.merged
         return name if stands and name not in self.made else self.joined.get(name, name)
@@ -318,6 +323,7 @@ class _Step:
     def _edit(self, event: events.PointEdited) -> events.PointEdited:
         """Return a manual edit as the difference from what its writer saw."""
         name = self._standing(event.name)
+        self.edited[self._id] = name
         now, was = self.state.entries.get(name), self.intent.was.get(event.name)
         seen = self.followed.get(self._id)
         if seen is not None and now is not None:
