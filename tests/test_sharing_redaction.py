@@ -326,3 +326,18 @@ def test_a_link_in_place_of_a_copy_is_not_followed(team: Team, tmp_path: Path) -
     (team.ledger("anna") / "book" / "3.aside-1" / "events.jsonl").hardlink_to(elsewhere / "events.jsonl")
     assert "is a hard link to a file that is not the ledger's" in team.run("anna", "sync", code=4).err
     assert b"no line of a ledger" == (elsewhere / "events.jsonl").read_bytes()
+
+
+def test_a_new_text_by_hand_that_is_redacted_replaces_what_others_wrote_meanwhile(team: Team) -> None:
+    """Both texts of the edit are redacted by then, the old one and the new one, and they were not equal."""
+    name = next(name for name, (text, _, _) in team.entries("ben").items() if text == PRIVATE)
+    team.run("ben", "reword", name, "Ask the owner of the vault")
+    team.sync("ben")
+    redact_text(team, "anna", PRIVATE)
+    playbook = team.root("anna") / ".claude" / "playbook.json"
+    playbook.write_bytes(playbook.read_bytes().replace(b"[redacted]", b"Petra Zwiebel has left"))
+    team.run("anna", "replay")
+    redact_text(team, "anna", "Petra Zwiebel has left")
+    team.sync("anna", "ben")
+    assert ("[redacted]", 1, 0) == team.entries("anna")[name] == team.entries("ben")[name]
+    assert [] == holding(team, "anna") + holding(team, "ben")

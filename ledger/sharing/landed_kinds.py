@@ -91,7 +91,9 @@ def _edit(step: Step, record: EventRecord) -> tuple[Event, ...]:
     if now is None or was is None:
         return (PointEdited(name, event.helpful, event.harmful, text),)
     helpful, harmful = now.helpful + event.helpful - was.helpful, now.harmful + event.harmful - was.harmful
-    kept = now.text if text == was.text else text
+    # Two redacted texts look the same; only what was equal before is noted.
+    is_kept = text == was.text and (event.text is not None or step.book.had_text(record.id, name))
+    kept = now.text if is_kept else text
     if text == REDACTED and kept != REDACTED:
         step.names.kept.add(record.id)
     return (PointEdited(name, max(helpful, 0), max(harmful, 0), kept),)

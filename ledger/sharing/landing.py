@@ -71,6 +71,10 @@ class Book(Protocol):
         """Return the entries of the book whose text was equal to that of an own event before both were redacted."""
         ...
 
+    def had_text(self, id_: str, name: str) -> bool:
+        """Return whether an entry of the book ever had the text of an own event, which were both redacted since."""
+        ...
+
     def has_text(self, id_: str) -> bool:
         """Return whether the book has a redacted manual edit with a text of another event, which is not redacted."""
         ...

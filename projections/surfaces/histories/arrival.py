@@ -329,6 +329,11 @@ class _Facts:
         del id_
         return frozenset()
 
+    def had_text(self, id_: str, name: str) -> bool:
+        """Return no, as ``linked`` returns nothing."""
+        del id_, name
+        return False
+
     def has_text(self, id_: str) -> bool:
         """Return no, as ``published`` returns None."""
         del id_

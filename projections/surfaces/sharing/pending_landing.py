@@ -155,10 +155,30 @@ def equal_entries(id_: str, links: Iterable[frozenset[str]], texts: Callable[[],
         links: As ``redaction_links`` returns them.
         texts: Returns what ``text_events`` does; called only where it matters.
     """
+    equal = _equal_events(id_, links)
+    return frozenset(name for name, event_id in texts().items() if event_id in equal) if len(equal) > 1 else frozenset()
+
+
+def had_text(id_: str, name: str, links: Iterable[frozenset[str]], batches: Iterable[RawBatch]) -> bool:
+    """Return whether an entry of a book ever had a text that was equal to that of an event before both were redacted.
+
+    Args:
+        id_: Id of the event.
+        name: The entry's name in the book.
+        links: As ``redaction_links`` returns them.
+        batches: Batches of the book; read only where it matters.
+    """
+    others = _equal_events(id_, links) - {id_}
+    records = (record for batch in decode(batches) for record in batch.records) if others else ()
+    texts: Iterator[tuple[str, Any]] = ((one.id, one.event) for one in records if isinstance(one.event, GIVES_TEXT))
+    return any(event_id in others and event.name == name for event_id, event in texts)
+
+
+def _equal_events(id_: str, links: Iterable[frozenset[str]]) -> frozenset[str]:
     equal, before = frozenset({id_}), frozenset[str]()
     while equal != before:
         equal, before = equal.union(*(ids for ids in links if not ids.isdisjoint(equal))), equal
-    return frozenset(name for name, event_id in texts().items() if event_id in equal) if len(equal) > 1 else frozenset()
+    return equal
 
 
 def edits_with_other_text(read: Callable[[], Iterable[RawBatch]], redacted: Collection[str]) -> frozenset[str]:
@@ -223,6 +243,9 @@ class _Facts:
 
     def linked(self, id_: str) -> frozenset[str]:
         return equal_entries(id_, self._links, lambda: {**self._texts, **text_events(self.landed)})
+
+    def had_text(self, id_: str, name: str) -> bool:
+        return had_text(id_, name, self._links, chain(self._log.read_book(), self.landed))
 
     @cached_property
     def _links(self) -> Sequence[frozenset[str]]:

@@ -6,7 +6,7 @@ history, keeps its ids, and counts once.
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
 import attrs
@@ -28,6 +28,7 @@ from tallybook.projections.surfaces.sharing.pending_landing import (
     MAKES_ENTRY,
     edits_with_other_text,
     equal_entries,
+    had_text,
     ids_of_session,
     joined_entries,
     known_playbook,
@@ -338,6 +339,9 @@ class _Facts:
 
     def linked(self, id_: str) -> frozenset[str]:
         return equal_entries(id_, self.links, lambda: text_events([*self.book, *self.landed]))
+
+    def had_text(self, id_: str, name: str) -> bool:
+        return had_text(id_, name, self.links, chain(self.book, self.landed))
 
     def has_text(self, id_: str) -> bool:
         return id_ in edits_with_other_text(lambda: self.book, self.redacted)
