@@ -326,8 +326,9 @@ class _Step:
         self.edited[self._id] = name
         now, was = self.state.entries.get(name), self.intent.was.get(event.name)
         seen = self.followed.get(self._id)
-        if seen is not None and now is not None:
-            text = now.text if was is None or event.text == was.text else event.text
+        if seen is not None:
+            is_unchanged = was is None or event.text == was.text
+            text = now.text if now is not None and is_unchanged else event.text
             return events.PointEdited(name, seen.helpful, seen.harmful, text)
         if now is None or was is None:
             return attrs.evolve(event, name=name)
