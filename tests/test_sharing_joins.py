@@ -219,3 +219,16 @@ def test_a_repeated_text_that_was_wanted_stays_and_the_very_text_is_joined(team:
     team.sync("anna")
     expected = {"Run the tests before each commit": (0, 0), "Before each commit, run the unit tests": (1, 0)}
     assert [expected, expected] == [by_text(team, machine) for machine in ("anna", "ben")]
+
+
+def test_a_writer_is_named_by_its_user(tmp_path: Path, run: command_line.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The label is the names of user and machine; `log` and `undo` take the former alone, but no part of a name."""
+    team = make_team("memory", tmp_path, run, monkeypatch)
+    team.run("anna", "add", "Write tests")
+    monkeypatch.setenv("LOGNAME", "anna")
+    team.share("anna")
+    lines = team.run("anna", "log", "--writer", "anna", "--json").out.splitlines()
+    assert "Write tests" in [json.loads(line).get("free", {}).get("text") for line in lines]
+    undone = json.loads(team.run("anna", "undo", "--writer", "anna", "--yes", "--json").out)["events"]
+    assert [3, 4] == [event["book"] for event in undone]
+    assert "is not a writer of the book" in team.run("anna", "log", "--writer", "ann", code=2).err

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
-_RANDOM_CHARS = 8
 _MAX_DIGITS = 11
 
 
@@ -73,7 +72,7 @@ def _id_at(log: Log, seq: int) -> str | None:
 
 
 def find_writers(log: Log, wanted: str, option: str) -> frozenset[str]:
-    """Return the writers of the book with a label, given with or without its random characters.
+    """Return the writers of the book with a label, given without its random characters or by its user alone.
 
     Raises:
         BadInputError: There is none, or the project shares no book.
@@ -81,17 +80,11 @@ def find_writers(log: Log, wanted: str, option: str) -> frozenset[str]:
     if not log_with_book(log):
         raise BadInputError(f"{option} {wanted}", "this project shares no book", "see `tallybook share --help`")
     writers = {record.by.writer for batch in decode(log.read_book()) for record in batch.records[:1]} - {None}
-    found = frozenset(one for one in writers if one and (one == wanted or _label(one) == wanted))
+    found = frozenset(one for one in writers if one and f"{one}-".startswith(f"{wanted}-"))
     if not found:
         names = ", ".join(sorted(one for one in writers if one)) or "none yet"
         raise BadInputError(f"{option} {wanted}", "is not a writer of the book", f"its writers: {names}")
     return found
-
-
-def _label(writer: str) -> str:
-    """Return a writer's label without its random characters."""
-    label, _, random = writer.rpartition("-")
-    return label if len(random) == _RANDOM_CHARS else writer
 
 
 def contained_in(log: SharedLog, moment: Moment) -> Callable[[EventRecord], bool]:
