@@ -74,7 +74,7 @@ def pending_finder(copy: Replica, pending: Iterable[OwnBatch]) -> Callable[[RawB
     ids = {one.event.id for one in records if isinstance(one.event, EventRedacted)}
 
     def find(batch: RawBatch) -> Iterable[str]:
-        here = ids.intersection(ids_of(batch))
+        here = ids and ids.intersection(ids_of(batch))
         return here and here.intersection(own_texts(copy.read(), ids))
 
     return find
