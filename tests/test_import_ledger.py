@@ -240,6 +240,7 @@ def test_texts_that_were_redacted_there_before_arrive_erased(here: Project, ther
     commands.replay(here)
     shown = [(one["text"], one["helpful"]) for one in commands.show(here)["key_points"]]
     assert [("one", 7), ("two", 7), ("[redacted]", 7), ("[redacted]", 7)] == shown
+    assert () == verify(reading.open_log(here)).notes
 
 
 def test_a_text_that_was_redacted_there_is_erased_here(here: Project, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ PENDING_FILE = "erasing"
 FINISHED_FILE = ".erased"
 NULL = b"null"
 ERASED_TEXT = FREE_MARK + NULL
+_REPLACED_TEXT = b'"text":"[redacted]"}'
 _CONTINUES = b'"kind":"%b"' % CONTINUED.encode()
 SEALS = b',\t"kind":"log.recovered","v":1,'
 _BEGIN = b'"body":{"begin":'
@@ -95,6 +96,14 @@ def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
     if ERASED_TEXT not in data:
         return []
     return [(batch.first + line, owner) for line, owner, begin, _ in _free_values(data) if data.startswith(NULL, begin)]
+
+
+def find_replaced(batch: RawBatch) -> list[str]:
+    """Return the ids of a batch's events whose text was erased elsewhere, before the event came in."""
+    data = batch.data
+    if _REPLACED_TEXT not in data:
+        return []
+    return [owner for _, owner, begin, end in _free_values(data) if data[begin:end].endswith(_REPLACED_TEXT)]
 
 
 def redacted_ids(batch: RawBatch) -> list[str]:
