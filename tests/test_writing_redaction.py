@@ -113,6 +113,7 @@ def test_a_second_redaction_is_refused(here: Project) -> None:
 REFUSED = [
     (["--text", "abc", "--reason", "private"], 2, "fewer than 4"),
     (["--text", "   a   ", "--reason", "private"], 2, "fewer than 4"),
+    (["--text", "[redacted]", "--reason", "private"], 2, "takes the place of"),
     (["--text", "hunter2"], 2, "--reason"),
     (["--text", "hunter2", "--reason", "  "], 2, "--reason"),
     (["--text", "hunter2", "--reason", "hunter2 leaked"], 2, "contains the text itself"),

@@ -331,6 +331,8 @@ def _texts(project: Project, batches: Iterable[RawBatch], target: RedactionTarge
     if target.text is not None:
         if len(target.text.strip()) < MIN_TEXT_CHARS:
             raise BadInputError("--text", f"has fewer than {MIN_TEXT_CHARS} characters", NOTHING)
+        if target.text == REDACTED:
+            raise BadInputError("--text", "is what takes the place of a redacted text", NOTHING)
         if (fault := text_fault(target.text)) is not None:
             raise BadInputError("--text", fault, NOTHING)
         return (target.text,)
