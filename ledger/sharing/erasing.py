@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
-from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.events import EventRedacted, PointEdited
+from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import ids_of
+from tallybook.ledger.sharing.equal_texts import own_texts
 from tallybook.ledger.storage import redaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
@@ -42,27 +42,6 @@ def erase_listed(copy: Replica, seq: int) -> None:
     ids = frozenset(listed.ids if listed else ())
     if ids and not ids.isdisjoint(id_.decode() for id_ in copy.ids(seq)):
         redaction.erase(copy.log.path, copy.read(), ids)
-
-
-def own_texts(batches: Iterable[RawBatch], ids: Collection[str]) -> list[str]:
-    """Return those of some redacted events whose text in a book is their own.
-
-    A manual edit of counts lands with the text that its entry has by then. Where an event that is not redacted gave
-    the entry that text, it is another one than the edit's own, and stays.
-
-    Raises:
-        DamagedLedgerError: The bytes of the book are damaged.
-    """
-    standing: set[tuple[str, str]] = set()
-    own: list[str] = []
-    for record in (one for batch in decode(batches) for one in batch.records):
-        event: Any = record.event
-        given = (getattr(event, "name", ""), getattr(event, "text", None) or "")
-        if record.id not in ids:
-            standing.add(given)
-        elif not (isinstance(event, PointEdited) and given[1] and given in standing):
-            own.append(record.id)
-    return own
 
 
 def pending_finder(copy: Replica, pending: Iterable[OwnBatch]) -> Callable[[RawBatch], Iterable[str]]:

@@ -15,13 +15,17 @@ from tallybook.ledger.events import (
     PointAdded,
     PointEdited,
     PointMatched,
-    PointReworded,
     PointSeeded,
-    RedactionLinked,
 )
 from tallybook.ledger.line import START, Position, batch_key, head_field
 from tallybook.ledger.sharing.counting import ids_of
-from tallybook.ledger.sharing.erasing import own_texts
+from tallybook.ledger.sharing.equal_texts import (
+    edits_with_other_text,
+    equal_entries,
+    had_text,
+    redaction_links,
+    text_events,
+)
 from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.sharing.landing import LandedBatch, Names, OwnBatch, land
 from tallybook.ledger.sharing.numbers import PENDING
@@ -32,7 +36,7 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.own_history import renumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Entry
     from tallybook.ledger.line import RawBatch
@@ -42,9 +46,6 @@ if TYPE_CHECKING:
 
 MAKES_ENTRY: Final = (PointAdded, PointSeeded, PointEdited)
 _MAKES_ENTRY_IN_BOOK: Final = (*MAKES_ENTRY, PointMatched)
-GIVES_TEXT: Final = (*MAKES_ENTRY, PointMatched, PointReworded)
-_LINKED: Final = b'"kind":"%b"' % KIND_OF[RedactionLinked].encode()
-_EDITED: Final = b'"kind":"%b"' % KIND_OF[PointEdited].encode()
 _MATCHED: Final = b'"kind":"%b"' % KIND_OF[PointMatched].encode()
 
 
@@ -126,67 +127,11 @@ def _refold(log: SharedLog, landed: Sequence[RawBatch]) -> Playbook:
     return fold_history(PLAYBOOK, lambda: decode(read()))
 
 
-def redaction_links(batches: Iterable[RawBatch]) -> list[frozenset[str]]:
-    """Return the ids of events whose texts were equal before they were redacted, as a machine found them."""
-    found = decode(raw for raw in batches if _LINKED in raw.data)
-    events = (event for batch in found for event in batch.events)
-    return [frozenset(event.ids) for event in events if isinstance(event, RedactionLinked)]
-
-
 def joined_entries(batches: Iterable[RawBatch]) -> dict[str, str]:
     """Return the entries of a book that were joined to another one when they landed: name → the other one's name."""
     found = decode(raw for raw in batches if _MATCHED in raw.data)
     events = (event for batch in found for event in batch.events)
     return {event.name: event.to for event in events if isinstance(event, PointMatched)}
-
-
-def text_events(batches: Iterable[RawBatch]) -> dict[str, str]:
-    """Return the event that gave each entry of a book its last text: name → id."""
-    records = (record for batch in decode(batches) for record in batch.records)
-    events: list[tuple[str, Any]] = [(one.id, one.event) for one in records if isinstance(one.event, GIVES_TEXT)]
-    return {event.name: id_ for id_, event in events}
-
-
-def equal_entries(id_: str, links: Iterable[frozenset[str]], texts: Callable[[], Mapping[str, str]]) -> frozenset[str]:
-    """Return the entries of a book whose text was equal to that of an event before both were redacted.
-
-    Args:
-        id_: Id of the event.
-        links: As ``redaction_links`` returns them.
-        texts: Returns what ``text_events`` does; called only where it matters.
-    """
-    equal = _equal_events(id_, links)
-    return frozenset(name for name, event_id in texts().items() if event_id in equal) if len(equal) > 1 else frozenset()
-
-
-def had_text(id_: str, name: str, links: Iterable[frozenset[str]], batches: Iterable[RawBatch]) -> bool:
-    """Return whether an entry of a book ever had a text that was equal to that of an event before both were redacted.
-
-    Args:
-        id_: Id of the event.
-        name: The entry's name in the book.
-        links: As ``redaction_links`` returns them.
-        batches: Batches of the book; read only where it matters.
-    """
-    others = _equal_events(id_, links) - {id_}
-    records = (record for batch in decode(batches) for record in batch.records) if others else ()
-    texts: Iterator[tuple[str, Any]] = ((one.id, one.event) for one in records if isinstance(one.event, GIVES_TEXT))
-    return any(event_id in others and event.name == name for event_id, event in texts)
-
-
-def _equal_events(id_: str, links: Iterable[frozenset[str]]) -> frozenset[str]:
-    equal, before = frozenset({id_}), frozenset[str]()
-    while equal != before:
-        equal, before = equal.union(*(ids for ids in links if not ids.isdisjoint(equal))), equal
-    return equal
-
-
-def edits_with_other_text(read: Callable[[], Iterable[RawBatch]], redacted: Collection[str]) -> frozenset[str]:
-    """Return the redacted manual edits that have a text of another event in a book, which is not redacted."""
-    records = (one for batch in decode(raw for raw in read() if _EDITED in raw.data) for one in batch.records)
-    edits = ((one.id, one.event) for one in records if isinstance(one.event, PointEdited))
-    readable = {id_ for id_, event in edits if event.text not in {None, REDACTED} and id_ in redacted}
-    return frozenset(readable and readable.difference(own_texts(read(), redacted)))
 
 
 class _Facts:

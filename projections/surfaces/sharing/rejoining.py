@@ -19,6 +19,13 @@ from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import count, ids_of, read_pieces, within_rules
 from tallybook.ledger.sharing.engines.engine import Outcome
+from tallybook.ledger.sharing.equal_texts import (
+    edits_with_other_text,
+    equal_entries,
+    had_text,
+    redaction_links,
+    text_events,
+)
 from tallybook.ledger.sharing.landing import Names, OwnBatch, land
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.storage.redaction import redacted_ids
@@ -26,14 +33,9 @@ from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.pending_landing import (
     MAKES_ENTRY,
-    edits_with_other_text,
-    equal_entries,
-    had_text,
     ids_of_session,
     joined_entries,
     known_playbook,
-    redaction_links,
-    text_events,
 )
 from tallybook.projections.surfaces.sharing.syncing import PIECE_BYTES, RULES, SYSTEM, OtherBookError, Sync
 

@@ -6,7 +6,7 @@ writes finishes one that was interrupted.
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 import json
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.erasing import own_texts
+from tallybook.ledger.sharing.equal_texts import own_texts
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.history import cache_files
@@ -298,9 +298,11 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
     _note_in_copies(ledger, pending)
     remaining: list[str] = []
     folders = copies(ledger)
+    if not folders:
+        return remaining
     try:
-        # What an interrupted append left is removed with the lock of syncs; one that runs has done it.
-        with suppress(LockHeldError), replica.lock(ledger, 0) if folders else nullcontext():
+        # Who takes the lock of syncs removes what an interrupted append left; a sync that runs has done it.
+        with suppress(LockHeldError), replica.lock(ledger, 0):
             pass
     except TallybookError as error:
         remaining.append(str(error))

@@ -22,13 +22,13 @@ from tallybook.ledger.errors import (
 from tallybook.ledger.events import LogRecovered, RedactionLinked
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import FREE_MARK, chained_bytes
+from tallybook.ledger.sharing.equal_texts import redaction_links
 from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.sharing.landing import SHARED
 from tallybook.ledger.sharing.replica import FOLDER, copy_names
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.sharing.pending_landing import redaction_links
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
