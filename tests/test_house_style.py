@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from functools import cache
 from pathlib import Path
 import re
@@ -17,6 +18,7 @@ MODULES = sorted(path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT 
 PACKAGED = [path for path in MODULES if path.parts[0] != "tests"]
 TESTS = [path for path in MODULES if path.parts[0] == "tests"]
 MAX_LINES = 400
+MAX_MODULES = 14
 
 IMPURE = {
     "datetime.date.today",
@@ -76,6 +78,12 @@ def test_every_module_is_short() -> None:
     """Every module stays under 400 lines."""
     lines = {path.as_posix(): (ROOT / path).read_text(encoding="utf-8").count("\n") for path in MODULES}
     assert {} == {path: count for path, count in lines.items() if count >= MAX_LINES}
+
+
+def test_every_folder_has_few_modules() -> None:
+    """A folder of the package has at most 14 modules."""
+    modules = Counter(path.parent.as_posix() for path in PACKAGED if path.name != "__init__.py")
+    assert {} == {folder: count for folder, count in modules.items() if count > MAX_MODULES}
 
 
 def test_every_module_has_a_docstring() -> None:

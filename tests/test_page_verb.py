@@ -23,7 +23,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
 from tallybook.projections.surfaces.page.make import ALTERNATIVES
-from tallybook.projections.surfaces.page.quoting import quote_all, quote_argument, quote_value
+from tallybook.projections.surfaces.page.streams import quote_all, quote_argument, quote_value
 from tallybook.projections.surfaces.page.track import STATUSES
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import Rating

@@ -97,10 +97,10 @@ def add_arrivals(project: Project, *answers: dict[str, Any]) -> None:
     """Add to each row about an event of a shared book when it came in here; without a book do nothing."""
     log = open_log(project)
     if log_with_book(log):
-        from tallybook.projections.surfaces.sharing import arrivals
+        from tallybook.projections.surfaces.sharing import own_history
 
         for value in answers:
-            arrivals.add_arrivals(log, value)
+            own_history.add_arrivals(log, value)
 
 
 def _teller(history: Callable[[], Iterator[Batch]], name: str, index: Index | None) -> Callable[[int | None], Story]:

@@ -15,7 +15,7 @@ from tallybook.ledger.sharing.landing import SHARED
 from tallybook.ledger.sharing.numbers import book_number
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.page.film import kind_words, to_ms
-from tallybook.projections.surfaces.sharing.arrivals import arrival_of, arrivals
+from tallybook.projections.surfaces.sharing.own_history import arrival_of, arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

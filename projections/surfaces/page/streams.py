@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
+import unicodedata
 
 import attrs
 
 from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.surfaces.page.columns import Column, pack
-from tallybook.projections.surfaces.page.quoting import quote_all, quote_argument
 from tallybook.projections.surfaces.page.track import Interned
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from tallybook.projections.surfaces.page.film import Film
 
 MAX_PAIRS: Final = 200_000
 """Most counts with an interval; the smallest are taken, because there an interval says most."""
 
 _LOW: Final = 0xFFFFFFFF
+
+PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
+"""What the script puts into a command as it is; README.md repeats it."""
+
+_REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters that a terminal obeys or hides: controls, marks of direction, halves of pairs, line ends."""
 
 
 @attrs.frozen
@@ -110,3 +120,22 @@ def quotes_stream(film: Film) -> bytes:
     """Return the reasons and notes of events."""
     quotes = [[field, mask(text).text] for _, field, text in film.quotes]
     return pack({"quotes": quotes}, [Column("event", [seq for seq, _, _ in film.quotes], delta=True)])
+
+
+# Values in commands to copy: quoted for a shell, and refused where they hold control characters
+
+
+def quote_value(value: str) -> str | None:
+    """Return a value quoted for a shell, None where it holds control characters."""
+    return None if any(unicodedata.category(char) in _REFUSED for char in value) else quote(value)
+
+
+def quote_argument(value: str) -> str | None:
+    """Return a value as the last argument of a command: one that looks like an option follows ``--``."""
+    text = quote_value(value)
+    return f"-- {text}" if text is not None and value.startswith("-") else text
+
+
+def quote_all(values: Iterable[str], form: Callable[[str], str | None] = quote_value) -> dict[int, str | None]:
+    """Return each value that is not plain by its index, quoted for a shell, or None where it is refused."""
+    return {number: form(value) for number, value in enumerate(values) if not PLAIN.fullmatch(value)}

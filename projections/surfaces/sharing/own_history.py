@@ -1,8 +1,9 @@
-"""The own ledger of a machine in a book: its frontier, its pending batches, and the events that it does not share."""
+"""The own ledger of a machine in a book: its frontier, its pending batches, what it does not share, and arrivals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -10,12 +11,13 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import KIND_OF, BookTaken
 from tallybook.ledger.line import CONTINUED, CRC_BYTES, SECTION, START, Position, RawBatch
 from tallybook.ledger.sharing.landing import SHARED, OwnBatch
-from tallybook.ledger.sharing.numbers import SharedNumber
+from tallybook.ledger.sharing.numbers import SharedNumber, book_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tallybook.ledger.records import Batch
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 SHARED_KINDS: Final = tuple(b'"kind":"%b"' % KIND_OF[cls].encode() for cls in SHARED)
 _CONTINUED: Final = b'"kind":"%b"' % CONTINUED.encode()
@@ -133,3 +135,53 @@ def _as_batch(batch: RawBatch, first: int, lines: list[bytes]) -> RawBatch:
         begin, mark, rest = line.partition(_PART)
         parted.append(b"%b%b%d,%d]%b" % (begin, mark, index, len(lines), rest.partition(b"]")[2]))
     return batch._replace(first=first, last=first + len(lines) - 1, lines=parted)
+
+
+class Arrival(NamedTuple):
+    """One sync of this machine.
+
+    Attributes:
+        last: The last event number of the book that came in.
+        seq: The own event number of the event that says so.
+        at: Its time.
+    """
+
+    last: int
+    seq: int
+    at: str
+
+
+def arrivals(log: SharedLog) -> list[Arrival]:
+    """Return the syncs of this machine, in order."""
+    needle = b'"kind":"%b"' % KIND_OF[BookTaken].encode()
+    return [
+        Arrival(record.event.seq, record.seq, record.at)
+        for batch in decode(raw for raw in log.own.read() if needle in raw.data)
+        for record in batch.records
+        if isinstance(record.event, BookTaken)
+    ]
+
+
+def arrival_of(found: list[Arrival], number: int) -> Arrival | None:
+    """Return the sync that brought an event of the book; None where none did yet."""
+    place = bisect_left(found, number, key=lambda one: one.last)
+    return found[place] if place < len(found) else None
+
+
+def add_arrivals(log: SharedLog, value: Any) -> None:
+    """Add ``taken``, as ``{seq, at}``, to each row of an answer that is about an event of the book."""
+    _add(arrivals(log), value)
+
+
+def _add(found: list[Arrival], value: Any) -> None:
+    if isinstance(value, dict):
+        for child in list(value.values()):
+            _add(found, child)
+        seq = value.get("seq")
+        number = book_number(seq) if isinstance(seq, SharedNumber) else None
+        arrival = None if number is None else arrival_of(found, number)
+        if arrival is not None:
+            value["taken"] = {"seq": arrival.seq, "at": arrival.at}
+    elif isinstance(value, list):
+        for child in value:
+            _add(found, child)

@@ -13,7 +13,7 @@ from tallybook.ledger.line import LOG_NAME
 from tallybook.projections.surfaces.console.output import format_time, note
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import engines, joining, membership, status
-from tallybook.projections.surfaces.sharing.arrivals import arrivals
+from tallybook.projections.surfaces.sharing.own_history import arrivals
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
