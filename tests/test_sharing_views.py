@@ -265,6 +265,7 @@ def test_undo_of_a_writer(pair: tuple[SharedMachine, SharedMachine]) -> None:
     anna, ben = pair
     done = anna.run("undo", "--writer", "ben")
     assert (2, True) == (done.code, "to undo: event book:16, kpt_003 rated helpful" in (done.out + done.err))
+    assert "--writer ben: did 8 events; give --yes" in done.err
     assert "has nothing to undo" in anna.run("undo", "--writer", "ben", "--since", "9").err
     assert 8 == len(anna.json("undo", "--writer", "ben", "--yes")["events"])
     assert {"kpt_001": ("Always test", 1, 0), "kpt_002": ("Use git", 0, 0)} == anna.entries()

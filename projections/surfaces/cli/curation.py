@@ -172,7 +172,8 @@ def _undo_writer(project: Project, options: Mapping[str, Any]) -> None:
     if not options["yes"]:
         _list_events([(one.seq, summary(one.event)) for one in records], "to undo")
         if options["as_json"] or not can_ask():
-            raise BadInputError("--writer", f"did {number}", "give --yes to undo them; nothing was recorded")
+            hint = "give --yes to undo them; nothing was recorded"
+            raise BadInputError(f"--writer {options['writer']}", f"did {number}", hint)
         if not click.confirm(f"Undo {number}?"):
             note("nothing was recorded")
             return
