@@ -100,7 +100,7 @@ def test_an_invalid_key_is_named_with_its_file(project: Path) -> None:
         ("a: !!map [b]", "the tag tag:yaml.org,2002:map, which is not supported, at line 1, column 4"),
         ("a: !own {b: 1}", "the tag !own, which is not supported, at line 1, column 4"),
         ("a: &a {b: 1}\nc: {<<: *a}", "the key <<, which is not supported, at line 2, column 5"),
-        ("[" * 500_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {MAX_DEPTH + 1}"),
+        ("[" * 500, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {MAX_DEPTH + 1}"),
         ("{a: " * 250_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {4 * MAX_DEPTH + 1}"),
         ("- " * 100_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {2 * MAX_DEPTH + 1}"),
     ],
@@ -109,6 +109,12 @@ def test_an_invalid_key_is_named_with_its_file(project: Path) -> None:
 def test_yaml_that_is_not_plain_is_refused(project: Path, own: str | bytes, expected: str) -> None:
     """Broken, repeated or excessive YAML is refused with fault and place."""
     assert NO_YAML + expected == refusal(project, own)[: len(NO_YAML + expected)]
+
+
+def test_yaml_that_is_nested_without_end_is_refused(project: Path) -> None:
+    """Half a million opened lists are refused in one line, by the library or by us, whichever looks first."""
+    answer = refusal(project, "[" * 500_000)
+    assert (NO_YAML, 0) == (answer[: len(NO_YAML)], answer.count("\n"))
 
 
 def test_a_quoted_merge_key_is_a_key(project: Path) -> None:

@@ -175,7 +175,7 @@ def _remove(folder: Path) -> Path:
 
 def _open(uri: str, *settings: str) -> sqlite3.Connection:
     # A state may be dropped in another thread than the one that created it.
-    database = sqlite3.connect(uri, WAIT_S, isolation_level=None, check_same_thread=False, uri=True)
+    database = sqlite3.connect(uri, timeout=WAIT_S, isolation_level=None, check_same_thread=False, uri=True)
     try:
         for setting in (*_SETTINGS, *settings):
             database.execute(setting)
