@@ -6,6 +6,7 @@ import io
 import json
 import os
 from pathlib import Path
+import signal
 import sys
 import tempfile
 import time
@@ -63,6 +64,13 @@ def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if hasattr(time, "tzset"):
             time.tzset()
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _heed_interrupts() -> None:
+    """Let Ctrl-C end what a test starts, as on a terminal: ``nohup`` and many CI runners have it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

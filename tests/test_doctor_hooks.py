@@ -166,7 +166,7 @@ def test_a_program_is_looked_for_as_a_shell_does(here: Project, on_path: Path, p
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b'{\n "hooks": {},\n}', "is not JSON: Expecting property name enclosed in double quotes at line 3, column 1"),
+        (b'{\n "hooks": {},\n}', "is not JSON: "),
         (b'{"a": NaN}', "is not readable JSON: NaN is not JSON"),
         (b"[" * 100_000, "is not readable JSON: "),
         (b'"text"', "is not a JSON object"),
