@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.records import Author, Batch, EventRecord
+    from tallybook.projections.playbook.view import Playbook
 
 QUOTE_CHARS: Final = 60
 """Most characters of a text in a summary, including the ellipsis of a cut text."""
@@ -165,6 +166,12 @@ def numbered_rows(numbers: Sequence[int], of: Sequence[events.Event]) -> list[di
 def entry_line(entry: events.Entry) -> str:
     """Return an entry as one line for people: its name, its counts and its whole text."""
     return f"{entry.name}  +{entry.helpful} -{entry.harmful}  {_one_line(entry.text)}"
+
+
+def name_line(book: Playbook, name: str) -> str:
+    """Return the entry of a name as one line for people, or its status where it is not in the playbook."""
+    entry = book.entries.get(name)
+    return f"{name} is not in the playbook: {book.status_of(name)}" if entry is None else entry_line(entry)
 
 
 def _one_line(text: str) -> str:

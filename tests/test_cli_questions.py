@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.reference_model import extraction
+import tallybook
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.as_of import WITH_EDIT
 from tallybook.projections.surfaces.history.entry_story import AmbiguousEntryError
+from tallybook.projections.surfaces.mcp.tools import TOOLS
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 
@@ -96,6 +98,25 @@ def test_why_prints_a_short_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(capsys, "why", "kpt_001", "--trail").startswith(story)
     assert ask(capsys, "why", "kpt_001", "--chart").startswith(story)
     assert "x left" in ask(capsys, "why", "kpt_001", "--chart")
+
+
+def test_an_entry_whose_adding_was_undone_is_told_as_undone(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """`why`, `why --json`, `graveyard`, the library and MCP say that an undone entry is undone, with exit code 0."""
+    curation.undo(here, "9", None, "", HUMAN)
+    ledger = tallybook.open(here.root)
+    tool = next(tool for tool in TOOLS if tool.name == "why")
+    stories = [
+        json.loads(ask(capsys, "why", "kpt_003", "--json")),
+        json.loads(ask(capsys, "why", "kpt_003", "--json", "--at", "12")),
+        ledger.why("kpt_003"),
+        tool.run(ledger, {"name": "kpt_003"}),
+    ]
+    assert [("undone", "use TYPE hints!", 12)] * 4 == [
+        (story["status"], story["text"], story["decided_by"]["seq"]) for story in stories
+    ]
+    assert ask(capsys, "why", "kpt_003").startswith("kpt_003  undone\n  use TYPE hints!\n")
+    assert "undone" == json.loads(ask(capsys, "graveyard", "--json"))[-1]["status"]
+    assert "unknown" == json.loads(ask(capsys, "why", "kpt_009", "--json", code=1))["status"]
 
 
 @pytest.mark.usefixtures("here")

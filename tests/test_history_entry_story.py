@@ -232,12 +232,24 @@ NOTHING: Told = {"status": "unknown", "text": None, "rule": None, "decided_by": 
 
 def test_an_entry_whose_addition_was_undone_is_described_so() -> None:
     """The entry is undone, not unknown, and the story says until when it existed."""
-    extras = {"vanished_by": BRIEF | {"summary": "session s1 taken back"}}
-    text = words(printed(PRUNED | NOTHING | {"ignored": [ignored(4, "undone")]}, extras))
-    assert text.startswith("kpt_003 undone What brought this entry was undone.")
-    assert "It was in the playbook until event 812: session s1 taken back." in text
-    never = words(printed(PRUNED | NOTHING | {"ignored": [ignored(4, "undone")]}, extras | {"stood": False}))
-    assert never.startswith("kpt_003 undone What brought this entry was undone. 1 event")
+    extras = {"vanished_by": BRIEF | {"summary": "kpt_003 retired"}}
+    undone = PRUNED | {"status": "undone", "rule": None, "trail": [], "ignored": [ignored(4, "undone")]}
+    fate = (
+        "kpt_003 undone Mock everything "
+        "What brought this entry was undone 2026-11-21 20:17 UTC by reflector in session s1, event 12."
+    )
+    text = words(printed(undone, extras))
+    assert text.startswith(f"{fate} It was in the playbook until event 812: kpt_003 retired. 1 event")
+    assert words(printed(undone, extras | {"stood": False})).startswith(f"{fate} 1 event")
+
+
+def test_a_matched_entry_is_described_by_the_entry_that_it_was_joined_to() -> None:
+    """The story of an entry that was joined to one with its text says so once, and names that one."""
+    row = MERGED | {"kind": "point.matched"}
+    text = words(printed(PRUNED | {"status": "merged", "rule": None, "trail": [row], "ignored": []}))
+    fate = "Joined to kpt_001, which has its text 2026-11-21 20:17 UTC by reflector in session s1, event 12, with"
+    assert 1 == text.count("oined to kpt_001")
+    assert fate in text
 
 
 def test_a_prune_caused_by_an_undo_names_the_undo() -> None:

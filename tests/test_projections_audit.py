@@ -15,6 +15,7 @@ from tallybook.ledger.events import (
     PlaybookUpdated,
     PointAdded,
     PointEdited,
+    PointMatched,
     PointMerged,
     PointNoted,
     PointPinned,
@@ -28,6 +29,7 @@ from tallybook.ledger.events import (
     UnknownEvent,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
+from tallybook.projections.entry_history.status import STATUS_VIEW, graveyard
 from tallybook.projections.entry_history.story import Story, audit_view, deciding_events, story_json
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
@@ -241,11 +243,30 @@ def test_an_undone_event_is_listed_as_undone() -> None:
     """It has its own kind, outside the trail; the entry is as if the event had never been."""
     batches = history(ADDED, rated("harmful"), [EventsVoided(("id-1", "id-3"), None, "")])
     story = story_json(fold_history(audit_view("kpt_001"), lambda: batches))
-    assert ("unknown", None, []) == (story["status"], story["text"], story["trail"])
+    assert ("undone", "Mock the clock", []) == (story["status"], story["text"], story["trail"])
+    assert 5 == story["decided_by"]["seq"]
     assert [("point.added", None, "undone"), ("point.rated", "harmful", "undone")] == [
         (row["kind"], row["rating"], row["reason"]) for row in story["ignored"]
     ]
     assert "kept" == story_json(fold_history(audit_view("kpt_001"), lambda: batches, 4))["status"]
+
+
+def test_a_matched_entry_is_told_as_merged() -> None:
+    """An entry that was joined to one with its text has that status, its text and its counts."""
+    matched = PointMatched("kpt_103", "kpt_001", 2, 1, "Mock the clock")
+    story = audit("kpt_103", ADDED, [matched], [PointRated("kpt_103", "helpful")])
+    assert ("merged", "Mock the clock", 2, 1) == tuple(story[key] for key in ("status", "text", "helpful", "harmful"))
+    assert (3, ["point.matched"]) == (story["decided_by"]["seq"], [row["kind"] for row in story["trail"]])
+    assert ["counts for kpt_001"] == [row["reason"] for row in story["ignored"]]
+
+
+def test_a_matched_entry_whose_match_was_undone_is_undone() -> None:
+    """An undone match leaves the name as an undone addition does, in the story and in the graveyard."""
+    batches = history([PointMatched("kpt_103", "kpt_001", 2, 1, "Mock the clock")], [EventsVoided(("id-1",), None, "")])
+    story = story_json(fold_history(audit_view("kpt_103"), lambda: batches))
+    assert ("undone", "Mock the clock") == (story["status"], story["text"])
+    (row,) = graveyard(fold_history(STATUS_VIEW, lambda: batches))
+    assert ("kpt_103", "undone", "Mock the clock") == (row["name"], row["status"], row["text"])
 
 
 def test_the_rule_is_that_of_the_policy() -> None:

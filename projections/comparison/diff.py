@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import PointMerged, PointRemoved
-from tallybook.projections.entry_history.status import LEAVING_KINDS
+from tallybook.ledger.events import PlaybookUpdated, PointMerged, PointRemoved, PointRetired
 from tallybook.projections.playbook.render import playbook_dict
 
 if TYPE_CHECKING:
@@ -16,8 +15,13 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Entry
     from tallybook.projections.entry_history.status import EntryStatuses
 
-DEPARTURE_KINDS: Final = LEAVING_KINDS | {PointRemoved: "removed"}
-"""Class of an event that takes an entry out → how the entry left: its status since, or removed."""
+LEAVING_KINDS: Final[dict[type[Any], str]] = {
+    PlaybookUpdated: "pruned",
+    PointRemoved: "removed",
+    PointRetired: "retired",
+    PointMerged: "merged",
+}
+"""Class of an event that takes an entry out of the playbook → how the entry left."""
 
 
 @attrs.frozen
@@ -114,7 +118,7 @@ def _departure(state: EntryStatuses, name: str, end: int | None = None) -> Depar
     record = state.last_event(name)
     seq = record.seq if end is None or record.seq <= end else None
     into = record.event.name if isinstance(record.event, PointMerged) else None
-    return Departure(DEPARTURE_KINDS[type(record.event)], seq, entry.helpful, entry.harmful, into)
+    return Departure(LEAVING_KINDS[type(record.event)], seq, entry.helpful, entry.harmful, into)
 
 
 def _top(playbook: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,25 +20,15 @@ from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry_json
-from tallybook.projections.playbook.view import CHANGES, Playbook, settle
+from tallybook.projections.playbook.view import CHANGES, UNDONE, UNKNOWN, Playbook, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tallybook.ledger.records import Batch, EventRecord
 
-LEAVING_KINDS: Final[dict[type[Any], str]] = {
-    events.PlaybookUpdated: "pruned",
-    events.PointRemoved: "retired",
-    events.PointRetired: "retired",
-    events.PointMerged: "merged",
-}
-"""Class of an event that takes an entry out of the playbook → the entry's status since."""
-
-UNDONE: Final = "undone"
-"""Status of an entry whose addition was undone."""
-
-ADDING_KINDS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited)
+ADDING_KINDS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited, events.PointMatched)
+"""Kinds that give a name to a text; where such an event is undone, and no other one did, the entry is undone."""
 
 SAME_TEXT: Final = "same text"
 SAME_WORDS: Final = "same words"
@@ -113,9 +103,8 @@ class EntryStatuses(State):
         return [*self.last_changes, *(name for name in self.undone if name not in self.last_changes)]
 
     def status(self, name: str) -> str:
-        """Return kept, pruned, retired, merged, undone, or unknown where no entry ever had the name."""
-        status = self.book.status_of(name)
-        return UNDONE if status == "unknown" and name in self.undone else status
+        """Return the status of a name, as the playbook has it."""
+        return self.book.status_of(name)
 
     def last_event(self, name: str) -> EventRecord:
         """Return the event that last changed a name."""
@@ -303,7 +292,7 @@ def lineage(state: EntryStatuses, name: str) -> list[dict[str, Any]]:
         ``{name, status, text, relation, of}`` each: ``relation`` is its relation to the name ``of``: SAME_TEXT,
         SAME_WORDS (differing in case, white space or punctuation), WENT_INTO or TOOK_IN.
     """
-    if name not in state.last_changes and name not in state.undone:
+    if state.status(name) == UNKNOWN:
         return []
     kin = {name: ("", "")}
     queue = [name]

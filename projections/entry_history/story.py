@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import events
-from tallybook.projections.entry_history.status import ADDING_KINDS, LEAVING_KINDS, Uses, brief, lineage
+from tallybook.ledger.events import Entry
+from tallybook.projections.entry_history.status import ADDING_KINDS, Uses, brief, lineage
 from tallybook.projections.event_rows import by_json, happened, reference
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
-from tallybook.projections.playbook.entry_state import add_rating
+from tallybook.projections.playbook.entry_state import REDACTED, add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
-from tallybook.projections.playbook.view import CHANGES, Playbook, settle
+from tallybook.projections.playbook.view import CHANGES, UNDONE, Playbook, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.entry_history.status import EntryStatuses
 
@@ -25,6 +25,8 @@ _BESIDE_KINDS: Final = (events.PointPinned, events.PointUnpinned, events.PointPl
 """Kinds of steps that change neither text nor counts."""
 _NEUTRAL_KINDS: Final = (events.EventRedacted, events.PointNoted)
 """Kinds of steps that never add an entry or take it out."""
+_LEAVING_KINDS: Final = (events.PlaybookUpdated, events.PointRemoved, events.PointRetired, events.PointMerged)
+"""Kinds of steps that take an entry out of the playbook."""
 _OUTSIDE_KINDS: Final = (events.PointRated, events.PointReworded)
 """Kinds of steps of a pruned entry whose ratings go on counting; only an update brings it back."""
 
@@ -104,10 +106,15 @@ class Story(State):
 
     @property
     def status(self) -> str:
-        """Return kept, pruned, retired, merged, or unknown where no entry ever had the name."""
-        if self.entry is not None:
-            return "kept"
-        return LEAVING_KINDS[type(self.decision.event)] if self.decision is not None else "unknown"
+        """Return the status of the name, as the playbook has it."""
+        return self.book.status_of(self.name)
+
+    @property
+    def undone_addition(self) -> UndoneEvent | None:
+        """Return the event that had brought an undone entry, with its undo; None for an entry of another status."""
+        undone = [event for one in self.ignored if isinstance(event := one.record.event, UndoneEvent)]
+        added = [event for event in undone if isinstance(event.event, ADDING_KINDS)]
+        return added[-1] if added and self.status == UNDONE else None
 
 
 def pruned_candidate(book: Playbook, name: str) -> Entry | None:
@@ -169,8 +176,15 @@ def add_event(story: Story, record: EventRecord, before: Entry | None, *, was_pr
             story.origin, story.original = event.origin, event.original
     elif after is None and story.candidate is not None and story.candidate is not before:
         _step(story, record, story.candidate)
+    elif isinstance(event, events.PointMatched) and event.name == story.name:
+        _step(story, record, Entry(event.name, _text_of(event), event.helpful, event.harmful))
+        story.decision = record
     elif is_about(story, event):
         _add_unchanged(story, record)
+
+
+def _text_of(event: Any) -> str:
+    return REDACTED if event.text is None else str(event.text)
 
 
 def _step(story: Story, record: EventRecord, after: Entry) -> None:
@@ -288,13 +302,18 @@ def _turning_points(story: Story) -> Iterator[EventRecord]:
         if not is_present:
             yield record
             is_present = True
-        elif type(event) in LEAVING_KINDS and not (isinstance(event, events.PointMerged) and event.name == story.name):
+        elif isinstance(event, _LEAVING_KINDS) and not _takes_in(story, event):
             if isinstance(event, events.PlaybookUpdated) and last_harmful is not None:
                 yield last_harmful
             yield record
             is_present = False
         elif isinstance(event, events.PointRated) and event.rating == "harmful":
             last_harmful = record
+
+
+def _takes_in(story: Story, event: Any) -> bool:
+    """Say whether an event merges other entries into this one."""
+    return isinstance(event, events.PointMerged) and event.name == story.name
 
 
 def _undos(story: Story) -> Iterator[EventRecord]:
@@ -324,17 +343,20 @@ def story_json(story: Story) -> dict[str, Any]:
 
     Returns:
         ``{name, text, status, helpful, harmful, rule, decided_by, trail, ignored}``. Counts are the last ones;
-        ``rule`` is None unless it is pruned; ``decided_by`` is the event that took it out, or None.
+        ``rule`` is None unless it is pruned; ``decided_by`` is the event that took it out, or undid its addition.
     """
-    last = story.last
+    last, decision = story.last, story.decision
+    text = None if last is None else last.text
+    if (addition := story.undone_addition) is not None:
+        text, decision = _text_of(addition.event), addition.by
     return {
         "name": story.name,
-        "text": None if last is None else last.text,
+        "text": text,
         "status": story.status,
         "helpful": 0 if last is None else last.helpful,
         "harmful": 0 if last is None else last.harmful,
         "rule": story.rule,
-        "decided_by": None if story.decision is None else reference(story.decision),
+        "decided_by": None if decision is None else reference(decision),
         "trail": [_head(step.record) | {"helpful": step.helpful, "harmful": step.harmful} for step in story.trail],
         "ignored": [_head(ignored.record) | {"reason": ignored.reason} for ignored in story.ignored],
     }
@@ -344,6 +366,8 @@ def _head(record: EventRecord) -> dict[str, Any]:
     """Return number, time, kind and author of a row of the trail; of a merge also the entries."""
     event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
     merge = {"name": event.name, "merged": list(event.merged)} if isinstance(event, events.PointMerged) else {}
+    if isinstance(event, events.PointMatched):
+        merge = {"name": event.to, "merged": [event.name]}
     return (
         merge
         | happened(record)

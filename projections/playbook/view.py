@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
 
 VERSION = "1.0"
+UNDONE: Final = "undone"
+UNKNOWN: Final = "unknown"
 
 
 @attrs.define
@@ -103,14 +105,20 @@ class Playbook(State):
         return self.policy.prunes(entry) and not self.protects(entry)
 
     def status_of(self, name: str) -> str:
-        """Return kept, pruned, retired, merged, or unknown where no entry ever had the name, as `why` prints it."""
+        """Return kept, pruned, retired, merged, undone, or unknown where no entry ever had the name.
+
+        Every answer that names a status asks this method.
+        """
         if name in self.entries:
             return "kept"
         if name in self.merged:
             return "merged"
         if name in self.pruned:
             return "pruned"
-        return "retired" if name in self.gone else "unknown"
+        if name in self.gone:
+            return "retired"
+        # Only the undo of its addition leaves nothing of an entry but its name.
+        return UNDONE if name in self.used else UNKNOWN
 
     @property
     def last_updated(self) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallybook.projections.event_rows import by_json, entry_line, numbered_rows, summary
+from tallybook.projections.event_rows import by_json, name_line, numbered_rows, summary
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.history import reading
@@ -66,8 +66,7 @@ def _lines(record: EventRecord, state: Playbook) -> Iterator[str]:
     session = f" in session {record.by.session}" if record.by.session else ""
     yield f"{record.seq}  {summary(event)}  ({event.cause}; by {by}{session})"
     for name in filter(None, (event.name, *event.merged)):
-        entry = state.entries.get(name)
-        yield f"    {name} is not in the playbook" if entry is None else f"    {entry_line(entry)}"
+        yield f"    {name_line(state, name)}"
 
 
 @click.command(cls=Verb, rater="human", example="tallybook accept 812 815 --reason 'both are right'")

@@ -81,9 +81,8 @@ def print_story(
         trail: Whether to print every event about the entry as well.
         as_of: Whether the story is that of an earlier moment.
     """
-    status = "undone" if story["status"] == "unknown" and extras.get("vanished_by") else story["status"]
     heading = make_text(console, story["name"], "bold")
-    heading.append(f"  {status}", "green" if status == "kept" else "red")
+    heading.append(f"  {story['status']}", "green" if story["status"] == "kept" else "red")
     console.print(heading)
     if story["text"] is not None:
         print_indented(console, make_text(console, story["text"]))
@@ -107,7 +106,7 @@ def print_matches(console: Console, matches: Sequence[Mapping[str, Any]]) -> Non
 
 def tell_story(story: Story, extras: Mapping[str, Any], *, as_of: bool = False) -> Iterator[str]:
     """Yield the sentences of a story; the arguments are as for `print_story`."""
-    if story["trail"]:
+    if any(row["kind"] != "point.matched" for row in story["trail"][:1]):
         yield from _origin(story["trail"][0], story, extras)
     yield from _ratings([row for row in story["trail"] if row["kind"] == "point.rated"])
     yield from _notes(extras.get("notes", ()))
@@ -171,14 +170,14 @@ def _changes(story: Story) -> Iterator[str]:
 def _fate(story: Story, *, as_of: bool) -> str:
     decided_by = story["decided_by"]
     if story["status"] == "unknown":
-        if any(row["reason"] == "undone" for row in story["ignored"]):
-            return "What brought this entry was undone."
         ever, then = ("had", " by then") if as_of else ("ever had", "")
         return f"No entry {ever} this name, or a text with these words{then}."
     if decided_by is None:
         pins = [row["kind"] for row in story["trail"] if row["kind"] in {"point.pinned", "point.unpinned"}]
         pinned = ", and is pinned: no rule prunes it" if pins[-1:] == ["point.pinned"] else ""
         return f"It is in the playbook with {format_counts(story)}{pinned}."
+    if story["status"] == "undone":
+        return f"What brought this entry was undone {_when(decided_by)}."
     deciding = next(row for row in reversed(story["trail"]) if row["seq"] == decided_by["seq"])
     rule = f", by the rule {story['rule']}" if story["rule"] else ""
     return f"{_capitalise(_describe(deciding, story))} {_when(decided_by)}{rule}, with {format_counts(story)}."
@@ -226,6 +225,8 @@ def _describe(row: Row, story: Story) -> str:
     """Return what happened to the entry by the event of a row."""
     if row["rating"] is not None:
         return f"rated {row['rating']}"
+    if row["kind"] == "point.matched":
+        return f"joined to {row['name']}, which has its text"
     if row["kind"] == "point.merged":
         return (
             f"merged into {row['name']}" if _is_merged_away(row, story) else f"merged with {', '.join(row['merged'])}"

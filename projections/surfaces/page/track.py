@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
-from tallybook.projections.entry_history.status import ADDING_KINDS, UNDONE
+from tallybook.projections.entry_history.status import ADDING_KINDS
 from tallybook.projections.fold import UndoneEvent
 from tallybook.projections.playbook.aging import AgedPlaybook, AgedPolicy, apply_aged, decide_due, event_steps
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
-from tallybook.projections.playbook.view import CHANGES, Playbook
+from tallybook.projections.playbook.view import CHANGES, UNDONE, Playbook
 from tallybook.projections.surfaces.page.columns import Column
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Numbered = tuple[int, Any, Callable[..., None]]
 
-STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", "removed", UNDONE)
-"""Status of a name in a row, by its number. A manual edit removes what a decision retires."""
+STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", UNDONE)
+"""Status of a name in a row, by its number."""
 
 NOTHING, HELPFUL, HARMFUL, CHANGED = range(4)
 """What an event did to the playbook; CHANGED means that it has rows."""
@@ -129,7 +129,6 @@ class Track:
 
     Attributes:
         book: The playbook.
-        removed: Names that a manual edit removed, of those that left.
         undone: Name whose addition was undone → its text.
         places: Name → its place in the order of the playbook, by the event that brought it: an undo then changes the
             places of few others.
@@ -139,7 +138,6 @@ class Track:
     def __init__(self, policy: Policy = SPEC_POLICY) -> None:
         """Begin before the first event."""
         self.book = Playbook(policy=policy)
-        self.removed: set[str] = set()
         self.undone: dict[str, str] = {}
         self.places: dict[str, int] = {}
         self.seq = 0
@@ -158,11 +156,11 @@ class Track:
             return Row(1, entry.helpful, entry.harmful, entry.text, flags, "", self._place(name))
         gone = book.gone.get(name)
         if gone is None:
-            return Row(6, text=self.undone[name], flags=flags) if name in self.undone else ABSENT._replace(flags=flags)
-        into = book.merged.get(name, "")
-        status = "removed" if name in self.removed and not into else book.status_of(name)
-        place = self.places.get(name, 0)
-        return Row(STATUSES.index(status), gone.helpful, gone.harmful, gone.text, flags, into, place)
+            undone = STATUSES.index(UNDONE)
+            is_undone = book.status_of(name) == UNDONE
+            return Row(undone, text=self.undone[name], flags=flags) if is_undone else ABSENT._replace(flags=flags)
+        status, into, place = STATUSES.index(book.status_of(name)), book.merged.get(name, ""), self.places.get(name, 0)
+        return Row(status, gone.helpful, gone.harmful, gone.text, flags, into, place)
 
     def _place(self, name: str) -> int:
         place = self.places.get(name)
@@ -187,22 +185,18 @@ class Track:
         was_present = {name for name in names if name in self.book.mutable}
         reorders = isinstance(event, events.PlaybookEdited) and bool(self.book.order)
         change(self.book, event, batch)
-        self._note_exits(event, was_present, names)
+        self._note_names(event, was_present, names)
         if reorders:
             for name in self.book.mutable:
                 self._next_place(name)
         return [(name, after) for name, old in before if (after := self.row(name)) != old]
 
-    def _note_exits(self, event: Any, was_present: set[str], names: tuple[str, ...]) -> None:
-        """Note which names came or went by an event, and how."""
+    def _note_names(self, event: Any, was_present: set[str], names: tuple[str, ...]) -> None:
+        """Note which names came back by an event, and the text of one whose addition is undone."""
         for name in names:
-            if name in self.book.mutable:
-                if name not in was_present:
-                    # An entry that comes back is the last of the playbook.
-                    self.places.pop(name, None)
-                    self.removed.discard(name)
-            elif isinstance(event, events.PointRemoved) and name in was_present:
-                self.removed.add(name)
+            if name in self.book.mutable and name not in was_present:
+                # An entry that comes back is the last of the playbook.
+                self.places.pop(name, None)
         if isinstance(event, UndoneEvent) and isinstance(event.event, ADDING_KINDS):
             text = event.event.text
             self.undone[event.event.name] = REDACTED if text is None else text

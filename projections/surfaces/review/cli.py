@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tallybook.ledger.errors import TallybookError
-from tallybook.projections.event_rows import entry_line, numbered_rows
+from tallybook.projections.event_rows import name_line, numbered_rows
 from tallybook.projections.review import CONTESTED, DUPLICATE, GONE, MAX_ITEMS, PROPOSAL, UNPROVEN, UNUSED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent
@@ -79,8 +79,7 @@ def _lines(item: Item, book: Playbook, place: str = "") -> Iterator[str]:
     number = "" if item.proposal is None else f" {item.proposal.seq}"
     yield f"{place}{item.why}{number}: {item.says}"
     for name in item.names:
-        entry = book.entries.get(name)
-        yield f"    {name} is not in the playbook" if entry is None else f"    {entry_line(entry)}"
+        yield f"    {name_line(book, name)}"
 
 
 def _walk(project: Project, items: Sequence[Item], by: Mapping[str, str]) -> None:
