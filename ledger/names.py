@@ -65,7 +65,7 @@ def format_name(number: int, prefix: str = PREFIX) -> str:
 
 def next_free_number(above: int, taken: Container[str], prefix: str = PREFIX) -> int:
     """Return the lowest number above ``above`` whose name is not taken."""
-    # Comparing numbers alone would miss taken names that have more digits than `number_of` reads.
+    # Comparing numbers alone would miss taken names that have more digits than `parse_number` reads.
     number = above + 1
     while format_name(number, prefix) in taken:
         number += 1

@@ -54,6 +54,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def test_the_classifiers_name_the_systems_that_the_tests_ran_on() -> None:
+    """Linux is the only system of the classifiers: no other one was run."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    systems = [one for one in project["classifiers"] if one.startswith("Operating System")]
+    assert ["Operating System :: POSIX :: Linux"] == systems
+
+
 def test_every_folder_of_modules_is_listed() -> None:
     """Setuptools ships the packages that pyproject.toml names and no others."""
     packages = {name.rpartition("/")[0].replace("/", ".") for name in in_tree() if name.endswith("/__init__.py")}

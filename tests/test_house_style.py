@@ -34,6 +34,8 @@ CHANCE = ("random.", "secrets.")
 # Written so that this file does not name what it looks for.
 REGISTRY_HOST = re.compile(r"(?i)p[y]pi\.org|python[h]osted\.org|registry\.n[p]mjs|deb\.d[e]bian\.|proxy\.g[o]lang")
 
+BACKQUOTED = re.compile(r"`([a-z]+(?:_[a-z]+)+)(?:\(\))?`")
+
 
 @cache
 def parse(path: Path) -> ast.Module:
@@ -74,6 +76,36 @@ def repository_files() -> list[Path]:
 def test_every_module_has_a_docstring() -> None:
     """Every module starts with a docstring."""
     assert [] == [path.as_posix() for path in MODULES if not ast.get_docstring(parse(path))]
+
+
+def missing_attributes(tree: ast.Module) -> list[str]:
+    """Return the attributes that docstrings of classes describe, and that the class does not have."""
+    missing = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            block = re.search(r"^Attributes:\n((?: {4}.*\n?|\n)*)", ast.get_docstring(node) or "", re.MULTILINE)
+            described = re.findall(r"^ {4}(\w+): ", block[1], re.MULTILINE) if block else []
+            members = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+            members |= {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+            members |= {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
+            missing += [f"{node.name}.{name}" for name in described if name not in members]
+    return missing
+
+
+def test_a_docstring_describes_attributes_that_exist() -> None:
+    """Every name under `Attributes:` is a member of its class."""
+    assert [] == [f"{path}: {name}" for path in MODULES for name in missing_attributes(parse(path))]
+    assert ["A.gone"] == missing_attributes(
+        ast.parse('class A:\n    """A.\n\n    Attributes:\n        gone: X.\n    """')
+    )
+
+
+def test_a_comment_names_code_that_exists() -> None:
+    """A name of several words in backquotes in a comment of the package occurs in its code."""
+    lines = [(path, line) for path in PACKAGED for line in (ROOT / path).read_text(encoding="utf-8").splitlines()]
+    known = {name for _, line in lines for name in re.findall(r"\w+", line.partition("# ")[0])}
+    quoted = [(path, name) for path, line in lines for name in BACKQUOTED.findall(line.partition("# ")[2])]
+    assert [] == [f"{path}: {name}" for path, name in quoted if name not in known]
 
 
 def test_every_test_states_the_behaviour() -> None:

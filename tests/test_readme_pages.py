@@ -52,6 +52,12 @@ def test_headings_differ(page: str) -> None:
         assert sorted(set(anchors)) == sorted(anchors)
 
 
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_no_numbered_list_is_split(page: str) -> None:
+    """No blank line separates two steps of a numbered list."""
+    assert [] == re.findall(r"^[0-9]+\. .*\n\n(?=[0-9]+\. )", PAGES[page], re.MULTILINE)
+
+
 def test_the_first_page_is_short() -> None:
     """A stranger reads it to the end."""
     assert MOST_LINES >= len(PAGES[FIRST].splitlines())

@@ -39,7 +39,7 @@ class Playbook(State):
         gone: Entries that left the playbook, as they were last.
         pruned: Names of those that an update pruned. Where the policy is not permanent, their ratings go on counting.
         pinned: Names that are never pruned.
-        pardoned: Name of a restored entry → its harmful count then; it is pruned only above that.
+        pardons: Name of a restored entry → its harmful count then; it is pruned only above that.
         merged: Name of a merged entry → the entry that it was merged into.
         top: Top-level keys of the file other than key_points and last_updated, in order.
         placed: Name → heading of its section, for entries put into one since ``top`` was set; the last one last.

@@ -83,5 +83,5 @@ def sealed_log(torn: bytes, **changed: object) -> Sealed:
 
 
 def end_of(data: bytes) -> Position | None:
-    """Return the result of ``last_batch_end`` for bytes as a file."""
+    """Return the result of ``find_last_batch_end`` for bytes as a file."""
     return find_last_batch_end(file_of(data), len(data))
