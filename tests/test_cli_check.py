@@ -60,6 +60,23 @@ def test_without_a_ledger_it_fails_and_says_how_to_track_it(project: Path, run: 
     assert ["playbook.json"] == [path.name for path in (project / ".claude").iterdir()]
 
 
+def test_if_present_passes_without_a_ledger(project: Path, run: Run) -> None:
+    """With `--if-present` a note says that there is no ledger, the exit code is 0, and nothing is created."""
+    (project / ".claude" / "playbook.json").write_text('{"key_points": []}', encoding="utf-8")
+    done = run("check", "--if-present")
+    assert (0, "note  ledger: no ledger here, so nothing is checked\n", "") == (done.code, done.out, done.err)
+    assert ["playbook.json"] == [path.name for path in (project / ".claude").iterdir()]
+
+
+def test_if_present_checks_a_ledger_that_is_there(here: Project, run: Run) -> None:
+    """With `--if-present` a difference has exit code 1 and damage exit code 3, as without it."""
+    here.playbook.unlink()
+    assert (1, {"playbook.json": "bad", "gate": "note"}) == found(run, "--if-present")
+    path = here.ledger / "events.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"type", b"Type", 1))
+    assert 3 == run("check", "--if-present").code
+
+
 def test_a_damaged_ledger_exits_with_3(here: Project, run: Run) -> None:
     """The damage is named; what depends on the ledger is not checked."""
     path = here.ledger / "events.jsonl"

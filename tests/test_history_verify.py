@@ -16,6 +16,8 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from helpers.command_line import Run
+
 
 @pytest.fixture
 def here(project: Path) -> Project:
@@ -57,9 +59,25 @@ def test_verify_prints_the_head_that_expect_takes(here: Project, capsys: pytest.
 
 
 def test_a_missing_ledger_has_no_expected_head(project: Path) -> None:
-    """An empty project verifies, unless a head is expected."""
-    assert commands.verify(Project(project)).ok
+    """Where a head is expected, a missing ledger is a loss."""
     assert not commands.verify(Project(project), expect=f"5:{'0' * 32}").ok
+
+
+@pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["verify", "--salvage"], ["replay", "--check"]])
+def test_a_missing_ledger_is_never_called_verified(project: Path, run: Run, words: list[str]) -> None:
+    """Without a ledger a check has exit code 1 and one line, and creates nothing."""
+    done = run(*words)
+    error = f"tallybook: {project}/.claude/ledger: there is no ledger; the first command that writes begins one\n"
+    assert (1, "", error) == (done.code, done.out, done.err)
+    assert not list((project / ".claude").iterdir())
+
+
+def test_a_ledger_of_which_the_head_alone_is_left_is_damaged(here: Project, run: Run) -> None:
+    """A log file that was deleted is a loss for every check, also where no ledger need be present."""
+    (here.ledger / "events.jsonl").unlink()
+    assert [3] * 4 == [
+        run(*words.split()).code for words in ("verify", "replay --check", "check", "check --if-present")
+    ]
 
 
 def test_every_damaged_batch_is_named(here: Project) -> None:

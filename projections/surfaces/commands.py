@@ -17,6 +17,7 @@ from tallybook.ledger.errors import (
     CannotWriteError,
     LockHeldError,
     MissingLinesError,
+    NothingToDoError,
     TallybookError,
 )
 from tallybook.ledger.events import RATINGS
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.decisions import curation, update
     from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests, spool
@@ -258,8 +260,10 @@ def check(project: Project) -> None:
 
     Raises:
         DriftError: It is missing, stale, unreadable or changed.
+        NothingToDoError: There is no ledger.
     """
     log = reading.open_log(project)
+    _require_ledger(log)
     state = reading.current(log, cold=True)
     data = playbook_file.read_bytes(project.playbook)
     if data is None:
@@ -276,6 +280,12 @@ def check(project: Project) -> None:
         raise DriftError(project.playbook, "has a manual edit that is not recorded yet", _EDITS)
     if data != playbook_file.rendering_of(project, state):
         raise DriftError(project.playbook, "is older than the ledger", _EDITS)
+
+
+def _require_ledger(log: JsonlLog) -> None:
+    """Refuse to compare anything with a ledger that is not there."""
+    if not log.exists():
+        raise NothingToDoError(str(log.folder), "there is no ledger", "the first command that writes begins one")
 
 
 def drift(project: Project) -> str | None:
@@ -344,6 +354,7 @@ def verify(
 
     Raises:
         BadInputError: ``expect`` is not a ``SEQ:CHAIN``.
+        NothingToDoError: There is no ledger.
     """
     from tallybook.ledger.verification import verify as verify_log
 
@@ -352,6 +363,8 @@ def verify(
         raise BadInputError(f"--expect {expect}", "is not a SEQ:CHAIN", "use the head that `tallybook verify` printed")
     log = reading.open_log(project)
     verdict = verify_log(log, progress, noted)
+    if verdict.ok:
+        _require_ledger(log)
     if not reading.log_with_book(log):
         return verdict
     copy = verify_log(log.copy.log, progress)

@@ -26,8 +26,9 @@ _COLUMNS = ("Check", "Result", "Finding", "Fix")
 
 @click.command(cls=Verb, example="tallybook check --min 75 --markdown")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for the summary of a job.")
+@click.option("--if-present", is_flag=True, help="Pass where there is no ledger, for hooks of git.")
 @gate_options
-def check(project: Project, /, *, as_markdown: bool, as_json: bool, **options: Any) -> int:
+def check(project: Project, /, *, as_markdown: bool, if_present: bool, as_json: bool, **options: Any) -> int:
     """Run verify, replay --check and gate at once, for CI.
 
     Exit code 1: a file differs from the ledger, the gate is closed, or there is no ledger. Exit code 3: the ledger is
@@ -36,7 +37,7 @@ def check(project: Project, /, *, as_markdown: bool, as_json: bool, **options: A
     if options["score_id"] is not None:
         # A wrong name is an error of the command line, not a finding.
         score_named(load(project), options["score_id"], "--component")
-    findings = checks.run_checks(project, METER.update, checkout.checks(GateQuery(**options)))
+    findings = checks.run_checks(project, METER.update, checkout.checks(GateQuery(**options), if_present=if_present))
     if not as_markdown or as_json:
         return checks.print_findings(findings, as_json=as_json)
     code = checks.exit_code(findings)

@@ -43,7 +43,8 @@ def doctor(project: Project, /, *, as_json: bool) -> int:
 def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json: bool) -> int:
     """Verify every event of the ledger.
 
-    Exit code 1: playbook.json, or a draw of lift, differs from the ledger. Exit code 3: the ledger is damaged.
+    Exit code 1: playbook.json, or a draw of lift, differs from the ledger, or there is no ledger. Exit code 3: the
+    ledger is damaged.
     """
     verdict = commands.verify(project, METER.update, expect)
     salvaged = commands.salvage(project) if salvaging else None

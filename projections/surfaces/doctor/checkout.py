@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 _TRACK = "run `git add -f .claude/ledger/events.jsonl .claude/ledger/head` where the ledger is, and commit"
 
 
-def checks(query: GateQuery) -> tuple[tuple[str, Check, str], ...]:
+def checks(query: GateQuery, *, if_present: bool = False) -> tuple[tuple[str, Check, str], ...]:
     """Return the table of the checks, as `checks.CHECKS` is one.
 
     Args:
         query: The question to the gate.
+        if_present: Whether a checkout without a ledger passes.
     """
     return (
-        ("ledger", check_ledger, ""),
+        ("ledger", partial(check_ledger, if_present=if_present), ""),
         ("head", ledger.check_head, ""),
         ("playbook.json", partial(compare, commands.check), "equals the replay of the ledger"),
         ("score files", partial(compare, rebuild.check), "equal the replay of the ledger"),
@@ -35,17 +36,19 @@ def checks(query: GateQuery) -> tuple[tuple[str, Check, str], ...]:
     )
 
 
-def check_ledger(context: Context) -> Iterator[Finding]:
+def check_ledger(context: Context, *, if_present: bool) -> Iterator[Finding]:
     """Verify the ledger; without one there is nothing that a check could rely on."""
-    if context.log.path.exists():
+    if context.log.exists():
         yield from ledger.check_ledger(context)
+    elif if_present:
+        yield Finding(NOTE, "no ledger here, so nothing is checked")
     else:
         yield Finding(BAD, "no ledger in this checkout: track it", _TRACK)
 
 
 def compare(check: Callable[[Project], None], context: Context) -> Iterator[Finding]:
     """Report a file that differs from the ledger."""
-    if not context.log.path.exists():
+    if not context.log.exists():
         return
     try:
         check(context.project)
@@ -56,7 +59,7 @@ def compare(check: Callable[[Project], None], context: Context) -> Iterator[Find
 
 def check_gate(query: GateQuery, context: Context) -> Iterator[Finding]:
     """Ask the gate, unless nothing was ever measured."""
-    if not context.log.path.exists():
+    if not context.log.exists():
         return
     if not rebuild.has_scores(context.project):
         yield Finding(NOTE, "nothing was measured, so there is no score to judge")
