@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
-from tallybook.projections.comparison.similarity import find_groups
+from tallybook.projections.comparison.similarity import find_pairs
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.confidence import interval
@@ -227,13 +227,13 @@ def _proposal(record: EventRecord) -> Item:
 
 
 def _duplicates(book: Playbook) -> Iterator[Item]:
-    for group in find_groups(book.entries.values()):
-        helpful, harmful = (sum(getattr(one, field) for one in group.entries) for field in ("helpful", "harmful"))
-        first = group.entries[0]
+    for pair in find_pairs(book.entries.values()):
+        first, second = pair.entries
+        helpful, harmful = first.helpful + second.helpful, first.harmful + second.harmful
         pruned = book.prunes(events.Entry(first.name, first.text, helpful, harmful))
         end = ", which the next update prunes" if pruned else ""
-        says = f"say nearly the same ({group.similarity:.2f}); merged they have +{helpful} -{harmful}{end}"
-        yield Item(DUPLICATE, tuple(one.name for one in group.entries), says)
+        says = f"do they say the same? {pair.difference}; merged they would have +{helpful} -{harmful}{end}"
+        yield Item(DUPLICATE, (first.name, second.name), says)
 
 
 def _unproven(question: Question) -> Iterator[Item]:

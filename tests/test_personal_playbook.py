@@ -169,7 +169,7 @@ def test_commands_that_are_printed_for_it_have_mine(run: Run) -> None:
         error = run(*refused.split(), "--mine").err
         assert (True, []) == ("tallybook undo " in error, re.findall(r"tallybook undo \d+(?! --mine|\d)", error)), error
     run("add", "--mine", "Run the tests before each commit.")
-    run("add", "--mine", "Before each commit, run the tests.", "--again")
+    run("add", "--mine", "Before each commit, run the tests.")
     assert run("duplicates", "--mine").out.splitlines()[0].endswith("tallybook merge my_002 my_003 --mine")
     merge = json.loads(run("duplicates", "--mine", "--json").out)[0]["merge"]
     assert 0 == run(*merge.split()[1:]).code
@@ -180,7 +180,7 @@ def test_commands_that_are_printed_for_it_have_mine(run: Run) -> None:
 def test_a_review_of_it_names_the_undo_of_it(run: Run, project: Path) -> None:
     """The last line of `review --mine` has the command that undoes a decision about the own playbook."""
     run("add", "--mine", "Run the tests before each commit.")
-    run("add", "--mine", "Before each commit, run the tests.", "--again")
+    run("add", "--mine", "Before each commit, run the tests.")
     terminal = Terminal(project, "review", "--mine")
     terminal.wait_for("[k] keep")
     terminal.press("k")

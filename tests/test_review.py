@@ -35,9 +35,9 @@ def contested(project: Path, run: Run) -> Path:
 
 
 def test_the_items_of_a_review_and_their_order(contested: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contested entries come first, proposals and near duplicates next, stale entries last (rule 21)."""
+    """Contested entries come first, proposals and pairs that resemble each other next, stale entries last (rule 21)."""
     run("add", "Run the tests before each commit.")
-    run("add", "Before each commit, run the tests.", "--again")
+    run("add", "Before each commit, run the tests.")
     run("add", "Never push on Friday.")
     run("add", "Deploy on Monday at noon.")
     run("pin", "kpt_005")
@@ -137,7 +137,7 @@ def test_keep_holds_for_ninety_days(contested: Path, run: Run) -> None:
 def test_every_key_makes_its_change(contested: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change is recorded with its decision, one batch each; skip records nothing (rule 21)."""
     run("add", "Run the tests before each commit.")
-    run("add", "Before each commit, run the tests.", "--again")
+    run("add", "Before each commit, run the tests.")
     run("add", "Never push on Friday.")
     run("add", "Deploy on Monday at noon.")
     run("pin", "kpt_005")
@@ -151,7 +151,7 @@ def test_every_key_makes_its_change(contested: Path, run: Run, monkeypatch: pyte
     for shown, keys in (
         ("1 of 5  contested", "t"),
         ("2 of 5  proposal", "a"),
-        ("merged they have +0 -0", "m"),
+        ("merged they would have +0 -0", "m"),
         ("4 of 5  unproven: given to 10 sessions, with no ratings", "s"),
         ("5 of 5  no sign of use", "w"),
     ):

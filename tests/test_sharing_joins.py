@@ -208,10 +208,10 @@ def test_a_join_that_is_cut_off_goes_on_where_it_was(team: Team, monkeypatch: py
     assert team.entries("anna") == team.entries("ben")
 
 
-def test_a_repeated_text_that_was_wanted_stays_and_the_very_text_is_joined(team: Team) -> None:
-    """What `add --again` added stays next to the entry that it resembles; only a very same text is joined to it."""
+def test_a_text_that_resembles_an_entry_stays_and_the_very_text_is_joined(team: Team) -> None:
+    """An added text stays next to the entry that it resembles; only a very same text is joined to it."""
     team.run("anna", "add", "Run the tests before each commit")
-    team.run("anna", "add", "--again", "Before each commit, run the unit tests")
+    team.run("anna", "add", "Before each commit, run the unit tests")
     team.run("ben", "add", "Before each commit, run the unit tests")
     team.run("ben", "rate", "kpt_001", "helpful")
     for machine in ("anna", "ben"):

@@ -127,7 +127,6 @@ ANN, BEN, STRANGER = User(54_001, GROUP), User(54_002, GROUP), User(54_003)
 # Others may not reach this interpreter's files: all that is needed is loaded before root becomes one of them.
 AS_USER = """
 import os, sys
-import rapidfuzz.fuzz, rapidfuzz.process
 from tallybook.projections.comparison import similarity
 from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep
 from tallybook.projections.surfaces import commands

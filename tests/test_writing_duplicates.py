@@ -1,77 +1,97 @@
-"""Near duplicates: what counts as one, the verb that lists them, and texts that repeat an entry (rule 19)."""
+"""Texts that an entry has are refused, those that resemble one are added and named, and `duplicates` (rule 19)."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 
+import tallybook
+from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import Entry
-from tallybook.projections.comparison.similarity import find_groups, find_similar
+from tallybook.projections.comparison.similarity import describe_difference, find_pairs, find_similar
+from tallybook.projections.surfaces.mcp.tools import TOOLS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from helpers.command_line import Run
 
 TESTS = "Run the tests before each commit."
 TESTS_AGAIN = "Before each commit, run the unit tests."
 
-SAME = [
-    ("Use type hints.", "use  TYPE hints"),
+RESEMBLING = [
+    ("Prefer pathlib over os.path in new code.", "Prefer os.path over pathlib in new code."),
+    ("Enable caching in the dev cluster", "Disable caching in the dev cluster"),
+    ("Increase the timeout of slow tests", "Decrease the timeout of slow tests"),
+    ("Run the linter before each commit", "Run the linter after each commit"),
+    ("Use the dev database for tests", "Use the prod database for tests"),
+    ("Write orders to the queue first", "Write refunds to the queue first"),
+    ("Use Python 3.11 in CI", "Use Python 3.12 in CI"),
+    ("Use tabs for indentation.", "Never use tabs for indentation."),
     (TESTS, TESTS_AGAIN),
-    ("Quote ids as strings in JSON.", "Ids in JSON must be quoted as strings"),
-    ("Pin versions of dependencies in CI.", "Pin dependency versions in CI"),
-    ("Don't edit generated files.", "Do not edit generated files"),
-    ("Tests zuerst ausführen.", "TESTS ZUERST AUSFÜHREN"),
+    ("Don't edit generated files.", "Do not edit generated files by hand"),
 ]
 DIFFERENT = [
-    ("Use tabs for indentation.", "Never use tabs for indentation."),
-    ("Use Python 3.11.", "Use Python 3.12."),
-    ("Set the timeout to 30 seconds", "Set the timeout to 60 seconds"),
-    ("Run the tests before each commit.", "Run the linter before each commit."),
-    ("Ask before deleting files", "Ask before moving files"),
+    ("Quote ids.", "Close files."),
+    ("Run the tests before each commit.", "Ask before moving files to another folder"),
     ("!!!", "???"),
 ]
+EQUAL = ["Use type hints.", "use  TYPE hints", "Use type hints!", "Use type\nhints . ", " USE type hints?"]
 
 
-def similar(one: str, other: str) -> bool:
-    """Return whether two texts are near duplicates, which must be the same both ways."""
-    found = {bool(find_similar(a, [Entry("kpt_001", b)])) for a, b in ((one, other), (other, one))}
-    (answer,) = found
-    groups = find_groups([Entry("kpt_001", one), Entry("kpt_002", other)])
-    assert [answer] == list({bool(groups)})
+def similar(text: str, other: str) -> bool:
+    """Return whether two texts resemble each other, which must be the same both ways and for pairs of entries."""
+    answers = {bool(find_similar(a, [Entry("kpt_001", b)])) for a, b in ((text, other), (other, text))}
+    answers.add(bool(list(find_pairs([Entry("kpt_001", text), Entry("kpt_002", other)]))))
+    (answer,) = answers
     return answer
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_texts_with_nearly_the_same_words_are_near_duplicates(one: str, other: str) -> None:
-    """Order, case, punctuation and a few letters do not count."""
-    assert similar(one, other)
+@pytest.mark.parametrize(("text", "other"), RESEMBLING)
+def test_texts_with_nearly_the_same_words_resemble_each_other(text: str, other: str) -> None:
+    """Texts resemble each other if a word was changed, added or moved, whether they then say the same or not."""
+    assert similar(text, other)
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_texts_that_say_something_else_are_none(one: str, other: str) -> None:
-    """A negation, a number or an important word makes another text."""
-    assert not similar(one, other)
+@pytest.mark.parametrize(("text", "other"), DIFFERENT)
+def test_texts_with_other_words_do_not_resemble_each_other(text: str, other: str) -> None:
+    """Texts that share few words, or have none, do not resemble each other."""
+    assert not similar(text, other)
 
 
-def test_a_group_has_every_entry_that_resembles_one_of_it() -> None:
-    """Groups are connected, in the playbook's order, with the lowest similarity of two near duplicates."""
-    words = "alpha beta gamma delta epsilon zeta eta theta iota kappa"
-    texts = ["another", words, f"{words} lambda", f"{words} lambda sigma"]
-    entries = [Entry(f"kpt {number}", text) for number, text in enumerate(texts)]
-    (group,) = find_groups(entries, 0.9)
-    assert tuple(entries[1:]) == group.entries
-    assert find_similar(texts[1], [entries[3]], 0.5)[0].similarity < 0.9 <= group.similarity < 1
-    assert "tallybook merge 'kpt 1' 'kpt 2' 'kpt 3'" == group.merge()
+@given(
+    texts=st.lists(st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=9).map(" ".join), max_size=9),
+    least=st.floats(0.5, 1),
+)
+def test_pairs_are_those_of_a_comparison_of_all(texts: list[str], least: float) -> None:
+    """The pairs of entries that resemble each other are those that comparing every two entries finds."""
+    entries = [Entry(f"kpt_{number:03d}", text) for number, text in enumerate(texts)]
+    expected = [
+        (other, entry)
+        for index, entry in enumerate(entries)
+        for other in entries[:index]
+        if find_similar(other.text, [entry], least)
+    ]
+    assert expected == [pair.entries for pair in find_pairs(entries, least)]
+
+
+def test_a_long_difference_lists_its_first_words() -> None:
+    """The difference of two texts lists eight words of each, and counts the others."""
+    words = [f"w{number}" for number in range(10)]
+    expected = "only A has " + ", ".join(map(repr, words[:8])) + " and 2 more; only B has 'x'"
+    assert expected == describe_difference(("A", " ".join(words)), ("B", "x"))
 
 
 @pytest.fixture
 def playbook(project: object, run: Run) -> None:
-    """Make a playbook of two near duplicates and another entry."""
+    """Make a playbook of two entries that resemble each other and another one."""
     del project
     for text in (TESTS, "Quote ids.", TESTS_AGAIN):
-        assert 0 == run("add", text, "--again").code
+        assert 0 == run("add", text).code
 
 
 def texts(run: Run) -> list[str]:
@@ -85,15 +105,15 @@ def events(run: Run) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("playbook")
-def test_duplicates_lists_groups_with_the_command_that_merges_them(run: Run) -> None:
-    """The answer has the similarity, the entries and the command; after the merge there is none."""
-    (group,) = json.loads(run("duplicates", "--json").out)
-    assert (0.93, "tallybook merge kpt_001 kpt_003") == (group["similarity"], group["merge"])
-    assert [TESTS, TESTS_AGAIN] == [one["text"] for one in group["entries"]]
-    shown = run("duplicates").out.splitlines()
-    assert ["0.93  tallybook merge kpt_001 kpt_003", f"    kpt_001  +0 -0  {TESTS}"] == shown[:2]
-    assert 0 == run(*group["merge"].split()[1:]).code
-    assert "No entries say nearly the same.\n" == run("duplicates").out
+def test_duplicates_lists_pairs_with_the_words_that_differ(run: Run) -> None:
+    """`duplicates` has the similarity, the entries and the command of each pair; after the merge there is none."""
+    (pair,) = json.loads(run("duplicates", "--json").out)
+    assert (0.92, "tallybook merge kpt_001 kpt_003") == (pair["similarity"], pair["merge"])
+    assert [TESTS, TESTS_AGAIN] == [one["text"] for one in pair["entries"]]
+    says = "0.92  only kpt_003 has 'unit'; if they say the same: tallybook merge kpt_001 kpt_003"
+    assert [says, f"    kpt_001  +0 -0  {TESTS}"] == run("duplicates").out.splitlines()[:2]
+    assert 0 == run(*pair["merge"].split()[1:]).code
+    assert "No entries resemble each other.\n" == run("duplicates").out
 
 
 @pytest.mark.usefixtures("playbook")
@@ -109,65 +129,82 @@ def test_a_project_without_a_ledger_has_no_duplicates(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_add_names_the_entry_that_a_text_repeats(run: Run) -> None:
-    """Nothing is recorded, exit code 1 says so, and the line has the commands that rate it and that add it."""
-    run("add", TESTS)
+@pytest.mark.parametrize(("text", "other"), RESEMBLING)
+def test_a_text_that_resembles_an_entry_is_added_and_the_difference_is_named(run: Run, text: str, other: str) -> None:
+    """`add` of an opposite or a correction adds it, and names the entry that it resembles and the words that differ."""
+    run("add", text)
+    answer = run("add", other)
+    assert (0, [text, other]) == (answer.code, texts(run))
+    difference = describe_difference(("kpt_001", text), ("kpt_002", other))
+    assert f"note: kpt_002 resembles kpt_001, {text!r}: {difference}; if they say the same, run: " in answer.err
+    assert "tallybook merge kpt_001 kpt_002" in answer.err
+    (item,) = json.loads(run("review", "--json").out)
+    assert ("duplicate", ["kpt_001", "kpt_002"]) == (item["why"], item["names"])
+    assert item["says"].startswith(f"do they say the same? {difference}; ")
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("words", [(), ("--again",), ("--key", "k")])
+@pytest.mark.parametrize("text", EQUAL)
+def test_a_text_that_an_entry_has_is_refused(run: Run, text: str, words: tuple[str, ...]) -> None:
+    """`add` refuses a text that an entry has but for case, white space and final punctuation, and appends nothing."""
+    run("add", EQUAL[0])
     before = events(run)
-    answer = run("add", TESTS_AGAIN)
-    assert (1, before) == (answer.code, events(run))
-    assert f"TEXT: kpt_001 says nearly the same (0.93): {TESTS}; nothing was recorded; " in answer.err
-    assert "tallybook rate kpt_001 helpful; or give --again" in answer.err
-    assert (0, [TESTS, TESTS_AGAIN]) == (run("add", TESTS_AGAIN, "--again").code, texts(run))
+    answer = run("add", text, *words)
+    assert (1, "", before) == (answer.code, answer.out, events(run))
+    hint = "nothing was recorded; to say that it helped, run: tallybook rate kpt_001 helpful"
+    assert f"tallybook: kpt_001: has this text; {hint}\n" == answer.err
+
+
+def test_a_text_of_a_playbook_that_is_not_imported_is_refused(project: Path, run: Run) -> None:
+    """Where the text is refused because a legacy file has it, no ledger is created."""
+    book = project / ".claude" / "playbook.json"
+    book.parent.mkdir(exist_ok=True)
+    book.write_text(json.dumps({"key_points": [EQUAL[0]]}), encoding="utf-8")
+    assert 1 == run("add", EQUAL[1]).code
+    assert [book] == list(book.parent.iterdir())
 
 
 @pytest.mark.usefixtures("project")
-def test_the_very_text_of_an_entry_is_never_added_twice(run: Run) -> None:
-    """The answer names the entry and how to rate it, with --again as well."""
-    for words in ((), ("--again",)):
-        answer = run("add", TESTS, *words)
-    assert "to say that it helped, run: tallybook rate kpt_001 helpful" in answer.err
-    assert [TESTS] == texts(run)
+def test_the_library_refuses_a_text_that_an_entry_has(project: Path, run: Run) -> None:
+    """`Ledger.add` raises NothingToDoError for it, and the MCP tool `add` answers with the same words."""
+    run("add", EQUAL[0])
+    before = events(run)
+    ledger = tallybook.open(project)
+    tool = next(tool for tool in TOOLS if tool.name == "add")
+    with pytest.raises(NothingToDoError, match="kpt_001: has this text"):
+        ledger.add(EQUAL[1])
+    with pytest.raises(NothingToDoError, match="kpt_001: has this text"):
+        tool.run(ledger, {"text": EQUAL[1]})
+    assert before == events(run)
+
+
+def test_a_tool_call_names_the_entry_that_its_text_resembles(project: Path, run: Run) -> None:
+    """The MCP tool `add` adds a correction, and its answer has the entry and the words that differ."""
+    run("add", RESEMBLING[0][0])
+    tool = next(tool for tool in TOOLS if tool.name == "add")
+    answer = tool.run(tallybook.open(project), {"text": RESEMBLING[0][1]})
+    assert ["kpt_002"] == answer["added"]
+    assert "kpt_002 resembles kpt_001" in answer["notes"][0]
+    assert "notes" not in tool.run(tallybook.open(project), {"text": "Quote ids"})
 
 
 @pytest.mark.usefixtures("project")
-def test_a_delivery_under_a_key_is_not_compared(run: Run) -> None:
-    """A program's delivery counts once by its key, whatever the entry says meanwhile."""
+def test_a_delivery_under_a_key_counts_once(run: Run) -> None:
+    """A repeated delivery is answered as such, although an entry has its text meanwhile."""
     run("add", TESTS, "--key", "k")
-    run("reword", "kpt_001", TESTS_AGAIN)
     assert "already recorded under this key" in run("add", TESTS, "--key", "k").out
 
 
 @pytest.mark.usefixtures("project")
-def test_an_agent_only_proposes_to_add_a_repeated_text(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`add --again` inside an agent is a proposal that a person accepts; a secret in it is masked (rule 2)."""
+def test_again_is_for_redacted_texts_and_for_people(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`add --again` inside an agent is refused, and nothing is proposed; `add` adds what resembles an entry."""
     run("add", TESTS)
-    secret = "ghp_" + "a1B2c3D4e5F6" * 3
-    with monkeypatch.context() as patch:
-        patch.setenv("CLAUDECODE", "1")
-        assert 1 == run("add", TESTS_AGAIN).code
-        answer = run("add", TESTS_AGAIN, "--again")
-        run("add", f"{TESTS} {secret}", "--again")
-    assert (1, [TESTS]) == (answer.code, texts(run)[:1])
-    assert "add: repeats an entry, so inside an agent it was only proposed" in answer.err
-    (proposal,) = [one for one in json.loads(run("proposals", "--json").out) if one["text"] == TESTS_AGAIN]
-    assert ("add", "repeats kpt_001") == (proposal["verb"], proposal["cause"])
-    assert f'proposed: add "{TESTS_AGAIN}"' in run("proposals").out
-    assert secret not in run("log", "--json").out
-    assert 0 == run("accept", str(proposal["seq"])).code
-    assert TESTS_AGAIN in texts(run)
-
-
-@pytest.mark.usefixtures("project")
-def test_an_accepted_addition_that_has_come_meanwhile_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proposal stays open, and a person can reject it."""
-    run("add", TESTS)
-    with monkeypatch.context() as patch:
-        patch.setenv("CLAUDECODE", "1")
-        run("add", TESTS_AGAIN, "--again")
-    run("add", TESTS_AGAIN, "--again")
-    answer = run("accept", "--all")
-    assert (1, True) == (answer.code, "kpt_002: has this text" in answer.err)
-    assert 0 == run("reject", "--all").code
+    monkeypatch.setenv("CLAUDECODE", "1")
+    answer = run("add", TESTS_AGAIN, "--again")
+    assert (2, "tallybook: --again: needs the rater human; nothing was recorded\n") == (answer.code, answer.err)
+    assert [] == json.loads(run("proposals", "--json").out)
+    assert 0 == run("add", TESTS_AGAIN).code
 
 
 @pytest.mark.usefixtures("playbook")

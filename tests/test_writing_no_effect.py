@@ -54,12 +54,12 @@ def test_an_unknown_rating_is_not_among_the_rated(run: Run) -> None:
 
 
 def test_a_duplicate_text_is_named_first(project: Path, run: Run) -> None:
-    """A duplicate `add` names the entry that has the text before the recorded events."""
+    """A duplicate text in `record` names the entry that has it before the recorded events."""
     del project
     run("add", "Quote ids")
     assert (
         "ignored new_key_points[0] (kpt_001): already in the playbook as kpt_001"
-        == (run("add", "Quote ids").out.splitlines()[0])
+        == (run("record", "-", stdin=b'{"new_key_points": ["Quote ids"]}').out.splitlines()[0])
     )
 
 
@@ -67,7 +67,8 @@ def test_a_single_event_is_named_by_its_number(project: Path, run: Run) -> None:
     """A batch of one event is no range."""
     del project
     run("add", "Quote ids")
-    assert "recorded as event 4\n" == run("add", "Quote ids").out.partition("\n")[2]
+    answer = run("record", "-", stdin=b'{"new_key_points": ["Quote ids"]}')
+    assert "recorded as event 4\n" == answer.out.partition("\n")[2]
 
 
 @pytest.mark.parametrize(

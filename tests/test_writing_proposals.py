@@ -40,7 +40,7 @@ def entries(run: Run) -> list[tuple[str, str, int, int]]:
 def protect(run: Run) -> None:
     """Make kpt_001 protected by ratings, and add kpt_002."""
     run("add", "Always test")
-    run("add", "Test always", "--again")
+    run("add", "Test always")
     for _ in range(3):
         run("rate", "kpt_001", "helpful")
 
@@ -227,7 +227,7 @@ def test_a_proposal_that_no_longer_fits_is_refused(run: Run, proposed: int) -> N
 def test_plain_undo_inside_an_agent_undoes_the_last_change(run: Run) -> None:
     """The session of the agent is provenance only: it does not turn `undo` into the undo of a session."""
     run("add", "Always test")
-    run("add", "Test always", "--again")
+    run("add", "Test always")
     assert 0 == run("undo").code
     assert ["kpt_001"] == [one[0] for one in entries(run)]
 

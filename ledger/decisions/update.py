@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Far above any useful entry; a text from a legacy file may be longer still.
 MAX_TEXT_CHARS = 100_000
 MAX_RATING_CHARS = 100
+_FINAL_PUNCTUATION = " .,;:!?\u2026\u3002"
 FIELDS = ("new_key_points", "evaluations")
 """The keys of an extraction result."""
 UNKNOWN_KEY = "is not a key of an extraction result"
@@ -68,6 +69,17 @@ class Extraction:
     texts: tuple[tuple[str, str, str], ...] = ()
     ratings: tuple[tuple[str, str, str], ...] = ()
     ignored: tuple[IgnoredItem, ...] = ()
+
+
+def find_equal(text: str, entries: Mapping[str, Entry]) -> str:
+    """Return the name of the entry that has a text but for case, white space and final punctuation; empty for none."""
+    form = _equal_form(text)
+    return next((name for name, entry in entries.items() if _equal_form(entry.text) == form), "")
+
+
+def _equal_form(text: str) -> str:
+    words = " ".join(text.casefold().split())
+    return words.rstrip(_FINAL_PUNCTUATION) or words
 
 
 def text_fault(text: object) -> str | None:

@@ -50,7 +50,7 @@ class PointReviewed(Event):
     """A person decided about entries in a review; a change of them is in the same batch.
 
     Attributes:
-        names: The entries, in order; several where they are near duplicates.
+        names: The entries, in order; two where they resemble each other.
         why: Why they were shown: contested, duplicate, unproven, no sign of use, or gone path.
         decision: keep, retire, reword or merge.
     """

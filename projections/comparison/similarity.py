@@ -1,130 +1,116 @@
-"""Near duplicates: entries whose texts say nearly the same, by their words and whatever the order of these."""
+"""Texts that resemble each other: most of their words are the same, in any order.
+
+Nothing here decides that two texts say the same: "before" and "after" differ in one word. A person is asked.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from math import ceil
 import re
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import unicodedata
 
-from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.projections.playbook.render import entry_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rapidfuzz import fuzz, process
+    from collections.abc import Iterable, Iterator
 
     from tallybook.ledger.events import Entry
-else:
-    fuzz, process = import_lazily("rapidfuzz.fuzz", "rapidfuzz.process")
 
-LEAST: Final = 0.85
-"""The similarity from which texts are near duplicates, from 0 to 1."""
+LEAST: Final = 0.75
+"""The similarity from which texts resemble each other, from 0 to 1: four words of which one is another have it."""
+MAX_WORDS: Final = 8
+"""Most words of a text that a difference lists."""
+_ROUNDING: Final = 1e-9
 _WORD: Final = re.compile(r"\w+")
-_NUMBER: Final = re.compile(r"\d")
 _NOT: Final = re.compile(r"n['\u2019]t\b")
-_NEGATIONS: Final = frozenset({"not", "no", "never", "without", "avoid"})
 
 
-class Likeness(NamedTuple):
-    """An entry that says nearly the same as a text.
-
-    Attributes:
-        entry: The entry.
-        similarity: From 0 to 1, where 1 is the same words.
-    """
-
-    entry: Entry
-    similarity: float
-
-
-class Group(NamedTuple):
-    """Entries that say nearly the same, each as another one of them.
+class Pair(NamedTuple):
+    """Two entries that resemble each other.
 
     Attributes:
         entries: The entries, in the playbook's order.
-        similarity: The lowest similarity of two of them that are near duplicates, from 0 to 1.
+        similarity: The share of their words that both have, from 0 to 1; 1 is the same words.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, Entry]
     similarity: float
 
+    @property
+    def difference(self) -> str:
+        """Return the words that only one of them has."""
+        first, second = self.entries
+        return describe_difference((first.name, first.text), (second.name, second.text))
+
     def merge(self, option: str = "") -> str:
-        """Return the command that merges them into the first, with what it needs after the names."""
-        return f"tallybook merge {' '.join(quote(entry.name) for entry in self.entries)}{option}"
+        """Return the command that merges the second into the first, with what it needs after the names."""
+        return merge_command(self.entries, option)
 
 
-class _Words(NamedTuple):
-    """A text as it is compared.
-
-    Attributes:
-        meaning: Its numbers, and whether it says not: texts that differ in these say something else.
-        words: Its words in alphabetical order, so that the order of the text does not count.
-    """
-
-    meaning: tuple[tuple[str, ...], bool]
-    words: str
+def merge_command(entries: Iterable[Entry], option: str = "") -> str:
+    """Return the command that merges entries into the first, with what it needs after the names."""
+    return f"tallybook merge {' '.join(quote(entry.name) for entry in entries)}{option}"
 
 
-def _words_of(text: str) -> _Words:
-    words = _WORD.findall(_NOT.sub(" not", unicodedata.normalize("NFKC", text).casefold()))
-    numbers = tuple(sorted(filter(_NUMBER.search, words)))
-    return _Words((numbers, not _NEGATIONS.isdisjoint(words)), " ".join(sorted(words)) or text)
+def _words_of(text: str) -> dict[str, None]:
+    """Return the words of a text without case, each once, in order; a text without words is its own word."""
+    return dict.fromkeys(_WORD.findall(_NOT.sub(" not", unicodedata.normalize("NFKC", text).casefold())) or [text])
 
 
-def find_similar(text: str, entries: Iterable[Entry], least: float = LEAST) -> list[Likeness]:
-    """Return the entries that say nearly the same as a text, the most similar first."""
-    meaning, words = _words_of(text)
-    found = []
-    for entry in entries:
-        other = _words_of(entry.text)
-        similarity = fuzz.ratio(words, other.words) / 100 if other.meaning == meaning else 0.0
-        if similarity >= least:
-            found.append(Likeness(entry, similarity))
-    return sorted(found, key=lambda one: -one.similarity)
+def describe_difference(*labelled: tuple[str, str]) -> str:
+    """Return the words that only one of two texts has, each text given with its label."""
+    (first, text), (second, other) = labelled
+    words, other_words = _words_of(text), _words_of(other)
+    rows = (
+        (first, [word for word in words if word not in other_words]),
+        (second, [word for word in other_words if word not in words]),
+    )
+    parts = [f"only {label} has {_format_words(different)}" for label, different in rows if different]
+    same = "they have the same words" + ("" if list(words) == list(other_words) else " in another order")
+    return "; ".join(parts) or same
 
 
-def find_groups(entries: Iterable[Entry], least: float = LEAST) -> list[Group]:
-    """Return the groups of near duplicates, in the playbook's order."""
-    places: dict[Any, list[tuple[int, str]]] = defaultdict(list)
-    listed = list(entries)
-    for index, entry in enumerate(listed):
-        meaning, words = _words_of(entry.text)
-        places[meaning].append((index, words))
-    # Each entry leads to the first one of its group.
-    first = list(range(len(listed)))
-    lowest = [1.0] * len(listed)
-    for texts in places.values():
-        later = [one for _, one in texts]
-        for place, (index, text) in enumerate(texts):
-            rest = later[place + 1 :]
-            for _, score, other in process.extract_iter(text, rest, scorer=fuzz.ratio, score_cutoff=least * 100):
-                _join(first, lowest, (index, texts[place + 1 + other][0]), score / 100)
-    groups: dict[int, list[Entry]] = defaultdict(list)
-    for index, entry in enumerate(listed):
-        groups[_first_of(first, index)].append(entry)
-    return [Group(tuple(some), lowest[index]) for index, some in groups.items() if len(some) > 1]
+def _format_words(words: list[str]) -> str:
+    more = f" and {len(words) - MAX_WORDS} more" if len(words) > MAX_WORDS else ""
+    return ", ".join(map(repr, words[:MAX_WORDS])) + more
 
 
-def _first_of(first: list[int], index: int) -> int:
-    while first[index] != index:
-        index = first[index]
-    return index
+def find_similar(text: str, entries: Iterable[Entry], least: float = LEAST) -> list[Entry]:
+    """Return the entries that resemble a text, the most similar first."""
+    words = _words_of(text).keys()
+    shares = [(_share(words, _words_of(entry.text).keys()), entry) for entry in entries]
+    return [entry for share, entry in sorted(shares, key=lambda one: -one[0]) if share >= least]
 
 
-def _join(first: list[int], lowest: list[float], pair: tuple[int, int], similarity: float) -> None:
-    """Join the groups of two entries."""
-    one, other = sorted(_first_of(first, index) for index in pair)
-    first[other] = one
-    lowest[one] = min(lowest[one], lowest[other], similarity)
+def find_pairs(entries: Iterable[Entry], least: float = LEAST) -> Iterator[Pair]:
+    """Yield the pairs of entries that resemble each other, in the playbook's order of the second entry."""
+    listed = [(entry, frozenset(_words_of(entry.text))) for entry in entries]
+    frequency = Counter(word for _, words in listed for word in words)
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, (entry, words) in enumerate(listed):
+        # Not every pair is compared: a text that has so many of these words has one of the rarest of them.
+        enough = ceil(least / (2 - least) * len(words) - _ROUNDING)
+        rarest = sorted(words, key=lambda word: (frequency[word], word))[: len(words) - enough + 1]
+        for earlier in sorted({place for word in rarest for place in places[word]}):
+            other, other_words = listed[earlier]
+            if (share := _share(words, other_words)) >= least:
+                yield Pair((other, entry), share)
+        for word in rarest:
+            places[word].append(index)
 
 
-def group_json(group: Group, option: str = "") -> dict[str, Any]:
-    """Return a group as ``{similarity, entries, merge}``."""
+def _share(words: Any, others: Any) -> float:
+    """Return the share of two sets of words that is in both, from 0 to 1."""
+    return 2 * len(words & others) / (len(words) + len(others))
+
+
+def pair_json(pair: Pair, option: str = "") -> dict[str, Any]:
+    """Return a pair as ``{similarity, entries, merge}``."""
     return {
-        "similarity": round(group.similarity, 2),
-        "entries": [entry_json(entry) for entry in group.entries],
-        "merge": group.merge(option),
+        "similarity": round(pair.similarity, 2),
+        "entries": [entry_json(entry) for entry in pair.entries],
+        "merge": pair.merge(option),
     }

@@ -32,7 +32,7 @@ from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tallybook.ledger.backends.jsonl import JsonlLog
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests, spool
     from tallybook.ledger.verification import Verdict
+    from tallybook.projections.comparison import similarity
     from tallybook.projections.entry_history.status import EntryStatuses
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history import as_of, playbook_file
@@ -53,13 +54,14 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
-    curation, update, redacted_digests, spool, recording, requests = import_lazily(
+    curation, update, redacted_digests, spool, recording, requests, similarity = import_lazily(
         "tallybook.ledger.decisions.curation",
         "tallybook.ledger.decisions.update",
         "tallybook.ledger.storage.redacted_digests",
         "tallybook.ledger.storage.spool",
         "tallybook.projections.surfaces.writing.record",
         "tallybook.projections.surfaces.writing.requests",
+        "tallybook.projections.comparison.similarity",
     )
     settings, as_of, playbook_file, pair = import_lazily(
         "tallybook.projections.surfaces.workspace.settings",
@@ -139,6 +141,7 @@ def add(
 
     Raises:
         BadInputError: The text cannot be recorded, or another rater than a person accepts what was redacted.
+        NothingToDoError: An entry has this text, but for case, white space and final punctuation.
         RedactedTextError: The text was redacted, and is not accepted.
     """
     text = point if isinstance(point, str) else point["text"]
@@ -152,7 +155,8 @@ def add(
             raise redacted_digests.RedactedTextError("TEXT", why)
         with closing(reading.open_log(project)) as log, log.transaction():
             redacted_digests.accept(log.folder, text)
-    return recorded(project, requests.Request(requests.Update({"new_key_points": [point]}), by, key))
+    addition = requests.Update({"new_key_points": [point]}, is_addition=True)
+    return recorded(project, requests.Request(addition, by, key))
 
 
 def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
@@ -195,7 +199,21 @@ def recorded(project: Project, request: Request) -> Outcome:
         # Only the cause: the rest of the message would seem to be about the ledger, where all is recorded.
         cause = str(report.unrendered).partition("; ")[0].partition(", so it may or may not")[0]
         notes.append(f"recorded, but {cause}; run `tallybook replay`")
-    return attrs.evolve(report.outcomes[0], notes=tuple(notes))
+    outcome = report.outcomes[0]
+    if isinstance(request.action, requests.Update) and request.action.is_addition and report.state is not None:
+        notes += _similar_notes(project, report.state, outcome.added)
+    return attrs.evolve(outcome, notes=tuple(notes))
+
+
+def _similar_notes(project: Project, state: Playbook, added: Sequence[str]) -> Iterator[str]:
+    """Yield for each new entry a note about the one that it resembles most, with the words that differ."""
+    for entry in [state.entries[name] for name in added if name in state.entries]:
+        others = [other for other in state.entries.values() if other.name != entry.name]
+        for other in similarity.find_similar(entry.text, others)[:1]:
+            difference = similarity.describe_difference((other.name, other.text), (entry.name, entry.text))
+            merge = similarity.merge_command((other, entry), personal.option(project))
+            text = " ".join(other.text.split())
+            yield f"{entry.name} resembles {other.name}, {text!r}: {difference}; if they say the same, run: {merge}"
 
 
 def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:

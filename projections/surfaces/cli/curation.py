@@ -111,22 +111,22 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: st
     help="List texts of this similarity or more.",
 )
 def duplicates(project: Project, /, *, least: float, as_json: bool) -> None:
-    """List entries that say nearly the same.
+    """List pairs of entries that resemble each other.
 
-    Their words are compared, whatever their order. Texts with other numbers, or of which only one says not, are no
-    duplicates. Each group has the command that merges it.
+    Their words are compared, whatever the order. One other word can make an opposite, so each pair has the words that
+    differ, and the command that merges it if it says the same.
     """
     option = personal.option(project)
-    groups = similarity.find_groups(commands.playbook(project).state.entries.values(), least)
+    pairs = list(similarity.find_pairs(commands.playbook(project).state.entries.values(), least))
     note(*commands.spool_notes(project))
     if as_json:
-        answer([similarity.group_json(group, option) for group in groups])
+        answer([similarity.pair_json(pair, option) for pair in pairs])
         return
-    for group in groups:
-        say(f"{group.similarity:.2f}  {group.merge(option)}")
-        say(*(f"    {entry_line(one)}" for one in group.entries))
-    if not groups:
-        say("No entries say nearly the same.")
+    for pair in pairs:
+        say(f"{pair.similarity:.2f}  {pair.difference}; if they say the same: {pair.merge(option)}")
+        say(*(f"    {entry_line(one)}" for one in pair.entries))
+    if not pairs:
+        say("No entries resemble each other.")
 
 
 @click.command(cls=Verb, rater="human", example="tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")

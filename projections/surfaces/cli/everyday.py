@@ -67,29 +67,20 @@ def show(project: Project, /, *, when: str | None, with_lift: bool, as_json: boo
 
 @click.command(cls=Verb, rater="human", example='tallybook add "Quote ids as strings in JSON."')
 @click.argument("text")
-@click.option("--again", is_flag=True, help="Add a text that repeats an entry, or was redacted.")
+@click.option("--again", is_flag=True, help="Add a text that was redacted.")
 @with_section
 @with_key
 def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options: Any) -> None:
     """Add an entry to the playbook.
 
-    A TEXT of - is read from standard input. The answer has the entry's name. A text that says nearly what an entry says
-    is not added: the answer names that entry, to be rated. With --again it is added all the same; inside an agent that
-    only proposes it. With --key nothing is compared.
+    A TEXT of - is read from standard input. The answer has the entry's name. A text that differs from an entry only in
+    case, white space and final punctuation is refused: the answer names that entry, to be rated. Where the text
+    resembles an entry, the answer names it and the words that differ.
     """
-    from tallybook.projections.surfaces.writing import repeats
-    from tallybook.projections.surfaces.writing.proposals import ProposedError
-
     text = read_text(text, "the text of the entry")
     author, key, section = provenance_of(options), options["key"], options["section"] or ""
-    proposed = None if key is not None else repeats.propose_repeat(project, text, author, section, again=again)
     point: Any = {"text": text, "section": section} if section else text
-    outcome = proposed or commands.add(project, point, author, key, again=again)
-    _print_outcome(outcome, as_json=as_json)
-    note(*(f"to say that it helped, run: tallybook rate {one.name} helpful" for one in outcome.ignored if one.name))
-    if proposed is not None:
-        hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
-        raise ProposedError(f"add: repeats an entry, so inside an agent it was only proposed; {hint}")
+    _print_outcome(commands.add(project, point, author, key, again=again), as_json=as_json)
 
 
 @click.command(

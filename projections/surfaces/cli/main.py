@@ -72,7 +72,7 @@ GROUPS: Final = {
         Row("reword", "cli.curation", "Change the text of an entry"),
         Row("move", "cli.curation", "Move entries to a section"),
         Row("merge", "cli.curation", "Merge entries that say the same"),
-        Row("duplicates", "cli.curation", "List entries that say nearly the same"),
+        Row("duplicates", "cli.curation", "List pairs of entries that resemble each other"),
         Row("undo", "cli.curation", "Undo the last change, an event or a session"),
         Row("promote", "personal.cli", "Add an entry of your own playbook to the project's"),
         Row("demote", "personal.cli", "Move an entry of the project to your own playbook"),

@@ -69,6 +69,7 @@ class Ledger:
 
         Raises:
             BadInputError: The text cannot be an entry.
+            NothingToDoError: An entry has this text, but for case, white space and final punctuation.
             RedactedTextError: The text was redacted.
         """
         return commands.add(self.project, text, by_json(self.by), key)

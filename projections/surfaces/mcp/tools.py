@@ -16,7 +16,6 @@ from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.mcp import resources
 from tallybook.projections.surfaces.workspace import personal
-from tallybook.projections.surfaces.writing.repeats import RepeatedTextError, find_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -128,10 +127,9 @@ def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Add an entry; a text that repeats one is not added."""
-    if matches := find_repeated(ledger.project, given["text"]):
-        raise RepeatedTextError(matches[0], "rate that entry, or say what is new")
-    return _recorded(ledger.add(given["text"]))
+    """Add an entry, and name the one that it resembles."""
+    done = ledger.add(given["text"])
+    return _recorded(done) | ({"notes": list(done.notes)} if done.notes else {})
 
 
 def _recorded(done: Outcome) -> dict[str, Any]:

@@ -50,9 +50,10 @@ _OFFERED: Final = {
 def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Decide about entries and proposals, one key each.
 
-    At most 30 items are shown: contested entries, proposals of agents, near duplicates, entries with few ratings, and
-    those without a sign of use or about paths that git no longer has. Each decision is recorded when its key is
-    pressed, and `tallybook undo` undoes it. What was decided is not asked again for 90 days, unless the entry changed.
+    At most 30 items are shown: contested entries, proposals of agents, entries that resemble each other, entries with
+    few ratings, and those without a sign of use or about paths that git no longer has. Each decision is recorded when
+    its key is pressed, and `tallybook undo` undoes it. What was decided is not asked again for 90 days, unless the
+    entry changed.
     Off a terminal, with --json and inside an agent the items are listed and nothing is decided.
     """
     by = provenance_of(options)

@@ -13,12 +13,13 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.decisions.update import Decision, RefusedText
+from tallybook.ledger.decisions.update import Decision, RefusedText, find_equal
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import (
     BadInputError,
     LockHeldError,
     MissingLinesError,
+    NothingToDoError,
     Problem,
     TallybookError,
     UnknownEntryError,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
     from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.requests import Action
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
@@ -200,10 +202,10 @@ def _has_nothing_to_record(project: Project, log: JsonlLog, requests: Sequence[R
     """Return whether neither requests, spool nor ``playbook.json`` give a project its first events.
 
     Raises:
-        TallybookError: A request about an entry is refused: the refusal that the transaction would bring, raised here
+        TallybookError: A request about one entry is refused: the refusal that the transaction would bring, raised here
             because a transaction creates the ledger.
     """
-    actions = [request.action for request in requests if isinstance(request.action, Curation | Rating)]
+    actions = [request.action for request in requests if _is_about_entries(request.action)]
     if (requests and not actions) or spool.read_files(project.ledger) != ([], []):
         return False
     state = current(log)
@@ -213,7 +215,13 @@ def _has_nothing_to_record(project: Project, log: JsonlLog, requests: Sequence[R
     state = playbook_file.with_edit(state, file, log.now().at)
     for action in actions:
         decide(action, state)
+        if (refusal := _refusal(action, state)) is not None:
+            raise refusal
     return False
+
+
+def _is_about_entries(action: Action) -> bool:
+    return isinstance(action, Curation | Rating) or (isinstance(action, Update) and action.is_addition)
 
 
 def _mask_secrets(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:
@@ -324,12 +332,26 @@ def record_all(
                 # The project's own playbook.json, which this transaction has just adopted.
                 outcomes.append(Outcome(1, state.seq, tuple(state.entries)))
                 continue
+        refusal = _refusal(action, state)
         outcome = _record(tx, state, decide(action, state, renamed, redacted), keyed)
+        if refusal is not None and not outcome.repeated:
+            # Nothing of the transaction is appended.
+            raise refusal
         if outcome.repeated and isinstance(action, Update):
             outcome = attrs.evolve(outcome, renamed=_names_in_ledger(action, state))
         outcomes.append(outcome)
         renamed |= outcome.renamed
     return tuple(outcomes)
+
+
+def _refusal(action: Action, state: Playbook) -> NothingToDoError | None:
+    """Return why an addition is refused: an entry has its text already; None for every other action."""
+    if not (isinstance(action, Update) and action.is_addition):
+        return None
+    [point] = action.payload["new_key_points"]
+    name = find_equal(point["text"] if isinstance(point, dict) else point, state.entries)
+    hint = f"nothing was recorded; to say that it helped, run: tallybook rate {name} helpful"
+    return NothingToDoError(name, "has this text", hint) if name else None
 
 
 def _names_in_ledger(action: Update, state: Playbook) -> dict[str, str]:

@@ -47,6 +47,7 @@ class Update:
         may: What becomes of a curator's operations in it, as in `operations.Terms`; empty where they do not count.
         shown: The names that the model's prompt showed; None where that is not known.
         origin: Where its new entries come from, noted at each of them; empty where they are just new.
+        is_addition: Whether it is one new entry and nothing else: it is refused where an entry has its text already.
     """
 
     payload: Any
@@ -55,6 +56,7 @@ class Update:
     may: str = ""
     shown: tuple[str, ...] | None = None
     origin: str = ""
+    is_addition: bool = False
 
 
 @attrs.frozen
