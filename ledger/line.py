@@ -44,6 +44,8 @@ LINE_END = b"}\n"
 # Bytes of a batch besides its data: the chain's mark, value and end.
 FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
 CRC_BYTES = len(b'{"crc":"00000000",')
+_PART = b'"part":['
+_PART_CHARS = 24
 AT_CHARS = len("2026-11-21T20:17:03.123456Z")
 FIRST_YEAR = "0001"
 CONTINUED = "text.continued"
@@ -158,6 +160,16 @@ def first_seq(data: bytes) -> int:
     end = data.find(b",", begin, begin + 20)
     digits = data[begin:end] if end > 0 else b""
     return int(digits) if digits.isdigit() else -1
+
+
+def place_of(line: bytes) -> tuple[int, int, int]:
+    """Return a line's event number, its part, and the parts of its batch; part 0 where it is no line of a ledger."""
+    seq, at = first_seq(line), line.find(_PART)
+    part, _, size = line[at + len(_PART) : at + _PART_CHARS].partition(b"]")[0].partition(b",")
+    if seq < 1 or at < 0 or not (part.isdigit() and size.isdigit() and line.endswith(LINE_END)):
+        return 0, 0, 0
+    ends = line.endswith(CHAIN_END) and line.startswith(CHAIN_MARK, -FRAME_BYTES)
+    return (seq, int(part), int(size)) if ends == (part == size) else (0, 0, 0)
 
 
 def digest(value: bytes) -> str:
@@ -343,6 +355,8 @@ def line_fault(line: bytes, seq: int) -> str | None:
     """Return what is wrong with one line of a batch that does not verify; None where the line itself is intact."""
     if not line.startswith(b'{"crc":"') or SECTION not in line:
         return "is not a line of this ledger" if line.strip(b"\0") or not line else "is a hole of NUL bytes"
+    if line.endswith(b"\r"):
+        return 'ends in CRLF: put "events.jsonl -text" into .gitattributes and check the file out again'
     whole = line.partition(CHAIN_MARK)[0] + b"}" if CHAIN_MARK in line else line
     core, free, value = whole.partition(FREE_MARK)
     core = core[CRC_BYTES:] if free else core[CRC_BYTES:-1]

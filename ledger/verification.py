@@ -17,7 +17,7 @@ from tallybook.ledger.line import LOG_NAME, START, line_fault, split_line, split
 from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.storage import disk, redaction
-from tallybook.ledger.storage.head import check_format, has_position
+from tallybook.ledger.storage.head import check_format, has_position, log_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,7 +137,7 @@ def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tu
     try:
         findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
         check_format(fd, log.path)
-        size = os.fstat(fd).st_size
+        size = log_size(fd, os.fstat(fd).st_size, head)
         proven = _verify_bytes(fd, size, head, findings, progress)
         while True:
             try:
@@ -176,7 +176,7 @@ def _verify_bytes(
     """Yield each batch whose chain verifies, after checking its bytes; report the gaps between them."""
     for part in survey(fd, START, size, LOG_NAME, findings.pending):
         if isinstance(part, Gap):
-            if damage.is_unclean(fd, part.stop.position.offset, head, size):
+            if damage.is_unclean(fd, part.stop.position, head, size):
                 left = size - part.stop.position.offset
                 findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
                 return
@@ -272,10 +272,10 @@ def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> N
     if head is None:
         if size:
             findings.notes.append("there is no head, so a missing end cannot be detected")
-    elif size < head.position.offset:
-        findings.problems.append(damage.truncated_error(LOG_NAME, fd, size, head).problems[0])
-    elif not findings.problems and not has_position(fd, head.position):
-        findings.problems.append(damage.other_log_problem(LOG_NAME, head))
+    elif size < head.position.offset or not (findings.problems or has_position(fd, head.position)):
+        findings.problems.append(damage.head_problem(LOG_NAME, fd, size, head))
+    elif size > os.fstat(fd).st_size:
+        findings.notes.append("the last line break is missing; the next writer adds it")
 
 
 def salvage(log: JsonlLog) -> Iterator[Batch]:
@@ -311,9 +311,10 @@ def read_verified(log: JsonlLog) -> Iterator[Batch]:
 
 def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
     """Yield the batches that verify, up to a torn tail."""
-    size, head = os.fstat(fd).st_size, log.read_head()
+    head = log.read_head()
+    size = log_size(fd, os.fstat(fd).st_size, head)
     for part in survey(fd, START, size, LOG_NAME, redaction.pending_ids(log.folder)):
         if not isinstance(part, Gap):
             yield part
-        elif damage.is_unclean(fd, part.stop.position.offset, head, size):
+        elif damage.is_unclean(fd, part.stop.position, head, size):
             return

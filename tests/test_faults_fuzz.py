@@ -154,10 +154,6 @@ def _leaves_out(log: JsonlLog) -> Iterator[Batch]:
     yield from list(decode(log.read()))[1:]
 
 
-def _sees_no_end(_fd: int, _size: int) -> Any:
-    return START
-
-
 def _knows_nothing(*_: object) -> set[str]:
     return set()
 
@@ -171,7 +167,6 @@ FAULTS: list[tuple[bytes, str, Any, str]] = [
     (WHOLE, "salvage", _leaves_out, "salvage leaves out what a fold gives"),
     (WHOLE, "salvage", _crashes, "salvage raises ValueError"),
     (WHOLE, "row", _crashes, "a view raises ValueError"),
-    (WHOLE, "find_last_batch_end", _sees_no_end, "the writer's quick look finds another end"),
 ]
 
 

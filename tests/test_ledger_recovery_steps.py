@@ -15,7 +15,7 @@ from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
 from helpers.ledger_redaction import begin_redaction, id_of, ledger_with_secret, overwrite, value_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import PointAdded
-from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, Draft, RawBatch, Stamp, frame
+from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
 from tallybook.ledger.reading import damage, recovery
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
@@ -60,11 +60,11 @@ def long_batch(mark: Position) -> RawBatch:
     return frame([Draft("x.y", 1, {}, {"text": "x" * 10_000})] * 30, stamp)
 
 
-def tail_of(log: JsonlLog, head: Head | None, boot: str = BOOT, seen: Position | None = None) -> Tail:
+def tail_of(log: JsonlLog, head: Head | None, seen: Position | None = None) -> Tail:
     """Return the end of a log as read by a writer."""
     fd = os.open(log.path, os.O_RDONLY)
     try:
-        return recovery.find_tail(fd, log.path, os.fstat(fd).st_size, head, boot, seen)
+        return recovery.find_tail(fd, log.path, os.fstat(fd).st_size, head, seen)
     finally:
         os.close(fd)
 
@@ -104,41 +104,6 @@ def test_without_a_batch_after_the_head_its_time_holds(log: JsonlLog) -> None:
     assert head_of(log).position == found.position
     assert found.stop is not None
     assert begin == found.stop.position.offset
-
-
-@pytest.mark.parametrize(
-    ("boot", "said", "trusted"),
-    [(BOOT, BOOT, True), ("another", BOOT, False), ("", "", False), (BOOT, "", False), ("", BOOT, False)],
-)
-def test_within_one_boot_a_long_end_is_checked_by_its_last_line(
-    log: JsonlLog, boot: str, said: str, *, trusted: bool
-) -> None:
-    """Many writers may not have moved the head yet; after another boot every byte is read."""
-    batch = long_batch(log.head())
-    begin = add(log, b"\0" * 100 + batch.raw)
-    found = tail_of(log, head_of(log)._replace(boot=said), boot)
-    before = log.head()
-    whole = (batch.last, log.path.stat().st_size, AT, True)
-    wanted = whole if trusted else (before.seq, begin, before.at, False)
-    assert wanted == (found.position.seq, found.position.offset, found.position.at, found.stop is None)
-
-
-def test_a_short_end_is_read_whole(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a short end costs nothing, however long the ledger before it is, so it is always verified."""
-    tail = b"torn\n" + batch_at(log.head(), "d").raw
-    monkeypatch.setattr(recovery, "_LONG_BYTES", len(tail))
-    begin = add(log, tail)
-    assert begin > len(tail)
-    found = tail_of(log, head_of(log))
-    assert (begin, True) == (found.position.offset, found.stop is not None)
-
-
-def test_a_long_torn_end_is_read_whole(log: JsonlLog) -> None:
-    """A long end whose last line is not whole is verified from the head on."""
-    batch = long_batch(log.head())
-    add(log, batch.raw + b"torn")
-    found = tail_of(log, head_of(log))
-    assert (batch.position, True) == (found.position, found.stop is not None)
 
 
 @pytest.mark.parametrize("torn", [b"", b"torn"])
@@ -211,10 +176,10 @@ def test_a_missing_log_is_reported_with_its_last_event(log: JsonlLog) -> None:
 
 def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
     """Return whether a file without a head has a torn end from a position on, with ``more`` bytes of it cut off."""
-    path.write_bytes(data)
+    path.write_bytes(b"\n" + data)
     fd = os.open(path, os.O_RDONLY)
     try:
-        return damage.is_unclean(fd, begin, None, len(data) + more)
+        return damage.is_unclean(fd, START._replace(offset=1 + begin), None, 1 + len(data) + more)
     finally:
         os.close(fd)
 

@@ -11,18 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.ledger_lines import EVENTS, Read, batches_of, file_of, forge, raw, read
-from helpers.ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
+from helpers.ledger_lines import Read, batches_of, file_of, forge, raw, read
+from helpers.ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, flips, opening, seal_of, sealed_log
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointAdded
-from tallybook.ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft
+from tallybook.ledger.line import CHAIN_MARK, FREE_CHARS, START
 from tallybook.ledger.reading import damage, scan
 from tallybook.ledger.reading.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from tallybook.ledger.events import Event
 
 
 OTHER = batches_of(opening("ledger-2"), *GROUPS)
@@ -270,37 +268,6 @@ def test_a_text_cannot_pass_for_a_seal() -> None:
     found = read(raw(BATCHES[:2]) + quoted.replace(" ", "").encode() + b"\n" + LINES[4])
     assert (BATCHES[:2], []) == (found.batches, found.sealed)
     assert found.stop is not None
-
-
-def test_the_end_of_a_log_is_the_end_of_a_scan() -> None:
-    """After a cut at any byte, the last line gives the end of a whole log, and none of a torn one."""
-    marks = {batch.end: batch.position for batch in BATCHES}
-    assert [] == [size for size in range(len(LOG) + 1) if marks.get(size) != end_of(LOG[:size])]
-
-
-@given(st.lists(st.lists(EVENTS, min_size=1, max_size=3), min_size=1, max_size=3))
-def test_the_end_of_any_log_is_found(groups: list[list[Event]]) -> None:
-    """For any events the last line gives the same end as a scan of everything."""
-    batches = batches_of(*([encode(event) for event in group] for group in groups))
-    assert Read(batches, None, []) == read(raw(batches))
-    assert batches[-1].position == end_of(raw(batches))
-
-
-@pytest.mark.parametrize("short", [0, 1, 2, 100, MAX_LINE_BYTES - 5000, MAX_LINE_BYTES - 4000])
-def test_the_end_after_a_long_line_is_found(short: int) -> None:
-    """A last line of any length up to 64 KiB is read whole."""
-    empty = len(batches_of(GROUPS[1], [Draft("point.removed", 1, {"name": ""})])[1].raw)
-    name = "n" * (MAX_LINE_BYTES - empty - short)
-    batches = batches_of(GROUPS[1], [Draft("point.removed", 1, {"name": name})])
-    assert MAX_LINE_BYTES - short == len(batches[1].raw)
-    assert batches[1].position == end_of(raw(batches))
-
-
-@pytest.mark.parametrize("number", ["x", "-1", "0", "1.5", "1" * 5000])
-def test_a_last_line_without_a_seq_is_no_end(number: str) -> None:
-    """A last line with an invalid seq is torn, however much it looks like a batch."""
-    line = f'{{"crc":"00000000","seq":{number}'.encode() + CHAIN_MARK + b"0" * 32 + b'"}\n'
-    assert None is end_of(LOG + line)
 
 
 def test_a_long_text_is_read_from_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from faults.fuzz import proven_anew
 from helpers.ledger_lines import Read, batches_of, file_of, forge, raw, read
-from helpers.ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
+from helpers.ledger_scan import BATCHES, ENDS, LINES, LOG, opening, seal_of, sealed_log
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.line import (
@@ -19,14 +19,13 @@ from tallybook.ledger.line import (
     CHAIN_TAIL_BYTES,
     MAX_LINE_BYTES,
     START,
-    Draft,
     Position,
     RawBatch,
     complete_lines,
 )
 from tallybook.ledger.reading import damage, scan
 from tallybook.ledger.reading.damage import ByteRange, DamageIndex
-from tallybook.ledger.reading.scan import Scan, find_last_batch_end
+from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import mask
@@ -294,53 +293,6 @@ def test_a_position_fits_where_its_chain_is() -> None:
     assert not has_position(fd, BATCHES[0].position._replace(chain="0" * 32))
     assert not has_position(fd, Position(1, "0" * 32, 10))
     assert has_position(file_of(BATCHES[0].chain.encode() + CHAIN_END), Position(1, BATCHES[0].chain, 35))
-
-
-def test_the_end_is_searched_before_the_offset() -> None:
-    """Bytes after the offset at which a log ends are not read."""
-    marks = {batch.end: batch.position for batch in BATCHES}
-    sizes = range(len(LOG) + 1)
-    assert [marks.get(size) for size in sizes] == [find_last_batch_end(file_of(LOG), size) for size in sizes]
-
-
-@pytest.mark.parametrize("size", [1023, 1024, 1025, 1026, MAX_LINE_BYTES - 1, MAX_LINE_BYTES])
-def test_the_end_of_a_single_line_is_found(size: int) -> None:
-    """A log of one line of any length has its end there."""
-    empty = len(batches_of([Draft("point.removed", 1, {"name": ""})])[0].raw)
-    batches = batches_of([Draft("point.removed", 1, {"name": "n" * (size - empty)})])
-    assert (size, batches[0].position) == (len(raw(batches)), end_of(raw(batches)))
-
-
-def test_no_flipped_bit_makes_an_end() -> None:
-    """A last line with a change outside its chain value is no end; the value itself is not checked."""
-    begin, chain = len(LOG) - len(LINES[-1]), len(LOG) - len(CHAIN_END) - 32
-    found = {offset: end_of(data) for offset, _, data in flips(LOG, begin, len(LOG)) if end_of(data) is not None}
-    assert [*range(chain, chain + 32)] == sorted(found)
-    assert {BATCHES[-1].position._replace(chain="")} == {mark._replace(chain="") for mark in found.values() if mark}
-
-
-@pytest.mark.parametrize(
-    "last",
-    [
-        BATCHES[2].raw[:-3] + b"0" + CHAIN_END,
-        BATCHES[2].raw[:-4] + CHAIN_END,
-        BATCHES[2].raw[:-3] + b'"]\n',
-        BATCHES[2].raw[:-1] + CHAIN_MARK + b"0" * 32 + CHAIN_END,
-        BATCHES[2].data + b"}\n",
-        forge((BODY, None), mark=START._replace(seq=-1)).raw,
-        forge((BODY, None), head={"seq": '"x"'}).raw,
-    ],
-    ids=["longer chain", "shorter chain", "other bracket", "two chains", "no chain", "seq 0", "no seq"],
-)
-def test_a_last_line_in_another_form_is_no_end(last: bytes) -> None:
-    """Every part of it must be as a writer writes it, or it is torn."""
-    assert None is end_of(raw(BATCHES[:2]) + last)
-
-
-def test_an_end_after_many_bytes_is_found() -> None:
-    """A last line that is longer than the first window gives its end after any number of other lines."""
-    batches = batches_of(GROUPS[1], *[GROUPS[0]] * 9, [Draft("point.removed", 1, {"name": "n" * 2000})])
-    assert batches[-1].position == end_of(raw(batches))
 
 
 def test_batches_can_be_iterated_one_by_one_or_as_read_in_runs() -> None:

@@ -16,7 +16,7 @@ from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Position, RawB
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
-from tallybook.ledger.storage.head import Head, check_format, contains_any, has_position
+from tallybook.ledger.storage.head import Head, check_format, contains_any, has_position, log_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ else:
     )
 
 SYSTEM = {"rater": "tallybook"}
+# The next writer reads what follows the head, which takes longer than a note.
+_LONG_BYTES = 256 * 1024
 
 
 class JsonlLog:
@@ -227,6 +229,10 @@ class Transaction:
         head = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.log_file)
+        if size < log_size(files.log, size, head):
+            disk.write_all(files.log, b"\n", log.log_file)
+            size += 1
+            self._needs_flush = True
         if (
             head is not None
             and head.suspect < 0
@@ -237,7 +243,7 @@ class Transaction:
             self.position = head.position
         else:
             verified = files.read_note(head, size) or files.tail
-            tail = recovery.find_tail(files.log, log.log_file, size, head, files.boot, verified)
+            tail = recovery.find_tail(files.log, log.log_file, size, head, verified)
             self.position = tail.position
             if tail.stop is not None:
                 batch = self._seal(files, tail, size)
@@ -389,7 +395,7 @@ class Transaction:
         # After a write in append mode, the file's own position shows where the bytes are.
         if os.lseek(files.log, 0, os.SEEK_CUR) == self.position.offset:
             files.tail = self.position
-            if self._is_crowded:
+            if self._is_crowded or len(data) > _LONG_BYTES:
                 self._note = files.head_at(self.position)
                 files.note(self._note)
         elif read_at(files.log, len(data), self._pending[0].offset) != data:

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import os
 
-from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger.errors import Problem
 from tallybook.ledger.fast_stdlib import sha256
-from tallybook.ledger.line import CHAIN_CHARS, CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, MAX_LINE_BYTES
+from tallybook.ledger.line import (
+    CHAIN_CHARS,
+    CHAIN_END,
+    CHAIN_MARK,
+    CHAIN_TAIL_BYTES,
+    MAX_LINE_BYTES,
+    line_fault,
+    place_of,
+)
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.line import Position
     from tallybook.ledger.storage.head import Head
 
 _FIRST_BYTES = 4 * 1024
@@ -28,6 +37,25 @@ _CLAIM = b',"v":1,"body":{"begin":'
 _CLAIM_END = b',"end":'
 # Enough for the kind, the claim and two offsets.
 _CLAIM_BYTES = 128
+_SECTOR_BYTES = 512
+_OPENING = b'{"crc":"'
+_COPY = "restore it from a copy, or convert it back"
+_UNPACK = "unpack it"
+# How a file begins that another program has converted, what it is then, and the cure.
+_CONVERSIONS = (
+    (b"\xef\xbb\xbf", "begins with a byte order mark, which an editor wrote", "remove these three bytes"),
+    (b"\xff\xfe", "is UTF-16, not UTF-8", _COPY),
+    (b"\xfe\xff", "is UTF-16, not UTF-8", _COPY),
+    (b'{\0"\0', "is UTF-16, not UTF-8", _COPY),
+    (b'\0{\0"', "is UTF-16, not UTF-8", _COPY),
+    (b"\x1f\x8b", "is compressed with gzip", _UNPACK),
+    (b"(\xb5/\xfd", "is compressed with zstd", _UNPACK),
+    (b"\xfd7zXZ\0", "is compressed with xz", _UNPACK),
+    (b"BZh", "is compressed with bzip2", _UNPACK),
+    (b"PK\x03\x04", "is a zip archive", _UNPACK),
+    (b"version https://git-lfs", "is a pointer of Git LFS, not the file itself", "run `git lfs pull`"),
+    (b"\0GITCRYPT\0", "is encrypted by git-crypt", "run `git-crypt unlock`"),
+)
 
 
 def find_all(fd: int, needle: bytes, begin: int, end: int) -> Iterator[int]:
@@ -134,18 +162,17 @@ class ByteRange:
         return self._blank >= end
 
 
-def truncated_error(source: str, fd: int, size: int, head: Head) -> DamagedLedgerError:
-    """Return the error for a file that ends before its acknowledged end."""
-    seq, line = head.position.seq, DamageIndex(fd, size).line_number(size)
-    lost = head.position.offset - size
-    message = f"ends {lost:,} bytes before its acknowledged end at seq {seq}"
-    return DamagedLedgerError([Problem(f"{source}:{line}", message, seq, line)])
-
-
-def other_log_problem(source: str, head: Head) -> Problem:
-    """Return the problem of a file that verifies but is not the one that was acknowledged."""
-    seq = head.position.seq
-    return Problem(source, f"does not have the chain {head.position.chain} that was acknowledged at seq {seq}", seq)
+def head_problem(source: str, fd: int, size: int, head: Head) -> Problem:
+    """Return what is wrong with a log that does not have its acknowledged end."""
+    seq, chain, offset, _ = head.position
+    if fault := find_opening_fault(fd):
+        return Problem(f"{source}:1", fault, 1, 1)
+    if size < offset:
+        line = DamageIndex(fd, size).line_number(size)
+        message = f"ends {offset - size:,} bytes before its acknowledged end at seq {seq}"
+        return Problem(f"{source}:{line}", message, seq, line)
+    # It may verify as a whole: another log took its place.
+    return Problem(source, f"does not have the chain {chain} that was acknowledged at seq {seq}", seq)
 
 
 def missing_log_problem(path: StrPath, head: Head) -> Problem:
@@ -153,13 +180,51 @@ def missing_log_problem(path: StrPath, head: Head) -> Problem:
     return Problem(os.path.basename(path), f"is missing, and held {head.position.seq:,} events", head.position.seq)
 
 
-def is_unclean(fd: int, offset: int, head: Head | None, size: int) -> bool:
-    """Return whether the bytes from an offset on are the torn tail of a crash rather than damage to acknowledged ones.
+def is_unclean(fd: int, after: Position, head: Head | None, size: int) -> bool:
+    """Return whether the bytes after the last verified batch are the torn tail of a crash, which the next writer seals.
 
-    Without a head it is unknown what was acknowledged; then a tail is torn if no batch ends in it.
+    They are damage where they were acknowledged, where the file does not begin as a ledger does, and where they have
+    another history. Without a head it is unknown what was acknowledged; then any batch that ends in them is damage.
     """
+    if head is not None and after.offset < head.position.offset:
+        return False
+    if not after.offset and find_opening_fault(fd) is not None:
+        return False
     if head is not None:
-        return offset >= head.position.offset
+        return not has_other_history(fd, after, size)
     return not any(
-        tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS]) for tail, _ in find_chains(fd, offset, size)
+        tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS])
+        for tail, _ in find_chains(fd, after.offset, size)
     )
+
+
+def has_other_history(fd: int, after: Position, size: int) -> bool:
+    """Return whether a batch follows a position whose first event number is not above that of the position.
+
+    A crash leaves none, because writers give each number once. A merge or a copy does. The last line stands for its
+    batch.
+    """
+    with os.fdopen(os.dup(fd), "rb") as file:
+        file.seek(after.offset)
+        while file.tell() < size and (line := file.readline(MAX_LINE_BYTES + 1)):
+            seq, part, parts = place_of(line)
+            if part and part == parts and seq - part < after.seq and line_fault(line[:-1], seq) is None:
+                return True
+    return False
+
+
+def find_opening_fault(fd: int) -> str | None:
+    """Return why a log does not begin as a ledger does; None where it does, or is the torn beginning of a new one."""
+    data = read_at(fd, MAX_LINE_BYTES + 1, 0)
+    for mark, what, cure in _CONVERSIONS:
+        if data.startswith(mark):
+            return f"{what}; {cure}"
+    line, feed, _ = data.partition(b"\n")
+    hole = line.find(b"\0")
+    if feed and hole < 0:
+        return line_fault(line, 1)
+    # A power loss leaves the beginning of the line, whole sectors of NUL bytes, or both.
+    beginning = line if hole < 0 else line[:hole]
+    sector = b"" if hole < 0 else data[hole : hole + _SECTOR_BYTES - hole % _SECTOR_BYTES]
+    is_torn = beginning[: len(_OPENING)] == _OPENING[: len(beginning)] and not sector.strip(b"\0")
+    return None if is_torn and len(line) <= MAX_LINE_BYTES else line_fault(b"", 1)

@@ -14,11 +14,9 @@ import attrs
 
 from tallybook.ledger.line import (
     CHAIN_END,
-    CHAIN_MARK,
     CHAIN_TAIL_BYTES,
     FRAME_BYTES,
     GENESIS,
-    LINE_END,
     MAX_LINE_BYTES,
     START,
     RawBatch,
@@ -26,9 +24,10 @@ from tallybook.ledger.line import (
     compute_chain,
     first_seq,
     line_fault,
+    place_of,
     sum_fault,
 )
-from tallybook.ledger.reading.damage import ByteRange, DamageIndex
+from tallybook.ledger.reading.damage import ByteRange, DamageIndex, has_other_history
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.disk import read_at
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
 _MARKERS: Final = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 _MIDDLE: Final = b"======="
-_PART: Final = b'"part":['
-_PART_CHARS: Final = 24
 # A merge repeats few lines; in a hostile file every line could continue every other one.
 _MAX_VERSIONS: Final = 8
 
@@ -87,43 +84,48 @@ class Histories:
     _open: set[int] = attrs.field(factory=set)
     _proven: int = 0
 
-    def add_file(self, fd: int, size: int, pending: Collection[str] = ()) -> int:
+    def add_file(self, fd: int, size: int, pending: Collection[str] = (), *, sealed: bool = False) -> int:
         """Add the batches of a file; return how many batches in it are proven.
 
         Args:
             fd: The file, open for reading.
             size: Its size.
             pending: Events whose redaction is in progress: their texts are treated as erased.
+            sealed: Whether to search sealed ranges for the other side of a merge, which earlier versions sealed.
         """
         self._waiting, self._open, self._proven = {}, set(), 0
+        # The last line proves itself without its line break.
+        size += size > 0 and read_at(fd, 1, size - 1) != b"\n"
         scan = Scan(fd, START, size, pending=pending)
-        before, end = GENESIS, 0
+        before = START
         for batch in scan:
-            self._add(before, batch, read_at(fd, batch.offset - end, end))
-            before, end = batch.chain, batch.end
+            self._add(before.chain, batch, read_at(fd, batch.offset - before.offset, before.offset))
+            if sealed and before.offset < batch.offset and has_other_history(fd, before, batch.offset):
+                self._add_lines(fd, before.offset, batch.offset, pending)
+            before = batch.position
         if scan.stop is not None:
-            self._add_lines(fd, scan.position.offset, pending)
+            self._add_lines(fd, scan.position.offset, size, pending)
         self.unproven += len(self._open)
         lines = [read_at(fd, MAX_LINE_BYTES + 1, offset).partition(b"\n")[0] for offset in sorted(self._open)]
         if lines and all(line_fault(line, first_seq(line)) is None for line in lines):
             self.stray = lines[-1]
         return self._proven
 
-    def _add_lines(self, fd: int, offset: int, pending: Collection[str]) -> None:
-        """Add the batches of the lines after an offset, whatever their order."""
+    def _add_lines(self, fd: int, offset: int, end: int, pending: Collection[str]) -> None:
+        """Add the batches of the lines from an offset to another, whatever their order."""
         # Event number, part and number of parts of a line → the lines of its batch that can be before it.
         begun: dict[tuple[int, int, int], list[_Lines]] = {}
         number = DamageIndex(fd, offset).line_number(offset) - 1
         with os.fdopen(os.dup(fd), "rb") as file:
             file.seek(offset)
-            while line := file.readline(MAX_LINE_BYTES + 1):
+            while offset < end and (line := file.readline(MAX_LINE_BYTES + 1)):
                 number += 1
                 begin, offset = offset, offset + len(line)
                 if line.startswith(_MARKERS) or line.rstrip(b"\r\n") == _MIDDLE:
                     self.marker = self.marker or number
                     continue
                 self._open.add(begin)
-                seq, part, size = _place_of(line)
+                seq, part, size = place_of(line)
                 for lines in begun.get((seq, part, size), ()) if part > 1 else ((),) if part else ():
                     longer = (*lines, (begin, line))
                     if part == size:
@@ -200,16 +202,6 @@ def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
             return
         yield link, data
         offset += len(data)
-
-
-def _place_of(line: bytes) -> tuple[int, int, int]:
-    """Return a line's event number, its part, and the parts of its batch; part 0 where it is no line of a ledger."""
-    seq, at = first_seq(line), line.find(_PART)
-    part, _, size = line[at + len(_PART) : at + _PART_CHARS].partition(b"]")[0].partition(b",")
-    if seq < 1 or at < 0 or not (part.isdigit() and size.isdigit() and line.endswith(LINE_END)):
-        return 0, 0, 0
-    ends = line.endswith(CHAIN_END) and line.startswith(CHAIN_MARK, -FRAME_BYTES)
-    return (seq, int(part), int(size)) if ends == (part == size) else (0, 0, 0)
 
 
 def _sealed_range(batch: RawBatch) -> tuple[int, int]:

@@ -54,6 +54,8 @@ def _read_batch(fd: int, offset: int) -> RawBatch | None:
     size, end = _FIRST_BYTES, -1
     while end < 0:
         window = read_at(fd, size, offset - begin)
+        # At the end of the log its last line break may be missing.
+        window += b"\n" if len(window) < size and not window.endswith(b"\n") else b""
         end = window.find(CHAIN_MARK, begin)
         if end + len(CHAIN_MARK) + CHAIN_TAIL_BYTES > len(window):
             end = -1

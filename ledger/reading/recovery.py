@@ -20,8 +20,8 @@ from tallybook.ledger.line import (
     Stamp,
     frame,
 )
-from tallybook.ledger.reading.damage import ByteRange, is_unclean, other_log_problem, truncated_error
-from tallybook.ledger.reading.scan import Scan, Stop, find_last_batch_end
+from tallybook.ledger.reading.damage import ByteRange, head_problem, is_unclean
+from tallybook.ledger.reading.scan import Scan, Stop
 from tallybook.ledger.storage import caches, disk, idempotency, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import NO_HEAD, Head, has_position
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 4096
 _COPY_BYTES = 1024 * 1024
-# After the head come the batches of writers that are flushing at this moment, hardly ever more than this.
-_LONG_BYTES = 256 * 1024
 
 
 class Tail(NamedTuple):
@@ -50,9 +48,7 @@ class Tail(NamedTuple):
     stop: Stop | None
 
 
-def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six places
-    fd: int, path: StrPath, size: int, head: Head | None, boot: str, verified: Position | None = None
-) -> Tail:
+def find_tail(fd: int, path: StrPath, size: int, head: Head | None, verified: Position | None = None) -> Tail:
     """Return the end of the log, reading no more than is needed to trust it.
 
     Args:
@@ -60,7 +56,6 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
         path: Its path.
         size: Its size.
         head: How far it is acknowledged; None where unknown.
-        boot: Id of this boot of the machine.
         verified: A position up to which the log is known to be whole, in this boot; None where none is.
 
     Raises:
@@ -68,21 +63,14 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
     """
     known = head or NO_HEAD
     folder, name = os.path.split(path)
-    if size < known.position.offset:
-        raise truncated_error(name, fd, size, known)
     if not has_position(fd, known.position):
         # Another ledger's file, even if intact: nothing in it may be sealed, and nothing appended to it.
-        raise DamagedLedgerError([other_log_problem(name, known)])
+        raise DamagedLedgerError([head_problem(name, fd, size, known)])
     if head is not None and head.suspect < 0:
         if size == head.position.offset:
             return Tail(head.position, None)
         if verified is not None and size == verified.offset:
             return Tail(verified, None)
-        if boot and head.boot == boot and size - head.position.offset > _LONG_BYTES:
-            # Many writers at once, none of which has moved the head yet: each has checked the line before its own.
-            position = find_last_batch_end(fd, size)
-            if position is not None:
-                return Tail(position, None)
     begin = verified if verified is not None and known.position.offset < verified.offset <= size else known.position
     # After a failed flush the page cache may differ from the disk, so the whole log is verified.
     scan = Scan(fd, begin if known.suspect < 0 else START, size, name, redaction.pending_ids(folder))
@@ -90,7 +78,7 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
     for batch in scan:
         position = batch.position
     position = scan.position._replace(at=position.at)
-    if scan.stop is not None and not is_unclean(fd, scan.stop.position.offset, head, size):
+    if scan.stop is not None and not is_unclean(fd, scan.stop.position, head, size):
         raise DamagedLedgerError([scan.stop.problem])
     return Tail(position, scan.stop)
 

@@ -19,22 +19,17 @@ from tallybook.ledger.batches import (
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
 from tallybook.ledger.line import (
-    CHAIN_CHARS,
-    CHAIN_END,
     CHAIN_MARK,
     CHAIN_TAIL_BYTES,
     MAX_LINE_BYTES,
     Position,
     RawBatch,
-    complete_lines,
     diagnose,
-    first_seq,
     head_field,
-    line_fault,
 )
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
-from tallybook.ledger.storage.head import check_format, has_position
+from tallybook.ledger.storage.head import check_format, has_position, log_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +85,7 @@ class Scan:
         verify: bool = True,
         index: damage.DamageIndex | None = None,
     ) -> None:
-        """Scan ``fd`` from ``start`` to the offset ``end``.
+        """Scan ``fd`` from ``start`` to the offset ``end``. Exactly the line break before it may be missing.
 
         Texts of the events ``pending`` are treated as erased, because their redaction is in progress. Without
         ``verify`` only the form is checked: the number of lines of each batch, and their event numbers. Several scans
@@ -111,6 +106,10 @@ class Scan:
     def _index(self) -> damage.DamageIndex:
         self._given_index = self._given_index or damage.DamageIndex(self._fd, self._end)
         return self._given_index
+
+    def _read_at(self, size: int, offset: int) -> bytes:
+        data = read_at(self._fd, size, offset)
+        return data + b"\n" if len(data) < size and offset + len(data) == self._end - 1 else data
 
     @property
     def position(self) -> Position:
@@ -143,7 +142,7 @@ class Scan:
         step = min(_FIRST_BYTES, CHUNK_BYTES)
         while position < self._end:
             # A batch longer than a chunk is searched from its beginning after each read, so the reads grow with it.
-            chunk = read_at(self._fd, min(max(step, len(buffer)), self._end - position), position)
+            chunk = self._read_at(min(max(step, len(buffer)), self._end - position), position)
             step = min(2 * step, CHUNK_BYTES)
             if not chunk:
                 return
@@ -167,7 +166,7 @@ class Scan:
         """Return the batch that begins at ``place`` if it verifies and seals exactly the range before it."""
         begin, whole = self.position.offset, b""
         for size in (_SHORT_BYTES, MAX_LINE_BYTES):
-            around = read_at(self._fd, max(min(size, self._end - place) + 1, 0), place - 1)
+            around = self._read_at(max(min(size, self._end - place) + 1, 0), place - 1)
             data, mark, tail = around[1:].partition(CHAIN_MARK)
             whole = data + mark + tail[:CHAIN_TAIL_BYTES]
             if len(tail) >= CHAIN_TAIL_BYTES:
@@ -189,7 +188,7 @@ class Scan:
         seq, _, offset, _ = self.position
         size = _FIRST_BYTES
         while True:
-            window = read_at(self._fd, min(size, self._end - offset), offset)
+            window = self._read_at(min(size, self._end - offset), offset)
             text, mark, rest = window.partition(CHAIN_MARK)
             tail, end, _ = rest.partition(b"\n")
             if end or len(window) < size or size >= _MAX_DESCRIBED_BYTES:
@@ -198,32 +197,12 @@ class Scan:
         # A text whose redaction is in progress is not damage.
         text = redaction.mask(text, self._pending) + mark + tail
         index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
+        if not offset and (fault := damage.find_opening_fault(self._fd)) is not None:
+            message = fault
         if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
         line = self._index.line_number(offset) + index
         return Stop(self.position, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
-
-
-def find_last_batch_end(fd: int, size: int) -> Position | None:
-    """Return the position after the last line if that line is intact and ends a batch; None otherwise.
-
-    It trusts the lines before, which is safe within one boot: the page cache holds what was written, and every writer
-    checks the line before its own.
-    """
-    for begin in (max(size - _SHORT_BYTES, 0), max(size - MAX_LINE_BYTES - 1, 0)):
-        text = read_at(fd, size - begin, begin)
-        start = text.rfind(b"\n", 0, -1) + 1
-        if start == 0 and begin > 0:
-            continue
-        data, mark, tail = text[start:].partition(CHAIN_MARK)
-        if not mark or len(tail) != CHAIN_TAIL_BYTES or not tail.endswith(CHAIN_END):
-            return None
-        seq = first_seq(data)
-        if seq < 1 or line_fault(text[start:-1], seq) is not None:
-            return None
-        chain_value = tail[:CHAIN_CHARS].decode("ascii", "replace")
-        return RawBatch(seq, seq, chain_value, begin + start, complete_lines(data)).position
-    return None
 
 
 class LogReader:
@@ -256,9 +235,9 @@ class LogReader:
             os.close(fd)
 
     def _runs(self, fd: int) -> Iterator[Run]:
-        size = os.fstat(fd).st_size
+        size = log_size(fd, os.fstat(fd).st_size, self._head)
         if self._head is not None and size < self._head.position.offset:
-            raise damage.truncated_error(self._name, fd, size, self._head)
+            raise DamagedLedgerError([damage.head_problem(self._name, fd, size, self._head)])
         check_format(fd, self._path)
         redacted: Collection[str] = frozenset()
         for run in self._scan(fd, self._after, size):
@@ -267,8 +246,7 @@ class LogReader:
                     redacted = self._check_erased(fd, batch, redacted)
             yield run
         if self._head is not None and not has_position(fd, self._head.position):
-            # The whole file verifies but is not the one that was acknowledged: another log took its place.
-            raise DamagedLedgerError([damage.other_log_problem(self._name, self._head)])
+            raise DamagedLedgerError([damage.head_problem(self._name, fd, size, self._head)])
 
     def _scan(self, fd: int, after: Position, size: int) -> Iterator[Run]:
         """Yield the batches after a position.
@@ -287,7 +265,7 @@ class LogReader:
             if scan.stop is None or offset == scan.stop.position.offset:
                 break
             start, offset = scan.position, scan.stop.position.offset
-        if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position.offset, self._head, size):
+        if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position, self._head, size):
             raise DamagedLedgerError([scan.stop.problem])
 
     def _check_erased(self, fd: int, batch: RawBatch, redacted: Collection[str]) -> Collection[str]:
@@ -301,7 +279,7 @@ class LogReader:
             # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the
             # same order cannot miss it.
             pending = redaction.pending_ids(self._folder)
-            later = Batches(self._scan(fd, batch.position, os.fstat(fd).st_size))
+            later = Batches(self._scan(fd, batch.position, log_size(fd, os.fstat(fd).st_size, self._head)))
             redacted = {*pending, *(id_ for one in chain([batch], later) for id_ in redaction.redacted_ids(one))}
         if problems := redaction.find_unexplained(erased, redacted, self._name):
             raise DamagedLedgerError(problems)

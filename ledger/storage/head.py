@@ -135,9 +135,21 @@ def write(fd: int, data: bytes) -> None:
 
 
 def has_position(fd: int, position: Position) -> bool:
-    """Return whether a batch with this chain value ends at this offset of a log, so that the position belongs to it."""
+    """Return whether a batch with this chain value ends at this offset of a log, so that the position belongs to it.
+
+    At the end of the file its line break may be missing.
+    """
     tail = position.chain.encode() + CHAIN_END
-    return not position.offset or disk.read_at(fd, len(tail), max(position.offset - len(tail), 0)) == tail
+    data = disk.read_at(fd, len(tail), max(position.offset - len(tail), 0))
+    return not position.offset or tail in {data, data + b"\n"}
+
+
+def log_size(fd: int, size: int, head: Head | None) -> int:
+    """Return the size of a log; where exactly the line break before its acknowledged end is missing, that is counted.
+
+    An editor or a copy through a shell removes it. The rest proves itself, and the next writer adds it.
+    """
+    return size + (head is not None and head.position.offset == size + 1 and has_position(fd, head.position))
 
 
 def contains_any(

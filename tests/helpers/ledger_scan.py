@@ -5,11 +5,10 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from helpers.ledger_lines import batches_of, file_of, raw, stamp
+from helpers.ledger_lines import batches_of, raw, stamp
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
 from tallybook.ledger.line import Draft, Position, RawBatch, frame
-from tallybook.ledger.reading.scan import find_last_batch_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +79,3 @@ def sealed_log(torn: bytes, **changed: object) -> Sealed:
     after = batches_of(GROUPS[1], GROUPS[2], mark=seal.position)
     data = raw(before) + torn + seal.raw + raw(after)
     return Sealed(data, [*before, seal, *after], (before[-1].end, seal.offset))
-
-
-def end_of(data: bytes) -> Position | None:
-    """Return the result of ``find_last_batch_end`` for bytes as a file."""
-    return find_last_batch_end(file_of(data), len(data))

@@ -15,7 +15,7 @@ from tallybook.ledger.line import START, head_field
 from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, redaction, spool
-from tallybook.ledger.storage.head import has_position
+from tallybook.ledger.storage.head import has_position, log_size
 from tallybook.ledger.verification import read_verified, verify
 from tallybook.projections.event_rows import kind_of
 from tallybook.projections.surfaces import commands
@@ -98,7 +98,7 @@ def _failed_flushes(recorded_head: Head | None) -> Iterator[Finding]:
 
 def _events_after_head(fd: int, log: JsonlLog, recorded_head: Head | None) -> Iterator[Finding]:
     """Report events and bytes after the head in the open log."""
-    length = os.fstat(fd).st_size
+    length = log_size(fd, os.fstat(fd).st_size, recorded_head)
     head_mark = START if recorded_head is None else recorded_head.position
     if recorded_head is None and length:
         message = "the head is missing or torn, so events cut off at the end would not be noticed"
@@ -112,7 +112,7 @@ def _events_after_head(fd: int, log: JsonlLog, recorded_head: Head | None) -> It
     if recorded_head is not None and unacknowledged:
         message = f"{format_count(unacknowledged, 'event')} not acknowledged: a writer is at work, or was killed"
         yield Finding(NOTE, message, "the next recorded event acknowledges them as well")
-    if scan.stop is not None and damage.is_unclean(fd, scan.stop.position.offset, recorded_head, length):
+    if scan.stop is not None and damage.is_unclean(fd, scan.stop.position, recorded_head, length):
         message = (
             f"{format_count(torn_bytes, 'byte')} at the end, unfinished and never acknowledged: a writer was killed"
         )

@@ -138,7 +138,7 @@ def _add_own(project: Project, every: Histories) -> None:
     with suppress(FileNotFoundError):
         fd = disk.open_file(project.ledger / LOG_NAME, write=False)
         try:
-            every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger))
+            every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger), sealed=True)
         finally:
             os.close(fd)
 

@@ -38,7 +38,7 @@ def add_source(project: Project, source: str, histories: Histories) -> None:
         NewerLedgerError: Its format is from the future.
     """
     with _open(project, source) as copy:
-        if not histories.add_file(copy.fd, copy.size, copy.pending_ids):
+        if not histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True):
             raise BadInputError(f"--ledger {source}", "has no event that its chain proves", _HINT)
 
 

@@ -241,7 +241,7 @@ class Copy:
         """
         scan = Scan(self.fd, START, self.size, LOG_NAME, redacted)
         yield from scan
-        if scan.stop is not None and not damage.is_unclean(self.fd, scan.stop.position.offset, None, self.size):
+        if scan.stop is not None and not damage.is_unclean(self.fd, scan.stop.position, None, self.size):
             raise ValueError(f"is damaged: {scan.stop.problem}")
         if self.size and not scan.position.seq:
             raise ValueError("was not written by Tallybook")
