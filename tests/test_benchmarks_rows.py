@@ -39,7 +39,6 @@ LINES = {
     "forecast": 13,
     "scores": 5,
     "share-git": 3,
-    "share-nats": 3,
     "load": 1,
     "at": 2,
     "size": 1,
@@ -53,7 +52,6 @@ RIVALS = {
     "eventsourcing": "eventsourcing",
     "sql": "duckdb",
     "page-browser": "playwright",
-    "share-nats": "nats",
 }
 """Row → the module without which it has no rival or no measure."""
 BESIDE = {"many": ("eventsourcing", 4), "sql": ("polars", 1)}

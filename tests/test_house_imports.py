@@ -60,7 +60,6 @@ STDLIB_ALONE = [
 """What a hook may load: the standard library and one another, nothing that was installed."""
 
 ENGINE_CLIENTS = {
-    "tallybook.ledger.sharing.engines.nats_connection": "nats",
     "tallybook.ledger.sharing.engines.postgres": "psycopg",
     "tallybook.ledger.sharing.engines.postgres_connection": "psycopg",
 }
@@ -213,8 +212,7 @@ def test_no_import_breaks_a_rule() -> None:
         ("ledger/encoding/event_json.py", "from rich import print", "1"),
         ("ledger/sharing/engines/memory.py", "import psycopg", "1"),
         ("ledger/sharing/engines/postgres.py", "import attrs", "1"),
-        ("ledger/sharing/engines/memory.py", "import nats", "1"),
-        ("ledger/sharing/engines/nats_connection.py", "import click", "1"),
+        ("ledger/sharing/engines/postgres_connection.py", "import click", "1"),
         ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
         (
             "projections/entry_history/story.py",

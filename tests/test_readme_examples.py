@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 LEGACY = ROOT / "tests" / "data" / "legacy-playbook.json"
 SESSION = "3f1a"
-ELSEWHERE = ("jq", "duckdb", "git ", "psql", "pg_dump", "nats-server", "python3 - tls:", "find ")
+ELSEWHERE = ("jq", "duckdb", "git ", "psql", "pg_dump", "find ")
 """Commands of other tools. These run them: test_history_sql.py, test_action.py, test_git_playbook_file.py,
 test_sharing_git_damage.py, tests/faults/share_power.py,
-test_sharing_nats_operation.py, test_sharing_postgres_operator.py."""
+test_sharing_postgres_operator.py."""
 OF_THE_CLONE = ("sh .ci/", ".ci/", ".venv/bin/", "python -m tests", "pip install")
 """How a line begins that installs something or works on the clone."""
 

@@ -17,9 +17,6 @@ from tallybook.ledger.storage import caches
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Servers that are split from one another are cut from machines as well.
-LONG = ("nats: machines cut from servers",)
-
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts servers and sends signals as on Linux")
 
 
@@ -37,7 +34,7 @@ def test_no_command_of_git_is_stopped(tmp_path: Path) -> None:
     assert walk.given > 0
 
 
-@pytest.mark.parametrize("fault", FAULTS if slice_of(1, 0) else [fault for fault in FAULTS if fault not in LONG])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_loses_and_doubles_nothing(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each acknowledged rating counts once, all copies of the book are the same bytes, all playbooks the same."""
     monkeypatch.delenv(caches.VARIABLE, raising=False)

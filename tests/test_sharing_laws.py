@@ -11,7 +11,7 @@ HISTORIES = 16
 """`python -m tests.sweeps laws` runs 20,000 of them."""
 PIECES = 4
 STEPS_ON_SERVERS = 15
-"""`python -m tests.sharing_laws 50 --engine nats` runs more and longer ones."""
+"""`python -m tests.sharing_laws 50 --engine git` runs more and longer ones."""
 
 
 @pytest.mark.parametrize("piece", range(PIECES))
@@ -23,9 +23,9 @@ def test_laws_hold_in_random_histories(piece: int, monkeypatch: pytest.MonkeyPat
             run_history(seed, folder)
 
 
-@pytest.mark.parametrize("name", ["git by path", "nats", "postgres"])
+@pytest.mark.parametrize("name", ["git by path", "postgres"])
 def test_laws_hold_on_real_engines(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same laws hold where a git repository, a cluster of NATS or PostgreSQL has the book."""
+    """The same laws hold where a git repository or PostgreSQL has the book."""
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     with memory_folder() as folder, ENGINES[name](request) as connect:
         run_history(1, folder, STEPS_ON_SERVERS, lambda _: connect())

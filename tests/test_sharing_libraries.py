@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
 
-ADDRESSES = {"nats": "nats://127.0.0.1:9", "postgres": "postgresql://127.0.0.1:9/tally"}
+ADDRESSES = {"postgres": "postgresql://127.0.0.1:9/tally"}
 MOST_S = 8.0
 
 
@@ -43,9 +43,9 @@ def test_a_server_that_says_nothing_is_given_up_at_the_limit(
     monkeypatch.setenv(caches.VARIABLE, str(tmp_path / "caches"))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"127.0.0.1:{silent.getsockname()[1]}"
-        addresses = {"git": f"https://{place}/x.git", "nats": f"tls://{place}", "postgres": f"postgresql://{place}/x"}
+        addresses = {"git": f"https://{place}/x.git", "postgres": f"postgresql://{place}/x"}
         start = clock.elapsed_s()
-        opened = engines.open_engine(engine, addresses[engine], "main", {}, tmp_path, limit_s=2)
+        opened = engines.open_engine(engine, addresses[engine], "main", tmp_path, limit_s=2)
         with closing(opened), pytest.raises(UnreachableError):
             opened.read(0)
     assert clock.elapsed_s() - start < MOST_S

@@ -28,7 +28,6 @@ from benchmarks import (
     rivals,
     scores,
     sharing_git,
-    sharing_nats,
 )
 from benchmarks.table import NoRivalError, Row, Setting, render, together
 from tallybook.ledger.storage import caches
@@ -66,7 +65,6 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "page": pages.rows,
     "page-browser": browsing.rows,
     "scores": scores.rows,
-    "share-nats": sharing_nats.rows,
     "share-git": sharing_git.rows,
     "forecast": forecast.rows,
     "share-postgres": _share_postgres,

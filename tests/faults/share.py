@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 import json
 import os
 from pathlib import Path
@@ -18,13 +17,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from faults import NoToolError, Setting, Tally, servers
 from helpers.git_repositories import git
-from share import scenery as sceneries
+from share.scenery import ENGINES
 from tallybook.ledger.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
@@ -33,10 +32,6 @@ if TYPE_CHECKING:
     from helpers.shared_clones import Machine
     from share.scenery import Scenery
 
-SCENERIES: dict[str, Callable[..., Any]] = {
-    **sceneries.ENGINES,
-    "nats with proxies": partial(sceneries.nats, has_proxies=True),
-}
 NAMES = ("anna", "ben", "cleo")
 USUAL = 40
 RATINGS = 1_000
@@ -284,12 +279,6 @@ FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None] | None]] = {
     "git: sync stopped": ("git", _stop),
     "git: branch forced back or deleted": ("git", _force_back),
     "git: full disk": ("git", _fill_disk),
-    "nats: sync killed at random": ("nats", _kill_at_random),
-    "nats: one server or all killed": ("nats", servers.kill_servers),
-    "nats: one server stopped": ("nats", servers.stop_server),
-    "nats: stream deleted or robbed of its end": ("nats", servers.delete_stream),
-    "nats: servers split from one another": ("nats with proxies", servers.split_servers),
-    "nats: machines cut from servers": ("nats with proxies", servers.cut_machines),
     "postgres: sync killed at random": ("postgres", _kill_at_random),
     "postgres: server killed": ("postgres", servers.kill_database),
     "postgres: connections reset": ("postgres", servers.reset_connection),
@@ -325,7 +314,7 @@ def suffer(name: str, count: int | None, setting: Setting) -> Tally:
         try:
             with (
                 _small_disk(folder) if fault is _fill_disk else nullcontext(),
-                SCENERIES[engine](folder, NAMES) as scenery,
+                ENGINES[engine](folder, NAMES) as scenery,
             ):
                 trial = Trial(scenery, draw)
                 if fault is None:

@@ -1,4 +1,4 @@
-"""Row ``share``, power loss: the homes of machines, or the stores of servers, lie on disks that are shut down.
+"""Row ``share``, power loss: the homes of machines, or a bare repository, lie on disks that are shut down.
 
 The disks are those of the row ``pulls``: images of ext4 and XFS, shut down without a last flush of their journal.
 A home has the ledger, the copy of the book and the caches. What was acknowledged is read before the power goes.
@@ -77,7 +77,7 @@ class Loss(NamedTuple):
 
     Attributes:
         trial: The machines.
-        disks: Name of a machine, number of a server, or "remote" → its disk.
+        disks: Name of a machine, or "remote" → its disk.
         added: Texts of entries → whether they were acknowledged.
     """
 
@@ -129,21 +129,6 @@ def _lose_machine(loss: Loss) -> None:
     again = machine.run("sync")
     loss.trial.problems += [f"lost by {name}: {text}" for text in lost]
     loss.trial.problems += [f"{name} after a loss: {one.err}" for one in (shown, again) if one.code]
-
-
-def _lose_servers(loss: Loss) -> None:
-    """Let one nats-server, or all three at once, lose their power during a sync, and start them again."""
-    draw, cluster = loss.trial.draw, loss.trial.scenery.engine
-    names = [*loss.disks] if draw.random() < 1 / 2 else [draw.choice([*loss.disks])]
-    syncing = _start(draw.choice(loss.trial.scenery.machines), "sync", "--limit", "10")
-    time.sleep(draw.random() * MOST_PAUSE_S)
-    for name in names:
-        pull(loss.disks[name].place)
-    cluster.kill(*map(int, names))
-    syncing.wait()
-    for name in names:
-        loss.disks[name].mount_again()
-    cluster.start()
 
 
 def _lose_remote(loss: Loss) -> None:
@@ -198,29 +183,9 @@ def _homes(engine: str, folder: Path, stack: ExitStack) -> Iterator[_Powered]:
         yield scenery, disks
 
 
-@contextmanager
-def _stores(engine: str, folder: Path, stack: ExitStack) -> Iterator[_Powered]:
-    """Give each nats-server a store on a disk of its own."""
-    with ENGINES[engine](folder, NAMES) as scenery:
-        cluster = scenery.engine
-        cluster.kill()
-        systems = [*MAKERS, *MAKERS]
-        disks: dict[str, Disk] = {}
-        for index, _ in enumerate(cluster.ports):
-            store = cluster.folder / f"store{index + 1}"
-            disks[str(index)] = Disk(systems[index], folder / f"{index}.img", store, stack)
-        # An unmount needs that no server has files open.
-        stack.callback(cluster.kill)
-        cluster.start()
-        yield scenery, disks
-        stack.close()
-
-
 LOSSES: dict[str, tuple[str, Callable[..., AbstractContextManager[_Powered]], Callable[[Loss], None]]] = {
     "git: power loss of machines": ("git", _homes, _lose_machine),
-    "nats: power loss of machines": ("nats", _homes, _lose_machine),
     "postgres: power loss of machines": ("postgres", _homes, _lose_machine),
-    "nats: power loss of one server or all": ("nats", _stores, _lose_servers),
     **{
         f"git: power loss of a bare repository, {system}, {how}": (
             "git",

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from helpers.git_repositories import make_remote
-from helpers.nats_cluster import new_book, shared_cluster
 from tallybook.ledger.sharing.engines.git import GitEngine
 from tallybook.ledger.sharing.engines.memory import MemoryEngine
 from tallybook.ledger.sharing.engines.postgres import PostgresEngine
@@ -49,20 +48,6 @@ def _git(request: pytest.FixtureRequest, scheme: str) -> Iterator[Connect]:
 
 
 @contextmanager
-def nats(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Give every machine a connection of its own to a cluster of three servers."""
-    cluster, book = shared_cluster(request), new_book()
-    with ExitStack() as stack:
-
-        def connect() -> Engine:
-            engine = cluster.engine(book)
-            stack.callback(engine.close)
-            return engine
-
-        yield connect
-
-
-@contextmanager
 def postgres(request: pytest.FixtureRequest) -> Iterator[Connect]:
     """Connect every machine to the server of the session, as an owner of the book."""
     database: Database = request.getfixturevalue("postgres_database")
@@ -81,7 +66,6 @@ ENGINES: dict[str, Make] = {
     "git by path": partial(_git, scheme=""),
     "git by file": partial(_git, scheme="file://"),
     "memory": memory,
-    "nats": nats,
     "postgres": postgres,
 }
 """Name → a context that gives a function, which opens one more machine's engine on one new book."""

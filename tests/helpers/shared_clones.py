@@ -37,7 +37,7 @@ class Machine:
         self.home = home
         self.root = root or home / "work"
         home.mkdir(parents=True, exist_ok=True)
-        left_out = ("GIT_", "TALLYBOOK_", "CLAUDE_", "XDG_", "NATS_", "PG")
+        left_out = ("GIT_", "TALLYBOOK_", "CLAUDE_", "XDG_", "PG")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
         self.environment |= {"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "PGSSLMODE": "prefer", **environment}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 import shutil
 import tempfile
 from typing import TYPE_CHECKING, Final
 
 from helpers.git_repositories import make_remote
-from helpers.nats_cluster import Cluster, new_book
 from helpers.postgres_server import start_database
 from helpers.sharing_histories import History
 from tallybook.ledger.sharing.engines.git import GitEngine
@@ -37,13 +36,6 @@ def memory_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _open_nats() -> Iterator[MakeEngine]:
-    with closing(Cluster()) as cluster:
-        cluster.start()
-        yield lambda _: cluster.engine(new_book())
-
-
-@contextmanager
 def _open_postgres() -> Iterator[MakeEngine]:
     with start_database() as database, database.credentials():
         yield lambda _: PostgresEngine(database.address("anna"), database.new_book(anna="own"))
@@ -59,7 +51,7 @@ def _open_memory() -> Iterator[MakeEngine]:
     yield lambda _: None
 
 
-ENGINES: Final = {"memory": _open_memory, "git": _open_git, "nats": _open_nats, "postgres": _open_postgres}
+ENGINES: Final = {"memory": _open_memory, "git": _open_git, "postgres": _open_postgres}
 """Name → a context that starts what an engine needs, and gives a function that opens one on a new book."""
 
 

@@ -25,7 +25,7 @@ def main(words: Sequence[str]) -> int:
     """Run what the command line asks for; 1 where it did not hold, 2 where it cannot run here."""
     parser = argparse.ArgumentParser(prog="python -m tests.share", description=__doc__)
     parser.add_argument("what", choices=("demo", "git", "crowd"))
-    parser.add_argument("--engine", choices=tuple(ENGINES), help="the engine: of the demo nats, of the crowd each")
+    parser.add_argument("--engine", choices=tuple(ENGINES), help="the engine: of the demo git, of the crowd each")
     parser.add_argument("--count", type=int, default=git_walk.USUAL, help="how many commands of git")
     parser.add_argument("--seed", type=int, default=1, help="the same seed draws the same commands")
     parser.add_argument("--machines", type=int, default=crowd.MACHINES, help="how many machines sync at the same time")
@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> int:
         folder.chmod(0o755)
         try:
             if asked.what == "demo":
-                return demo.show(asked.engine or "nats", folder)
+                return demo.show(asked.engine or "git", folder)
             if asked.what == "crowd":
                 engines = [asked.engine] if asked.engine else [*ENGINES]
                 return crowd.report(engines, folder, asked.machines, asked.rounds)

@@ -22,7 +22,7 @@ class Scenery:
         machines: Each with a home and a project of its own.
         words: What each types after ``tallybook share``.
         said: What runs there, for people.
-        engine: The remote's folder, the cluster of nats-servers, or the database.
+        engine: The remote's folder, or the database.
     """
 
     def __init__(self, machines: Sequence[Machine], words: Sequence[str], said: str, engine: Any) -> None:
@@ -54,29 +54,9 @@ def git(folder: Path, names: Sequence[str]) -> Iterator[Scenery]:
 
 
 @contextmanager
-def nats(folder: Path, names: Sequence[str], *, has_proxies: bool = False) -> Iterator[Scenery]:
-    """Start three nats-servers, with TLS and the rights that the operator's files give."""
-    # Each engine's helpers need what the others do not.
-    from helpers.nats_cluster import Cluster  # noqa: PLC0415 - as above
-
-    cluster = Cluster(has_proxies=has_proxies)
-    try:
-        cluster.start()
-        password = folder / "password"
-        password.write_text("secret-of-owner\n")
-        words = ["nats", cluster.address, "--book", "demo", "--user", "owner", "--password-file", str(password)]
-        words += ["--ca", str(cluster.certificates.authority)]
-        pids = ", ".join(str(process.pid) for process in cluster.processes if process)
-        yield Scenery(
-            _plain(folder, names), words, f"three nats-servers (processes {pids}): {cluster.address}", cluster
-        )
-    finally:
-        cluster.close()
-
-
-@contextmanager
 def postgres(folder: Path, names: Sequence[str]) -> Iterator[Scenery]:
     """Start a PostgreSQL with the operator's file in a database."""
+    # Loaded only where the server is asked for.
     from helpers.postgres_server import start_database  # noqa: PLC0415 - as above
 
     with start_database() as database, database.credentials():
@@ -87,5 +67,5 @@ def postgres(folder: Path, names: Sequence[str]) -> Iterator[Scenery]:
         yield Scenery(_plain(folder, names, **passed), words, f"a PostgreSQL at {address}", database)
 
 
-ENGINES: dict[str, Callable[[Path, Sequence[str]], Any]] = {"nats": nats, "git": git, "postgres": postgres}
+ENGINES: dict[str, Callable[[Path, Sequence[str]], Any]] = {"git": git, "postgres": postgres}
 """Name of an engine → a context that starts it and makes machines."""

@@ -40,24 +40,18 @@ class NotConfirmedError(TallybookError):
     exit_code = EXIT_NO
 
 
-@click.command(cls=Verb, example="tallybook share git; tallybook share nats nats://events.example:4222 --ca ca.pem")
+@click.command(cls=Verb, example="tallybook share git; tallybook share postgres postgresql://db.example/books")
 @click.argument("action", metavar="ACTION")
 @click.argument("address", metavar="[ADDRESS]", required=False)
 @click.option("--book", "name", help="Name the book; by default by the project's path.")
 @click.option("--as", "label", help="Name this machine; by default by user and host.")
 @click.option("--yes", is_flag=True, help="Join without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what joining would publish and bring.")
-@click.option("--user", help="Give the user's name to NATS.")
-@click.option("--password-file", help="Read the password for NATS from a file.")
-@click.option("--creds", help="Use this credentials file of NATS.")
-@click.option("--ca", help="Trust these certificates of NATS servers.")
-@click.option("--client-cert", "cert", help="Show this certificate to NATS.")
-@click.option("--client-key", "key", help="Use this key of the certificate.")
 def share(project: Project, /, *, action: str, address: str | None, as_json: bool, **options: Any) -> int | None:
     """Share the playbook with other machines.
 
-    The machines meet in a book that git, NATS or PostgreSQL holds. ACTION is git, nats or postgres to join the book
-    there or make it; status; verify, repair, reset or upgrade to look after the book; publish to let the masked text
+    The machines meet in a book that git or PostgreSQL holds. ACTION is git or postgres to join the book there or
+    make it; status; verify, repair, reset or upgrade to look after the book; publish to let the masked text
     of an own event leave, which ADDRESS names; or off to stop sharing. For git, ADDRESS is the name or address of a
     remote, by default origin.
     """
@@ -80,7 +74,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
 
 def _join(project: Project, engine_name: str, address: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
     part = _membership(project, engine_name, address, options)
-    with closing(engines.open_engine(engine_name, part.address, part.name, part.options, project.ledger)) as engine:
+    with closing(engines.open_engine(engine_name, part.address, part.name, project.ledger)) as engine:
         shown = joining.preview(project, engine, part.name)
     if not as_json:
         say(*_preview_lines(shown))
@@ -122,7 +116,7 @@ def offer(project: Project) -> None:
         return
     say(f"`tallybook share git` shares the playbook with other machines through the remote {DEFAULT_REMOTE}.")
     if can_ask() and click.confirm("Share it now?", default=False):
-        options: dict[str, Any] = dict.fromkeys(("name", "label", *engines.OPTIONS["nats"]))
+        options: dict[str, Any] = dict.fromkeys(("name", "label"))
         with suppress(NotConfirmedError):
             _join(project, "git", None, {**options, "yes": False, "dry_run": False}, as_json=False)
 
@@ -140,9 +134,8 @@ def _membership(project: Project, engine: str, address: str | None, options: Map
         name = name or git_address.default_book(str(project.root))
     if address is None:
         raise BadInputError("ADDRESS", "is missing", f"say where: tallybook share {engine} ADDRESS")
-    given_options = {field: options[field] for field in engines.OPTIONS["nats"] if options[field] is not None}
     label = options["label"] or f"{getpass.getuser()}-{platform.node()}"
-    return Membership("", "", "", name or DEFAULT_BOOK, engine, address, membership.new_writer(label), given_options)
+    return Membership("", "", "", name or DEFAULT_BOOK, engine, address, membership.new_writer(label))
 
 
 def _preview_lines(shown: Preview) -> list[str]:
@@ -187,7 +180,7 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
 
 def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
-    with closing(engines.open_engine(part.engine, part.address, part.name, part.options, project.ledger)) as engine:
+    with closing(engines.open_engine(part.engine, part.address, part.name, project.ledger)) as engine:
         done = joining.rejoin(project, part, engine)
     results.store_rejoined(project, before, done)
     if as_json:
@@ -229,7 +222,7 @@ def _confirm(question: str) -> None:
 def _opened(project: Project) -> tuple[Membership, Engine]:
     """Return the project's part in a book, and the engine."""
     part = membership.require(project)
-    return part, engines.open_engine(part.engine, part.address, part.name, part.options, project.ledger)
+    return part, engines.open_engine(part.engine, part.address, part.name, project.ledger)
 
 
 def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.engines.engine import MissingLibraryError
-from tallybook.ledger.storage import caches, disk
+from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from tallybook.ledger.sharing.engines.engine import Engine
 
@@ -32,7 +32,7 @@ def _load(name: str) -> Any:
     return import_module(f"tallybook.ledger.sharing.engines.{name}")
 
 
-def _git(address: str, name: str, _options: Mapping[str, str], ledger: Path, limit_s: float) -> Engine:
+def _git(address: str, name: str, ledger: Path, limit_s: float) -> Engine:
     engine: Engine = _load("git").GitEngine(address, name, cache_of(address, name, ledger), limit_s=limit_s)
     return engine
 
@@ -62,49 +62,31 @@ def _psql(address: str, statement: str) -> str:
     return f"psql {shlex.quote(address)} -c {quoted}"
 
 
-def _nats(address: str, name: str, options: Mapping[str, str], _: Path, limit_s: float) -> Engine:
-    fields = {field: value for field, value in options.items() if field != "password_file"}
-    if "password_file" in options:
-        fields["password"] = disk.read_file(options["password_file"]).decode("utf-8", "replace").strip("\r\n")
-    access = _load("nats_connection").Access(**fields)
-    engine: Engine = _load("nats").NatsEngine(address, name, access, limit_s=limit_s)
-    return engine
-
-
-def _postgres(address: str, name: str, _options: Mapping[str, str], _: Path, limit_s: float) -> Engine:
+def _postgres(address: str, name: str, _: Path, limit_s: float) -> Engine:
     engine: Engine = _load("postgres").PostgresEngine(address, name, min(limit_s, _POSTGRES_LIMIT_S))
     return engine
 
 
-ENGINES: Final[dict[str, Callable[[str, str, Mapping[str, str], Path, float], Engine]]] = {
+ENGINES: Final[dict[str, Callable[[str, str, Path, float], Engine]]] = {
     "git": _git,
-    "nats": _nats,
     "postgres": _postgres,
 }
-"""Name of an engine → the function that opens it: address, name of the book, options, folder of the ledger, limit."""
+"""Name of an engine → the function that opens it: address, name of the book, folder of the ledger, limit."""
 
-OPTIONS: Final = {"nats": ("user", "password_file", "creds", "ca", "cert", "key")}
-"""Name of an engine → the options that it takes; PostgreSQL and git take theirs from the usual places."""
-
-LIBRARIES: Final = {"nats": ("nats", "nats-py"), "postgres": ("psycopg", "psycopg[binary]")}
+LIBRARIES: Final = {"postgres": ("psycopg", "psycopg[binary]")}
 """Name of an engine → the module of its client library, and the package that installs it."""
 
 
-def open_engine(  # noqa: PLR0913 - the first four are stored together, the others are the caller's
-    engine: str, address: str, name: str, options: Mapping[str, str], ledger: Path, *, limit_s: float = LIMIT_S
-) -> Engine:
+def open_engine(engine: str, address: str, name: str, ledger: Path, *, limit_s: float = LIMIT_S) -> Engine:
     """Return an engine for a ledger, with a limit for each of its answers; nothing is asked of it yet.
 
     Raises:
-        BadInputError: There is no such engine, or it does not take an option or the address.
+        BadInputError: There is no such engine, or it does not take the address.
         MissingLibraryError: Its client library is not installed.
     """
     if engine not in ENGINES:
         raise BadInputError(engine, "is not an engine", f"use {', '.join(ENGINES)}")
-    for option in options:
-        if option not in OPTIONS.get(engine, ()):
-            raise BadInputError(f"--{option.replace('_', '-')}", f"is not an option of {engine}", "leave it out")
-    opened = ENGINES[engine](address, name, options, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
+    opened = ENGINES[engine](address, name, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
     module, package = LIBRARIES.get(engine, ("", ""))
     if module and find_spec(module) is None:
         opened.close()

@@ -12,7 +12,7 @@ import json
 import os
 from pathlib import Path
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -24,15 +24,11 @@ from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tallybook.projections.surfaces.workspace.project import Project
 
 _LABEL_CHARS = 40
 _LEFT = ".left"
 _RANDOM_BYTES = 4
-OPTION_NAMES: Final = {"cert": "client-cert", "key": "client-key"}
-"""Option of an engine → its name on the command line, where that is another one."""
 
 
 class NotSharedError(TallybookError):
@@ -50,9 +46,8 @@ class Membership:
         path: Real path of the ledger's folder.
         book: Id of the book; empty until the first sync.
         name: Name of the book.
-        engine: Name of the engine: git, nats, postgres.
+        engine: Name of the engine: git, postgres.
         address: Address of the engine, without a password.
-        options: What else the engine needs: paths of certificates and credentials.
         writer: Label of this machine in the book.
         end: Event number and chain value of the replica's end at the last sync.
         unmasked: Digests of own texts that leave as they are, although a secret was found in them.
@@ -65,7 +60,6 @@ class Membership:
     engine: str
     address: str
     writer: str
-    options: Mapping[str, str] = attrs.field(factory=dict)
     end: tuple[int, str] = (0, "")
     unmasked: tuple[str, ...] = ()
 
@@ -101,6 +95,8 @@ def _read(path: Path) -> Membership | None:
     with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
         fields: Any = json.loads(disk.read_file(path))
         end = tuple(fields.pop("end"))
+        # Written until NATS went; the other engines had none.
+        fields.pop("options", None)
         unmasked = tuple(fields.pop("unmasked", ()))
         return Membership(**fields, end=end, unmasked=unmasked)
     return None
@@ -151,10 +147,7 @@ def find_misfit(project: Project) -> tuple[str, str] | None:
 
 def share_command(membership: Membership) -> str:
     """Return the command that shares the same book."""
-    words = ["tallybook", "share", membership.engine, membership.address, "--book", membership.name]
-    for option, value in membership.options.items():
-        words += [f"--{OPTION_NAMES.get(option, option.replace('_', '-'))}", value]
-    return shlex.join(words)
+    return shlex.join(["tallybook", "share", membership.engine, membership.address, "--book", membership.name])
 
 
 def require(project: Project) -> Membership:
