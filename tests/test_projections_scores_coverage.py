@@ -10,7 +10,7 @@ import pytest
 
 from helpers.score_examples import config, folded, noon, plain
 from helpers.score_histories import config_of, metrics, session_of
-from tallybook.ledger.events import BenchmarkRecorded
+from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded
 from tallybook.projections.scores.measures import percent
 from tallybook.projections.scores.reports.summary import current_scores, summary
 from tallybook.projections.scores.scoring import covered
@@ -36,10 +36,19 @@ ALL = {"thoroughness": 80, "accuracy": 80, "actionability": 80}
             [metrics("ac02", completed=1, total=1, avg_iterations=1, drift_events=0)],
             {"ac02": 0.8, "session.effectiveness": 0.4, "session.overall": 0.14},
         ),
-        # Benchmarks come on top of the metrics, and are none of them.
+        # A benchmark weighs a quarter of all metrics: 0.25 of 1.25.
         (
             [BenchmarkRecorded("ac09", "", 1, 1)],
-            {"ac09": 0, "session.handoff": 0, "session.overall": 0},
+            {"ac09": 0.2, "session.handoff": 0.2, "session.overall": 0.04},
+        ),
+        # Feedback measures nothing.
+        (
+            [
+                metrics("ac09", completeness=80),
+                FeedbackRecorded("ac09", 0, "", ""),
+                FeedbackRecorded("ac03", 0, "", ""),
+            ],
+            {"ac09": 1 / 3, "session.handoff": 1 / 3, "session.overall": 1 / 15},
         ),
     ],
 )

@@ -105,17 +105,24 @@ def test_events_of_other_sessions_and_components_are_no_evidence() -> None:
 
 
 def test_benchmarks_and_feedback_are_parts_next_to_the_metrics() -> None:
-    """80 with a weight of 1, 9 of 10 cases and 40 points with a quarter of 3 each: (80 + 67.5 + 30) / 2.5."""
+    """80 weighs 1, 9 of 10 cases a quarter of 3, and 40 points a quarter of both: (80 + 67.5 + 17.5) / 2.1875."""
     found = why(
         "ac09",
         ("s1", AT, measured("ac09", completeness=80)),
         ("s1", AT, BenchmarkRecorded("ac09", "b", 9, 10)),
         ("s1", AT, FeedbackRecorded("ac09", 40, "", None)),
     )
-    assert 71 == found["score"]
+    assert 75 == found["score"]
     beside = [(part["name"], part["points"], part["gives"], part["events"]) for part in found["parts"][3:]]
-    assert [("benchmarks", 90.0, 27.0, [2]), ("feedback", 40.0, 12.0, [3])] == beside
+    assert [("benchmarks", 90.0, 30.86, [2]), ("feedback", 40.0, 8.0, [3])] == beside
     assert [{"passed": 9, "total": 10}, {"score": 40}] == [event["values"] for event in found["events"][1:]]
+
+
+def test_feedback_without_a_measurement_gives_nothing() -> None:
+    """Feedback alone is a part with points, with no weight, and of no score."""
+    found = why("ac09", ("s1", AT, FeedbackRecorded("ac09", 0, "harmful", None)))
+    assert (None, 0) == (found["score"], found["coverage"])
+    assert ("feedback", 0, None, [1]) == tuple(found["parts"][-1][key] for key in ("name", "weight", "gives", "events"))
 
 
 @pytest.mark.parametrize(

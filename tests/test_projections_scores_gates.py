@@ -146,42 +146,44 @@ def test_a_gate_without_any_data_is_closed() -> None:
     assert gate(empty, CONFIG, attrs.evolve(AC06, allow_no_data=True)).open
 
 
-def overall(*values: int, measured: int, baseline: Baseline | None = None) -> History:
-    """Return the history of the overall score, of which a share of so many percent was measured."""
-    whole = history("session.overall", *values, baseline=baseline)
-    return attrs.evolve(whole, sessions=tuple(attrs.evolve(one, measured=measured) for one in whole.sessions))
+def partial(known: History, measured: int, value: int = 90) -> History:
+    """Return a history with a later session that measured too little of the score, so many percent."""
+    return attrs.evolve(known, partial=Scored("last", value, 1000, measured))
 
 
-def test_an_overall_score_with_low_coverage_opens_no_gate() -> None:
-    """It counts as no data: it closes its own gate, and any gate without another score; with 20 % it opens."""
-    text = "session.overall: not enough measured (19 %)"
-    expected = Gate(open=False, reasons=(Reason("not enough measured", "session.overall", 90, None, text),))
-    for query in (ANY, GateQuery("session.overall")):
-        assert expected == gate([overall(90, measured=19)], CONFIG, query)
-        assert gate([overall(90, measured=20)], CONFIG, query).open
-        assert gate([overall(90, measured=19)], CONFIG, attrs.evolve(query, allow_no_data=True)).open
+@pytest.mark.parametrize("score_id", ["ac06", "session.handoff", "session.overall"])
+@pytest.mark.parametrize("value", [0, 90])
+def test_a_score_measured_too_little_is_named_and_opens_no_gate(score_id: str, value: int) -> None:
+    """A score with low coverage counts as no data, whatever its value: its gate is closed unless that is allowed."""
+    text = f"{score_id}: not enough measured (19 %)"
+    expected = Gate(open=False, reasons=(Reason("not enough measured", score_id, value, None, text),))
+    for query in (ANY, GateQuery(score_id), GateQuery(minimum=50), GateQuery(greatest_drop=1)):
+        assert expected == gate([partial(history(score_id), 19, value)], CONFIG, query)
+        allowed = gate([partial(history(score_id), 19, value)], CONFIG, attrs.evolve(query, allow_no_data=True))
+        assert (True, [text]) == (allowed.open, texts(allowed))
 
 
-def test_an_overall_score_with_low_coverage_is_named_next_to_others() -> None:
-    """If another score has data, the gate is open and names the overall score."""
-    answer = gate([history("ac06", 90), overall(90, measured=3)], CONFIG, ANY)
-    assert (True, ["session.overall: not enough measured (3 %)"]) == (answer.open, texts(answer))
+def test_a_score_measured_too_little_is_named_next_to_others() -> None:
+    """If another score has data, the gate is open and names the one that was measured too little."""
+    answer = gate([history("ac06", 90), partial(history("ac05"), 3, 0)], CONFIG, ANY)
+    assert (True, ["ac05: not enough measured (3 %)"]) == (answer.open, texts(answer))
 
 
 @pytest.mark.parametrize(
-    ("whole", "query", "rule"),
+    ("known", "query", "rule"),
     [
-        (overall(49, measured=3), ANY, "critical"),
-        (overall(89, measured=3), GateQuery(minimum=90), "min"),
-        (overall(90, 80, measured=3), GateQuery(greatest_drop=5), "no-drop"),
-        (overall(90, 80, measured=3, baseline=Baseline(95, 15, DAY)), ANY, "baseline"),
+        (history("ac05", 49), ANY, "critical"),
+        (history("ac05", 89), GateQuery(minimum=90), "min"),
+        (history("ac05", 90, 80), GateQuery(greatest_drop=5), "no-drop"),
+        (history("ac05", 90, 80, baseline=Baseline(95, 15, DAY)), ANY, "baseline"),
     ],
 )
-def test_an_overall_score_with_low_coverage_still_closes(whole: History, query: GateQuery, rule: str) -> None:
-    """A critical value, a minimum, a drop and a baseline close the gate however little was measured."""
+def test_a_session_measured_too_little_opens_no_closed_gate(known: History, query: GateQuery, rule: str) -> None:
+    """What the session before it closed stays closed, and the score is named."""
     for one in (query, attrs.evolve(query, allow_no_data=True)):
-        answer = gate([history("ac06", 90), whole], CONFIG, one)
+        answer = gate([history("ac06", 90), partial(known, 5, 100)], CONFIG, one)
         assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
+        assert "ac05: not enough measured (5 %)" in texts(answer)
 
 
 def test_closing_reasons_come_first() -> None:

@@ -237,14 +237,17 @@ THIRD = pytest.approx(1 / 3)
         ([ALL_80, RUN], "", (82, 1)),
         ([ALL_80, RUN, SAID], "", (78, 1)),
         ([ALL_80, SAID], "", (76, 1)),
-        # One of three metrics weighs 1/3: (80 / 3 + 90 / 4) / (1 / 3 + 1 / 4) = 84.3.
-        ([ONE_80, RUN], "", (84, THIRD)),
-        # Alone they are the score, and cover none of the metrics.
-        ([RUN], "", (90, 0)),
-        ([SAID], "", (60, 0)),
+        # One of three metrics weighs 1/3: (80 / 3 + 90 / 4) / (1 / 3 + 1 / 4) = 84.3, and 7/12 of 5/4 was measured.
+        ([ONE_80, RUN], "", (84, pytest.approx(7 / 15))),
+        # Feedback weighs a quarter of what was measured: 80 and 60 are 76 however little that is.
+        ([ONE_80, SAID], "", (76, THIRD)),
+        ([RUN, SAID], "", (84, 0.2)),
+        # A benchmark alone is the score, and feedback alone is none.
+        ([RUN], "", (90, 0.2)),
+        ([SAID], "", None),
         # Runs add up, 9 of 10 and 1 of 10; so do people, 60 and 61 to 60.5.
-        ([RUN, BenchmarkRecorded("ac03", "", 1, 10)], "", (50, 0)),
-        ([SAID, FeedbackRecorded("ac03", 61, "", "")], "", (61, 0)),
+        ([RUN, BenchmarkRecorded("ac03", "", 1, 10)], "", (50, 0.2)),
+        ([ALL_80, SAID, FeedbackRecorded("ac03", 61, "", "")], "", (76, 1)),
         # A weight of 1 is as much as all metrics: half of 80 + 90.
         ([ALL_80, RUN], "benchmarks: {weight: 1}", (85, 1)),
         ([ALL_80, SAID], "feedback: {weight: 1}", (70, 1)),
@@ -267,7 +270,7 @@ def test_benchmarks_and_feedback_join_with_weights_of_their_own(
 
 def test_a_default_review_counts_only_with_metrics() -> None:
     """A benchmark alone does not make the missing review of 80 count."""
-    assert (90, 0) == joined(BenchmarkRecorded("ac02", "", 9, 10), component="ac02")
+    assert (90, 0.2) == joined(BenchmarkRecorded("ac02", "", 9, 10), component="ac02")
 
 
 def test_joined_parts_are_named_in_the_breakdown() -> None:
@@ -337,12 +340,12 @@ def test_feedback_on_a_session_joins_its_composites(feedback: float, own: str, e
 
 
 def test_a_session_with_feedback_alone_has_no_score() -> None:
-    """Feedback alone makes no score, and so closes no gate; next to 80 a 0 and a 50 are 25."""
+    """Feedback alone makes no score, and so closes no gate; next to 80, 25 weighs a quarter of what was measured."""
     judged = (FeedbackRecorded("", 0, "harmful", ""), FeedbackRecorded("", 50, "", ""))
     assert {} == scores(session_of(*judged), config_of())
-    # (80 * 0.20 + 25 * 0.25) / 0.45 = 49.4, handoff weighing 0.20.
+    # (80 * 0.20 + 25 * 0.05) / 0.25 = 69, handoff weighing 0.20.
     measured = session_of(*judged, metrics("ac09", handoff_quality=80))
-    assert {"ac09": 80, "session.handoff": 80, "session.overall": 49} == scores(measured, config_of())
+    assert {"ac09": 80, "session.handoff": 80, "session.overall": 69} == scores(measured, config_of())
 
 
 def test_a_user_describes_composites_of_their_own() -> None:

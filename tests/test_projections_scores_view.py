@@ -109,11 +109,10 @@ def test_the_time_of_happening_counts_before_that_of_recording() -> None:
         # People judge later, and move nothing but what has no other time.
         ([(greeting(80), "16"), (FeedbackRecorded("ac01", 80, "", ""), "20")], "16"),
         ([(FeedbackRecorded("", 80, "", ""), "20"), (greeting(80), "16")], "16"),
-        ([(FeedbackRecorded("ac01", 80, "", ""), "20"), (FeedbackRecorded("ac01", 80, "", ""), "19")], "20"),
     ],
 )
 def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected: str) -> None:
-    """Its end, else its last measurement, else its last feedback gives its day."""
+    """The end of a session, else its last measurement, gives its day."""
     state = folded(line(seq, event, at=f"2026-01-{day}T12:00:00") for seq, (event, day) in enumerate(told, 1))
     assert [f"2026-01-{expected}"] == list(state.days)
 
@@ -129,7 +128,6 @@ def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected
         ([(greeting(80), None), (SessionEnded(""), "17"), (SessionEnded(""), None)], "17"),
         # A judgement that names its time says nothing of when the session was.
         ([(FeedbackRecorded("ac01", 80, "", ""), "16"), (greeting(80), None)], "20"),
-        ([(FeedbackRecorded("ac01", 80, "", ""), "16"), (FeedbackRecorded("ac01", 80, "", ""), None)], "16"),
         # Where nothing names a time, that is when it was recorded.
         ([(greeting(80), None), (SessionEnded(""), None)], "20"),
     ],
@@ -299,10 +297,16 @@ def test_a_session_without_scores_is_in_no_period() -> None:
 
 
 def test_a_session_that_loses_its_scores_leaves_its_period() -> None:
-    """If the configuration gives feedback no weight, feedback alone makes no day."""
-    judged = [line(1, FeedbackRecorded("ac01", 70, "", ""))]
-    assert {"2026-01-16": {70: 1}} == overall(folded(judged))
-    assert {} == folded(judged, config_of("feedback: {weight: 0}")).days
+    """If the configuration gives benchmarks no weight, a benchmark alone makes no day."""
+    told = [line(1, BenchmarkRecorded("ac01", "", 7, 10))]
+    assert {"2026-01-16": {70: 1}} == overall(folded(told))
+    assert {} == folded(told, config_of("benchmarks: {weight: 0}")).days
+
+
+def test_feedback_alone_makes_no_day() -> None:
+    """A session about which people only gave feedback has no score, however much of it there is."""
+    judged = [line(seq, FeedbackRecorded(name, 0, "harmful", "")) for seq, name in enumerate(("ac01", "", "ac09"), 1)]
+    assert {} == folded(judged).days
 
 
 # Baselines, and the last moment

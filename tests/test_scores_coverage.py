@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.score_examples import events, noon, record_events
+from helpers.score_examples import events, noon, plain, record_events
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
@@ -41,7 +41,7 @@ def test_an_overall_score_measured_too_little_is_shown_as_such(run: Run, words: 
     shown_lines = [one.strip("│ ") for one in done.out.splitlines()]
     assert line in shown_lines
     assert [] == [one for one in shown_lines if one.startswith(("Overall", "! Overall")) and " 20 " in one]
-    assert "note: low scores: ac01 is 20 (critical), session.efficiency is 20 (critical)\n" == done.err
+    assert "note: low scores: ac01 is 20 (critical)\n" == done.err
 
 
 @pytest.mark.usefixtures("barely_measured")
@@ -64,6 +64,22 @@ def test_programs_read_the_number_of_an_overall_score_measured_too_little(projec
     assert (20, 0.03) == (told["session_scores"]["overall"], told["coverage"]["session.overall"])
     (file,) = (project / SCORES / "sessions").iterdir()
     assert 20 == json.loads(file.read_bytes())["session_scores"]["overall"]
+
+
+def test_a_component_measured_too_little_is_shown_as_such(project: Path, run: Run) -> None:
+    """A component measured to 15 % has no number for people, no alert and no advice; JSON keeps the number."""
+    told = {"ac06": {"processed": 69.0, "target": 100.0}}
+    record_events(project, "s1", events(told | plain(90, "ac09")), noon("2026-01-16"))
+    for words in ((), ("--session",), ("--daily",), ("--component", "ac06"), ("--component", "ac06", "--weekly")):
+        done = run("score", *words)
+        lines = [one for one in done.out.splitlines() if "AC-06" in one]
+        assert lines, words
+        assert all("15 %" in one or "AC-06" == one.strip().upper()[:5] for one in lines), lines
+        assert " 69 " not in done.out
+        assert ("", False) == (done.err, "Focus Areas" in done.out)
+    told_feed = json.loads(run("score", "--feed").out)
+    assert (69, 0.15) == (told_feed["current"]["component_scores"]["ac06"], told_feed["current"]["coverage"]["ac06"])
+    assert [] == told_feed["alerts"]
 
 
 def test_the_least_coverage_is_a_setting(project: Path, run: Run) -> None:

@@ -62,10 +62,9 @@ def test_a_critical_score_blocks_all(score: Callable[..., None], run: Run) -> No
     """49 of one component closes every gate, its own for being below 70 as well."""
     score(DAYS[0], 49)
     score(DAYS[1], 95, "ac03")
-    assert (EXIT_NO, ["critical ac09", "critical session.handoff"]) == ask_gate(run, "--component", "ac03")
-    assert (EXIT_NO, ["critical ac09", "critical session.handoff", "own score ac09"]) == ask_gate(
-        run, "--component", "ac09"
-    )
+    low = ["critical ac09", "critical session.handoff", "critical session.overall"]
+    assert (EXIT_NO, low) == ask_gate(run, "--component", "ac03")
+    assert (EXIT_NO, [*low, "own score ac09"]) == ask_gate(run, "--component", "ac09")
 
 
 def test_a_component_without_data_is_blocked_by_name(score: Callable[..., None], run: Run) -> None:
@@ -85,14 +84,35 @@ def test_a_gate_without_data_is_closed_and_names_the_remedy(project: Path, run: 
     assert [] == list((project / ".claude").iterdir())
 
 
-def test_an_overall_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> None:
-    """Measured to 3 % of its weight, it closes its own gate; the gate of all names it, and --min closes by it."""
+def test_a_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> None:
+    """Measured to 3 % and 15 % of their weight, two scores close their own gates; the gate of all names both."""
     record_events(project, "s1", events({"ac01": {"startup_ms": 10000}}), noon(DAYS[0]))
-    assert (EXIT_NO, ["not enough measured session.overall"]) == ask_gate(run, "--component", "overall")
-    assert "open\n  session.overall: not enough measured (3 %)\n  none of 3 scores close it, 11 have no data\n" == (
-        run("gate").out
-    )
-    assert (EXIT_NO, ["min ac01", "min session.efficiency", "min session.overall"]) == ask_gate(run, "--min", "90")
+    for name in ("overall", "efficiency"):
+        assert (EXIT_NO, [f"not enough measured session.{name}"]) == ask_gate(run, "--component", name)
+    assert [
+        "open",
+        "  session.efficiency: not enough measured (15 %)",
+        "  session.overall: not enough measured (3 %)",
+        "  none of 1 scores close it, 13 have no data",
+    ] == run("gate").out.splitlines()
+    assert (EXIT_NO, ["min ac01"]) == ask_gate(run, "--min", "90")
+
+
+@pytest.mark.parametrize("word", ["harmful", "helpful"])
+@pytest.mark.parametrize("about", [{"component": "ac09"}, {}])
+def test_one_thumb_decides_no_gate(score: Callable[..., None], run: Run, word: str, about: dict[str, str]) -> None:
+    """Feedback alone neither closes nor opens a gate; next to a measured score of 80 it only adjusts it."""
+    said = {"session_id": "x", "feedback": word, "at": noon(DAYS[0])} | about
+    assert 0 == run("metrics", stdin=json.dumps(said).encode()).code
+    for named in ((), ("--component", "ac09"), ("--component", "overall")):
+        code, reasons = ask_gate(run, *named)
+        assert (EXIT_NO, {"no data"}) == (code, {one.partition("data")[0] + "data" for one in reasons})
+        assert (0, []) == ask_gate(run, *named, "--allow-no-data")
+    score(DAYS[1], 80)
+    assert 0 == run("metrics", stdin=json.dumps(said | {"session_id": f"s-{DAYS[1]}-ac09"}).encode()).code
+    assert (0, []) == ask_gate(run)
+    told = json.loads(run("score", "--session", "--json").out)
+    assert {"harmful": 64, "helpful": 84}[word] == told["session_scores"]["overall"]
 
 
 def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None], run: Run) -> None:
@@ -199,6 +219,25 @@ def test_only_the_latest_sessions_are_compared() -> None:
     assert ["old"] == [one.session for one in known["ac03"].sessions]
     assert () == known["ac01"].sessions
     assert LOOKED_AT > SESSIONS
+
+
+def test_sessions_measured_too_little_are_no_history() -> None:
+    """A history has the sessions that measured enough, and next to them a later one that did not."""
+    few = {"ac09": {"completeness": 10.0}}
+    told: list[tuple[str, dict[str, dict[str, float]]]] = [
+        ("s1", plain(80)),
+        ("s2", few),
+        ("s3", plain(90)),
+        ("s4", few),
+        ("s5", few),
+    ]
+    rows = [(name, noon(day), measured, "") for (name, measured), day in zip(told, DAYS, strict=False)]
+    narrow = config(display={"min_coverage": 0.5})
+    (known,) = (one for one in histories(folded(narrow, *rows)) if one.score_id == "ac09")
+    assert (["s1", "s3"], "s5") == ([one.session for one in known.sessions], known.partial and known.partial.session)
+    assert [80, 90] == [value for _, value in known.days]
+    (earlier,) = (one for one in histories(folded(narrow, *rows[:3])) if one.score_id == "ac09")
+    assert (["s1", "s3"], None) == ([one.session for one in earlier.sessions], earlier.partial)
 
 
 @pytest.mark.parametrize("words", [("gate", "--min"), ("gate", "--no-drop"), ("baseline", "ac09", "--value")])

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.projections.scores.configuration.model import OVERALL, SESSION
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -37,15 +35,14 @@ def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
     return max(reached, key=lambda grade: grade.least, default=None)
 
 
-def is_enough(score_id: str, measured: int, least: float) -> bool:
-    """Return whether enough of a score was measured to show it and to open a gate; only the overall score may lack it.
+def is_enough(measured: int, least: float) -> bool:
+    """Return whether enough of a score was measured; less counts as no data wherever it is shown or judged.
 
     Args:
-        score_id: Which score, ``ac06`` or ``session.overall``.
         measured: How much of its weight was measured, 0 to 100 percent.
         least: ``display.min_coverage``, 0 to 1.
     """
-    return score_id != f"{SESSION}{OVERALL}" or measured / 100 >= least
+    return measured / 100 >= least
 
 
 @attrs.frozen

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.projections.scores.configuration.model import OVERALL, SESSION
+from tallybook.projections.scores.grades import is_enough
 from tallybook.projections.scores.measures import FULL, percent
 
 if TYPE_CHECKING:
@@ -122,10 +123,20 @@ def grouped(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict[st
     return {name: together(tallies) for name, tallies in groups.items()}
 
 
-def series(periods: Mapping[str, Tally], score: str) -> Series:
-    """Return the average of a score on each day that has it, in order."""
-    ranges = [(day, periods[day].range(score)) for day in sorted(periods)]
-    return [(date.fromisoformat(day), one.avg) for day, one in ranges if one is not None]
+def series(periods: Mapping[str, Tally], score: str, least: float = 0.0) -> Series:
+    """Return the average of a score on each day that has it, in order.
+
+    Args:
+        periods: Day → its tally.
+        score: The score id.
+        least: The share of the score's weight, 0 to 1, that must be measured on a day; other days are left out.
+    """
+    ranges = [(day, periods[day], periods[day].range(score)) for day in sorted(periods)]
+    return [
+        (date.fromisoformat(day), one.avg)
+        for day, tally, one in ranges
+        if one is not None and is_enough(tally.measured(score), least)
+    ]
 
 
 def aggregate(tally: Tally, config: Config) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tallybook.projections.scores.configuration.model import OVERALL, SESSION
 from tallybook.projections.scores.measures import FULL, half_up, points, truncated, weighted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.projections.scores.configuration.model import Component, Config
     from tallybook.projections.scores.session_inputs import Session
@@ -46,7 +46,8 @@ class Score:
 
     Attributes:
         value: 0 to 100.
-        coverage: The share of its metrics' weight that was measured, 0 to 1.
+        coverage: The share of the weight of its metrics, and of its benchmarks where it has some, that was measured,
+            0 to 1; feedback measures nothing.
         parts: Its parts, those without data as well.
     """
 
@@ -57,18 +58,28 @@ class Score:
 
 def component_score(component: Component, session: Session, config: Config) -> Score | None:
     """Return a component's score in a session, None where nothing of it was measured."""
-    parts = parts_of(component, session, config)
+    measures = _measures(component, session, config)
+    parts = (*measures, *_feedback(measures, component, session, config))
     value = weighted((part.points, part.weight) for part in parts if part.points is not None)
     if value is None:
         return None
-    total = sum(metric.weight for metric in component.metrics)
-    covered = sum(part.weight for part in parts[: len(component.metrics)] if part.measured)
-    return Score(half_up(value), covered / total, parts)
+    measured = sum(part.weight for part in measures if part.measured)
+    return Score(half_up(value), measured / sum(part.weight for part in measures), parts)
 
 
 def parts_of(component: Component, session: Session, config: Config) -> tuple[Part, ...]:
     """Return the parts of a component's score in a session, those without data as well."""
-    return (*_metrics(component, session), *_feedback_and_benchmarks(component, session, config))
+    measures = _measures(component, session, config)
+    return (*measures, *_feedback(measures, component, session, config))
+
+
+def _measures(component: Component, session: Session, config: Config) -> list[Part]:
+    """Return the metrics, and the benchmarks where there are some; their weight compares with 1 for all metrics."""
+    measures = _metrics(component, session)
+    if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmarks.weight:
+        weight = config.benchmarks.weight * _total(component)
+        measures.append(Part(BENCHMARKS, benchmarks.quotient * FULL, weight, measured=True))
+    return measures
 
 
 def _metrics(component: Component, session: Session) -> list[Part]:
@@ -81,13 +92,20 @@ def _metrics(component: Component, session: Session) -> list[Part]:
     ]
 
 
-def _feedback_and_benchmarks(component: Component, session: Session, config: Config) -> Iterator[Part]:
-    """Yield the parts for benchmarks and feedback; their weights compare with 1 for all metrics together."""
-    total = sum(metric.weight for metric in component.metrics)
-    if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmarks.weight:
-        yield Part(BENCHMARKS, benchmarks.quotient * FULL, config.benchmarks.weight * total, measured=True)
+def _feedback(measures: Sequence[Part], component: Component, session: Session, config: Config) -> Iterator[Part]:
+    """Yield the part for feedback.
+
+    It adjusts what was measured and is no measurement: its weight compares with 1 for all metrics, or with the weight
+    of what was measured where that is less.
+    """
     if (feedback := session.feedback.get(component.id)) and config.feedback.weight:
-        yield Part(FEEDBACK, feedback.quotient, config.feedback.weight * total, measured=True)
+        measured = sum(part.weight for part in measures if part.points is not None)
+        weight = config.feedback.weight * min(measured, _total(component))
+        yield Part(FEEDBACK, feedback.quotient, weight, measured=True)
+
+
+def _total(component: Component) -> float:
+    return sum(metric.weight for metric in component.metrics)
 
 
 def scores(session: Session, config: Config) -> dict[str, int]:
@@ -134,8 +152,8 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
     Args:
         components: Component → score.
         config: Their parts and weights.
-        feedback: What people gave the session itself, 0 to 100, None without feedback. It joins what was measured: one
-            feedback alone is not a score.
+        feedback: What people gave the session itself, 0 to 100, None without feedback. It adjusts what was measured:
+            its weight compares with that of the composites that there are.
     """
     made = {
         name: sum(there) // len(there)
@@ -143,8 +161,8 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
         if (there := [components[part] for part in parts if part in components])
     }
     weights: list[tuple[float, float]] = [(value, config.session_weights[name]) for name, value in made.items()]
-    if weights and feedback is not None:
-        weights.append((feedback, config.feedback.weight))
+    if feedback is not None:
+        weights.append((feedback, config.feedback.weight * sum(weight for _, weight in weights)))
     overall = weighted(weights)
     return {f"{SESSION}{name}": value for name, value in made.items()} | (
         {} if overall is None else {f"{SESSION}{OVERALL}": truncated(overall)}

@@ -122,7 +122,6 @@ class Session:
         feedback: Component, or empty for the session itself → sum of points and number of feedbacks.
         first_at: Time of the first event.
         last: Time of the last event other than people's feedback, which may come days later.
-        feedback_at: Time of the last feedback.
         ended: Time of the last end of the session.
         version_at: The version in the last end that names one, with the time of that end; None without one.
         seq: Number of its last event.
@@ -136,7 +135,6 @@ class Session:
     feedback: dict[str, Share] = attrs.field(factory=dict)
     first_at: str = ""
     last: Time = NEVER
-    feedback_at: Time = NEVER
     ended: Time = NEVER
     version_at: tuple[EventTime, str] | None = None
     seq: int = 0
@@ -144,13 +142,13 @@ class Session:
 
     @property
     def at(self) -> str:
-        """Return the time of the session: its end, else its last measurement, else its last feedback.
+        """Return the time of the session: its end, else its last measurement, else its first event.
 
         An end or a measurement that names its time goes before one that does not: an end that is sent days later would
         move an old session to that day.
         """
         ends = self.ended.at and self.ended.named >= self.last.named
-        return self.ended.at if ends else self.last.at or self.feedback_at.at
+        return self.ended.at if ends else self.last.at or self.first_at
 
     @property
     def version(self) -> str:
@@ -183,9 +181,7 @@ class Session:
         self.first_at = min(self.first_at or moment.at, moment.at)
         self.seq = max(self.seq, record.seq)
         self.named = self.named or bool(record.by.session)
-        if isinstance(record.event, FeedbackRecorded):
-            self.feedback_at = max(self.feedback_at, time)
-        else:
+        if not isinstance(record.event, FeedbackRecorded):
             self.last = max(self.last, time)
         if isinstance(record.event, SessionEnded):
             self.ended = max(self.ended, time)

@@ -203,7 +203,8 @@ class Weight:
     """The weight of benchmarks, or of people's feedback.
 
     Attributes:
-        weight: It compares with 1 for all metrics of a component together, and for a session's composites.
+        weight: It compares with 1 for all metrics of a component together, and for a session's composites; that of
+            feedback with the weight of what was measured.
     """
 
     weight: Points
@@ -230,8 +231,8 @@ class Display:
         show_grades: Letters next to scores.
         show_trends: Arrows.
         show_recommendations: Focus areas.
-        min_coverage: The share of its weight that must be measured before the overall score is shown to people and can
-            open a gate.
+        min_coverage: The share of its weight that must be measured before a score is shown to people and can open a
+            gate.
     """
 
     show_grades: bool

@@ -106,7 +106,8 @@ def _given(parts: Sequence[Part]) -> Iterator[tuple[Part, float | None]]:
     """Yield each part with its share of the weight of those that have points; None where it has none."""
     total = sum(part.weight for part in parts if part.points is not None)
     for part in parts:
-        yield part, None if part.points is None else part.weight / total
+        # Feedback without anything measured has points and no weight.
+        yield part, None if part.points is None or not total else part.weight / total
 
 
 def _part(

@@ -43,7 +43,7 @@ class CurrentScore:
         id: Which score.
         name: Its name for people.
         series: Its average on each day with data.
-        shown: Those days without the ones on which too little was measured to show the score to people.
+        shown: Those days without the ones on which too little was measured.
         value: The last of those, 0 to 100; None where there is none, or none in the time of a long trend.
         day: The day of that, ``2026-01-16``; empty without a value.
         measured: How much of its weight was measured on the last day with data, 0 to 100 percent; 0 without any.
@@ -61,7 +61,7 @@ class CurrentScore:
 
     @property
     def is_shown(self) -> bool:
-        """Return whether its last day with data can be shown to people as a number."""
+        """Return whether enough was measured on its last day with data."""
         return self.series[-1:] == self.shown[-1:]
 
 
@@ -106,15 +106,15 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
 
 def _current_score(state: Scores, score: str, name: str, day: str) -> CurrentScore:
     days = series(state.days, score)
-    shown = [one for one in days if _is_enough(state, score, one[0].isoformat())]
+    shown = series(state.days, score, state.config.display.min_coverage)
     measured = state.days[days[-1][0].isoformat()].measured(score) if days else 0
     short = trend([value for _, value in days], state.config.trends.short_term_days)
     return CurrentScore(score, name, days, shown, days[-1][1] if day else None, day, measured, short)
 
 
 def _is_enough(state: Scores, score: str, day: str) -> bool:
-    """Return whether enough of a score was measured on a day that has it to show it to people."""
-    return is_enough(score, state.days[day].measured(score), state.config.display.min_coverage)
+    """Return whether enough of a score was measured on a day that has it."""
+    return is_enough(state.days[day].measured(score), state.config.display.min_coverage)
 
 
 def _last_days(state: Scores) -> dict[str, str]:
@@ -158,7 +158,7 @@ def focus(scores: Iterable[CurrentScore], config: Config) -> list[Focus]:
     """
     areas = []
     for one in scores:
-        if one.value is None or one.id not in config.components:
+        if one.value is None or not one.is_shown or one.id not in config.components:
             continue
         drop = -one.trend.delta if one.trend is not None and one.trend.delta <= -LEAST_DROP else None
         if one.value < target(config) or drop is not None:
@@ -202,7 +202,7 @@ def feed(state: Scores) -> dict[str, Any]:
 
 def alerts_of(scores: Mapping[str, CurrentScore], config: Config) -> list[dict[str, Any]]:
     """Return the alerts of the channel ``dashboard`` in order, each ``{score, level, value, below, notify}``."""
-    low = alerts({one.id: one.value for one in scores.values()}, config.levels, DASHBOARD)
+    low = alerts({one.id: one.value for one in scores.values() if one.is_shown}, config.levels, DASHBOARD)
     return [
         {"score": one.score_id, "level": one.level, "value": one.value, "below": one.below, "notify": list(one.notify)}
         for one in low

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.projections.scores.grades import BLOCK, alerts, is_enough, number
+from tallybook.projections.scores.grades import BLOCK, alerts, number
 from tallybook.projections.scores.trends.regressions import History, regressions
 
 if TYPE_CHECKING:
@@ -134,14 +134,10 @@ def _about_all(rule: str, score_ids: Sequence[str], what: str, *, closes: bool) 
         yield Reason(rule, score_id, None, None, f"{', '.join(score_ids)}: {what}", closes)
 
 
-def _unmeasured(judged: Sequence[History], least: float, *, closes: bool) -> Iterator[Reason]:
+def _unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Reason]:
     """Yield the reasons about scores without enough data; they close the gate only if no checked score has enough."""
-    unknown = [history.score_id for history in judged if history.latest is None]
-    partial = [
-        (history.score_id, latest)
-        for history, latest in _scored(judged)
-        if not is_enough(history.score_id, latest.measured, least)
-    ]
+    unknown = [one.score_id for one in judged if one.latest is None and one.partial is None]
+    partial = [(one.score_id, one.partial) for one in judged if one.partial is not None]
     closes = closes and len(unknown) + len(partial) == len(judged)
     for score_id, latest in partial:
         text = f"{score_id}: {NOT_ENOUGH} ({latest.measured} %)"
@@ -155,8 +151,8 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
     Any critical score closes every gate. For a named score, a value below ``gates.least`` and an unacknowledged
     regression of that score close as well. Without a name, a regression of any score closes, and ``minimum`` and
     ``greatest_drop`` apply to every score. Where no checked score has data, the gate closes unless the caller allows
-    that; otherwise a score without data is only reported. An overall score of which too little was measured counts as
-    one without data here, but can still close the gate by its value.
+    that; otherwise a score without data is only reported. A session in which too little of a score was measured decides
+    nothing about it: it opens no gate, and what an earlier session closed stays closed.
 
     Args:
         histories: The history of every configured score, also of those without data.
@@ -175,6 +171,6 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
         reasons += _below(judged, query.minimum, MINIMUM, "the minimum that was asked for")
     if query.greatest_drop is not None:
         reasons += _dropped(judged, query.greatest_drop)
-    reasons += _unmeasured(judged, config.display.min_coverage, closes=not query.allow_no_data)
+    reasons += _unmeasured(judged, closes=not query.allow_no_data)
     reasons.sort(key=lambda reason: not reason.closes)
     return Gate(not any(reason.closes for reason in reasons), tuple(reasons))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.projections.scores.grades import number
+from tallybook.projections.scores.grades import is_enough, number
 from tallybook.projections.scores.periods import series
 from tallybook.projections.scores.trends.trend import trend
 
@@ -59,35 +59,52 @@ class History:
 
     Attributes:
         score_id: Which, ``ac06`` or ``session.overall``.
-        sessions: The latest sessions that have the score, the last of them last.
-        days: The days that have it, in order, each with its average, 0 to 100.
+        sessions: The latest sessions in which enough of it was measured, the last of them last.
+        days: The days on which enough of it was measured, in order, each with its average, 0 to 100.
         baseline: Its baseline, None without one.
+        partial: The last session that has the score, where too little of it was measured there; None elsewhere.
     """
 
     score_id: str
     sessions: tuple[Scored, ...] = ()
     days: tuple[tuple[date, int], ...] = ()
     baseline: Baseline | None = None
+    partial: Scored | None = None
 
     @property
     def latest(self) -> Scored | None:
-        """Return the latest session that has the score."""
+        """Return the latest session in which enough of the score was measured."""
         return self.sessions[-1] if self.sessions else None
 
 
 def histories(state: Scores) -> list[History]:
     """Return the history of every configured score, in order, also of those without data."""
+    least = state.config.display.min_coverage
     latest: dict[str, list[Scored]] = {score: [] for score in state.config.score_ids}
+    partial: dict[str, Scored] = {}
     wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()
     for looked, session in enumerate(state.sessions.latest(), 1):
         for score in wanted & session.scores.keys():
             measured = session.measured_percent(score)
-            latest[score].append(Scored(session.id, session.scores[score], session.seq, measured))
-        wanted = {score for score in wanted if len(latest[score]) < (SESSIONS if looked < LOOKED_AT else 1)}
+            scored = Scored(session.id, session.scores[score], session.seq, measured)
+            if is_enough(measured, least):
+                latest[score].append(scored)
+            elif not latest[score]:
+                partial.setdefault(score, scored)
+        if looked < LOOKED_AT:
+            wanted = {score for score in wanted if len(latest[score]) < SESSIONS}
+        else:
+            wanted = {score for score in wanted if not latest[score] and score not in partial}
         if not wanted:
             break
     return [
-        History(score, tuple(reversed(sessions)), tuple(series(state.days, score)), state.baselines.get(score))
+        History(
+            score,
+            tuple(reversed(sessions)),
+            tuple(series(state.days, score, least)),
+            state.baselines.get(score),
+            partial.get(score),
+        )
         for score, sessions in latest.items()
     ]
 

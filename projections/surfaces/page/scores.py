@@ -115,17 +115,17 @@ def _tables(state: Scores, config: Config, source: Source) -> dict[str, Any]:
 
 def _series(state: Scores, score: str, label: str, days: Sequence[str]) -> dict[str, Any]:
     """Return a score on each day; None on a day on which too little of it was measured to show it."""
-    by_day = {day.isoformat(): value for day, value in series(state.days, score)}
-    measured = {day: state.days[day].measured(score) for day in by_day}
-    enough = {day for day in by_day if is_enough(score, measured[day], state.config.display.min_coverage)}
+    enough = {day.isoformat(): value for day, value in series(state.days, score, state.config.display.min_coverage)}
     baseline = state.baselines.get(score)
     composite = "composite" if score.startswith(SESSION) else "component"
     return {
         "id": score,
         "label": label,
         "group": "overall" if score == OVERALL_ID else composite,
-        "values": [by_day[day] if day in enough else None for day in days],
-        "coverage": [measured[day] / 100 if day in by_day else None for day in days],
+        "values": [enough.get(day) for day in days],
+        "coverage": [
+            state.days[day].measured(score) / 100 if score in state.days[day].scores else None for day in days
+        ],
         "baseline": None if baseline is None else baseline.value,
     }
 
@@ -180,7 +180,7 @@ def _drops_of(state: Scores, score: str, days: Sequence[str], apart: int) -> Ite
                 "to": to,
                 "before": drop.before.score,
                 "after": drop.after.score,
-                "enough": is_enough(score, least, state.config.display.min_coverage),
+                "enough": is_enough(least, state.config.display.min_coverage),
                 "good": good._asdict(),
                 "bad": bad._asdict(),
             }

@@ -139,14 +139,14 @@ def lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
 
     Args:
         answer: The answer, as ``blame`` returns it.
-        min_coverage: ``display.min_coverage``: an overall score of which less was measured is not shown.
+        min_coverage: ``display.min_coverage``: a score of which less was measured is not shown.
     """
     drop = answer["drop"]
     if drop is None:
         yield _no_drop(answer)
         return
     coverage_percent = round(answer["coverage"] * 100)
-    if not is_enough(answer["score"], coverage_percent, min_coverage):
+    if not is_enough(coverage_percent, min_coverage):
         yield (
             f"{answer['score']}: {NOT_ENOUGH} ({coverage_percent} %) to explain the drop; "
             "`tallybook score --blame COMPONENT` explains one component, such as ac06"

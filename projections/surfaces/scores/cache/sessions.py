@@ -184,7 +184,7 @@ def _encode(session: Session) -> bytes:
 def _decode(data: bytes) -> Session:
     """Return the session of such bytes, equal to the last digit."""
     id_, named, values, benchmarks, feedback, *rest = msgspec.json.decode(zlib.decompress(data))
-    first_at, last, judged, ended, released, seq, counted = rest
+    first_at, last, ended, released, seq, counted = rest
     return Session(
         id_,
         named,
@@ -193,7 +193,6 @@ def _decode(data: bytes) -> Session:
         _shares(feedback),
         first_at,
         Time(*last),
-        Time(*judged),
         Time(*ended),
         released and (EventTime(*released[0]), released[1]),
         seq,

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.projections.surfaces.console.output import escape
-from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA
+from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA, coverage_note
 from tallybook.projections.surfaces.scores.render.plot import plot
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def markdown(page: Page) -> str:
 
 
 def _of(bar: Bar) -> str:
-    return "" if bar.value is None else f"{bar.measured} %"
+    return f"{bar.measured} %" if bar.value is not None or coverage_note(bar.measured) else ""
 
 
 def _plain(value: Any) -> str:

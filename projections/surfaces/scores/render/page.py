@@ -44,7 +44,8 @@ class Bar:
         grade: Its letter; empty where none is shown.
         direction: Of its trend; empty where none is known, or none is shown.
         style: A colour.
-        measured: How much of its weight was measured, 0 to 100 percent; shown where it is not all.
+        measured: How much of its weight was measured, 0 to 100 percent; shown where it is not all, also without a
+            value where that is too little for one.
     """
 
     name: str
@@ -110,21 +111,21 @@ def coverage_note(measured: int | None) -> str:
     return "" if measured is None or measured >= ALL else f"{measured} % measured"
 
 
-def overall(value: float | None, measured: int, config: Config) -> str:
-    """Return the overall score as ``with_coverage`` does, or ``not enough measured (3 %)`` where that holds."""
-    if value is None or is_enough(OVERALL_ID, measured, config.display.min_coverage):
-        return with_coverage(value, measured, config)
-    return not_enough(measured)
+def with_coverage(value: float | None, measured: int, config: Config) -> str:
+    """Return a score with its letter, and how much of it was measured.
+
+    ``87 (B), 60 % measured``, or ``not enough measured (3 %)`` where that holds.
+    """
+    if value is None:
+        return NO_DATA
+    if not is_enough(measured, config.display.min_coverage):
+        return not_enough(measured)
+    return ", ".join(filter(None, (graded(value, config), coverage_note(measured))))
 
 
 def not_enough(measured: int) -> str:
-    """Return the text for an overall score of which too little was measured: ``not enough measured (3 %)``."""
+    """Return the text for a score of which too little was measured: ``not enough measured (3 %)``."""
     return f"{NOT_ENOUGH} ({measured} %)"
-
-
-def with_coverage(value: float | None, measured: int, config: Config) -> str:
-    """Return a score with its letter, and how much of it was measured: ``87 (B), 60 % measured``."""
-    return ", ".join(filter(None, (graded(value, config), coverage_note(measured if value is not None else None))))
 
 
 def change_text(trend: Answer | None, days: int) -> str:
@@ -154,10 +155,8 @@ def summary_page(state: Scores, answer: Answer, *, detail: bool) -> Page:
     more = len(areas) - len(lines) if lines else 0
     return Page(
         config.title,
-        f"Overall: {overall(whole.value, whole.measured, config)}{change}",
-        tuple(
-            _bar(one, config) for one in current.values() if one.id in config.components or (detail and one.is_shown)
-        ),
+        f"Overall: {with_coverage(whole.value, whole.measured, config)}{change}",
+        tuple(_bar(one, config) for one in current.values() if detail or one.id in config.components),
         sentences=(f"As of {answer['date']}.", *omissions(state)) if detail else (),
         focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
         framed=True,
@@ -183,12 +182,14 @@ def nothing_page(state: Scores, *, framed: bool = False) -> Page:
 
 
 def _bar(one: CurrentScore, config: Config) -> Bar:
-    trend = one.trend if config.display.show_trends and one.value is not None else None
+    trend = one.trend if config.display.show_trends and one.value is not None and one.is_shown else None
     return bar(one.name, one.value, config, one.measured, "" if trend is None else trend.direction)
 
 
 def bar(name: str, value: int | None, config: Config, measured: int, direction: str = "") -> Bar:
-    """Return a score as a bar, coloured by its value, with how much of it was measured."""
+    """Return a score as a bar, coloured by its value, with how much of it was measured; no value where too little."""
+    if value is not None and not is_enough(measured, config.display.min_coverage):
+        return Bar(name, None, measured=measured)
     alerts = value is not None and value < max(level.below for level in config.levels)
     good = value is not None and value >= scoring.target(config)
     style = "red" if alerts else "green" if good else "yellow"
@@ -220,7 +221,7 @@ def session_page(answer: Answer, config: Config, parts: Sequence[tuple[str, Answ
         bar(names[name], scores.get(name), config, measured.get(name, ALL))
         for name in (*config.components, *(f"{SESSION}{name}" for name in config.sessions))
     ]
-    whole = overall(scores.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
+    whole = with_coverage(scores.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
     return Page(
         f"SESSION {answer['session_id']}",
         ", ".join([f"Overall: {whole}", f"{format_time(answer['timestamp'])}", *version]),
@@ -243,15 +244,16 @@ def daily_page(answer: Answer, config: Config, only: str | None = None) -> Page:
     """Return the scores of a day, as its file has them, and ``coverage``; of a component alone where one is named."""
     names, count = scoring.names(config), answer["sessions_count"]
     measured = {name: percents(share) for name, share in answer["coverage"].items()}
-    shown = is_enough(OVERALL_ID, measured.get(OVERALL_ID, ALL), config.display.min_coverage)
+    enough = {name for name, percent in measured.items() if is_enough(percent, config.display.min_coverage)}
+    shown = OVERALL_ID not in measured or OVERALL_ID in enough
     ranges = dict(answer["component_averages"])
     if only is None:
         bounds = answer["session_ranges"]
         ranges |= {f"{SESSION}{name}": {"avg": avg, **bounds[name]} for name, avg in answer["session_averages"].items()}
     rows = tuple(
-        (names[name], NOT_ENOUGH, "", "", "", f"{measured[name]} %")
-        if name == OVERALL_ID and not shown
-        else (names[name], one["avg"], one["min"], one["max"], letter(one["avg"], config), f"{measured[name]} %")
+        (names[name], one["avg"], one["min"], one["max"], letter(one["avg"], config), f"{measured[name]} %")
+        if name in enough
+        else (names[name], NOT_ENOUGH, "", "", "", f"{measured[name]} %")
         for name, one in ranges.items()
     )
     overall = answer["session_averages"].get("overall")
@@ -328,18 +330,19 @@ def component_page(one: CurrentScore, answer: Answer, config: Config) -> Page:
         else f"{with_coverage(one.value, one.measured, config)} on {one.day}{_advice(one, config)}."
     )
     why = answer.get("why")
+    trend = trend_sentences(answer["trend"], config.trends.short_term_days) if one.is_shown else ()
     return Page(
         one.name,
         heading,
-        chart=one.series[-2 * config.trends.long_term_days :] or None,
-        sentences=(*trend_sentences(answer["trend"], config.trends.short_term_days), *_changes(answer.get("changes"))),
+        chart=one.shown[-2 * config.trends.long_term_days :] or None,
+        sentences=(*trend, *_changes(answer.get("changes"))),
         tables=(*why_tables(why, config),) if why else (),
     )
 
 
 def _advice(one: CurrentScore, config: Config) -> str:
     """Return the status and action of the grade, where they are shown: ``: Good. Minor improvements``."""
-    grade, display = grade_of(one.value, config.grades), config.display
+    grade, display = grade_of(one.value if one.is_shown else None, config.grades), config.display
     if grade is None:
         return ""
     status = grade.status if display.show_grades else ""
@@ -358,7 +361,10 @@ def why_tables(why: Answer, config: Config) -> Iterator[Table]:
 
 def _covered(why: Answer, config: Config) -> str:
     """Return a score with how much of it was measured: ``87 (B), 85% of its weight measured``."""
-    return f"{graded(why['score'], config)}, {why['coverage']:.0%} of its weight measured"
+    measured = percents(why["coverage"])
+    if why["score"] is not None and not is_enough(measured, config.display.min_coverage):
+        return not_enough(measured)
+    return f"{graded(why['score'], config)}, {measured}% of its weight measured"
 
 
 def parts_table(why: Answer, title: str) -> Table:
