@@ -10,7 +10,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import call, events, here, set_to
-from helpers.injections import injected
+from helpers.injections import give, injected
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import installation, table
@@ -196,6 +196,8 @@ def test_an_agent_that_may_end_without_a_hook_awaits_reflection_at_each_stop(her
     path = Path.home() / "t.jsonl"
     path.write_text("{}\n")
     stop = {"hook_event_name": "Stop", "transcript_path": str(path), "last_assistant_message": "as [kpt_001] says"}
+    for session in ("s1", "s2"):
+        give(here, session, "kpt_001")
     call(stop)
     assert [] == events(here, ReflectionRequested)
     call({**stop, "turn_id": "t1"}, "s2")

@@ -10,6 +10,7 @@ import pytest
 
 from faults.at_calls import kills, some
 from faults.scenes import CHANGING, Scene, Staged, here, lock_held, three_entries, why_not
+from helpers.injections import give
 from helpers.transcripts import Script, answer, ask_again, asked_for, kept, run, said
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
@@ -41,6 +42,7 @@ TEXT = answer("Run the tests first.", kpt_001="helpful", kpt_002="harmful")
 def owed(root: Path) -> Project:
     """Make a project in which a session that cited an entry is to be reflected on."""
     project = three_entries(root)
+    give(project, "s1", "kpt_001")
     ask_again(project, Script(kept(root) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
     return project
 

@@ -15,7 +15,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from helpers.hook_calls import START, call, events, here, set_to, told
-from helpers.injections import injected
+from helpers.injections import give, injected
 from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
@@ -114,9 +114,11 @@ def test_a_legacy_file_is_imported_and_injected(project: Path, write_playbook: C
 def test_events_without_effect_on_the_playbook_leave_the_file_current(here: Project) -> None:
     """After such events a new session folds nothing, and the file is not written."""
     before = here.playbook.stat().st_mtime_ns
+    give(here, "s1", "kpt_001")
     for number in range(5):
         call({"hook_event_name": "Stop", "last_assistant_message": f"{number}: as [kpt_001] says"})
-    assert "Use type hints" in told(call(START))
+    assert 5 == len(events(here, PointCited))
+    assert "Use type hints" in told(call(START, "s2"))
     assert before == here.playbook.stat().st_mtime_ns
 
 
@@ -132,6 +134,7 @@ def test_a_project_without_a_playbook_is_left_alone(project: Path, *, begun: boo
 
 def test_a_citation_is_recorded_and_is_no_rating(here: Project) -> None:
     """Each entry named in a message or a tool's input is cited once per occasion, however often delivered."""
+    give(here, "s1", "kpt_001", "kpt_002")
     said = {"hook_event_name": "Stop", "last_assistant_message": "[kpt_001], [kpt_404] and again [kpt_001]"}
     tool = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_use_id": "t1"}
     for payload in (said, said, {**tool, "tool_input": {"command": ["echo [kpt_002]", 7]}}, {**said, "agent_id": "a1"}):
@@ -144,8 +147,9 @@ def test_a_citation_is_recorded_and_is_no_rating(here: Project) -> None:
 
 def test_several_entries_in_one_pair_of_brackets_are_cited(here: Project) -> None:
     """An agent that names two entries at once cites both."""
+    give(here, "s1", "kpt_001", "kpt_002")
     call({"hook_event_name": "Stop", "last_assistant_message": "As [kpt_002, kpt_001] say; see also [1, kpt_404]."})
-    assert [PointCited("kpt_001", "message"), PointCited("kpt_002", "message")] == events(here, PointCited)
+    assert [PointCited("kpt_002", "message"), PointCited("kpt_001", "message")] == events(here, PointCited)
 
 
 def test_a_tools_answer_is_not_a_citation(here: Project) -> None:
@@ -257,6 +261,7 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(
     The ranking by task keeps to that (rule 22).
     """
     set_to(here, f"[playbook]\nbudget_chars = 9000\nby_task = {by_task}\n[reflection]\non_stop = false\n")
+    give(here, "s0", "kpt_002")
     call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_002]"}, "s0")
     code = (
         "import sys; sys.argv[1:] = ['hook']\n"
@@ -282,7 +287,7 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(
         )
         loaded = done.stderr.decode().split()
         assert [] == [name for name in (*HEAVY, *MENDING) if name in loaded]
-    assert (1, 2, 1) == tuple(len(events(here, kind)) for kind in (PlaybookInjected, PointCited, ReflectionRequested))
+    assert (2, 2, 1) == tuple(len(events(here, kind)) for kind in (PlaybookInjected, PointCited, ReflectionRequested))
 
 
 def test_the_settings_limit_what_is_injected(here: Project) -> None:

@@ -16,7 +16,6 @@ from tallybook import compat
 from tallybook.ledger.events import PointRated
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
-from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.mcp import resources
 from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.reflection import schedule
@@ -97,7 +96,7 @@ def test_a_forks_own_injection_keeps_what_its_lineage_was_not_given(here: Projec
     part = attrs.evolve(whole, held=("kpt_002",), units=("kpt_002",))
     for session, event in (("root", attrs.evolve(whole, lineage="root")), ("fork", attrs.evolve(part, lineage="root"))):
         record.write(here, [Request(PlainEvents((event,)), {"rater": "tallybook", "session": session})])
-    assert {"kpt_001", "kpt_002"} == giving.withheld_from(here, schedule.load_reflections(here), "fork")
+    assert {"kpt_001", "kpt_002"} == schedule.load_reflections(here).withheld["fork"]
 
 
 def test_the_rating_functions_count_for_a_withheld_entry(here: Project, run: Run) -> None:
@@ -193,10 +192,14 @@ def test_a_task_inside_an_agent_is_that_agents_own(here: Project, run: Run, monk
     assert (session, ()) == ((last := injections(here)[-1]).lineage, last.names)
 
 
-def test_mcp_records_no_injection_without_a_question(here: Project) -> None:
-    """Rule 4: where nothing is asked a reading tool records nothing."""
-    Server(here, "s1").methods["tools/call"]({"name": "playbook", "arguments": {}})
-    assert [] == injections(here)
+def test_mcp_records_once_what_it_gave_without_a_question(here: Project) -> None:
+    """Rule 27: what a session was given by the tool and by the resource counts as given, without a draw."""
+    server = Server(here, "s1")
+    for _ in range(2):
+        server.methods["tools/call"]({"name": "playbook", "arguments": {}})
+        server.methods["resources/read"]({"uri": "tallybook://playbook"})
+    (given,) = injections(here)
+    assert (6, (), "") == (len(given.names), given.held, given.question)
 
 
 def test_mcp_reads_no_playbook_where_nothing_is_asked(here: Project) -> None:

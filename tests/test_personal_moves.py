@@ -138,7 +138,7 @@ def test_mcp_answers_with_both(run: Run, project: Path, mine: Path) -> None:
 
     assert {"kpt_001", "my_001"} == {one["name"] for one in ask("playbook", task="commit")["entries"]}
     assert OWN == ask("why", name="my_001")["text"]
-    assert ([None, None], [6, 7]) == (
+    assert ([None, None], [7, 8]) == (
         (made := ask("rate", name="my_001", rating="harmful"))["events"],
         made["mine"]["events"],
     )

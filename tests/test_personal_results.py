@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.hook_calls import START, call, events, opened_files, set_to, told
-from helpers.injections import injected
+from helpers.injections import give, injected
 from helpers.repository import ROOT
 from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.encoding.codec import decode
@@ -271,6 +271,7 @@ def test_a_reflection_rates_both_and_learns_nothing_anew(
     """The rater is shown own entries by name, rates each where it is, and cannot add an own text (rule 24)."""
     script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] and [my_001] say.")
     here = asked_for(project, script)
+    give(mine, "s1", "my_001")
     client.plans(answer(OWN, kpt_001="helpful", my_001="harmful"))
     assert 0 == run("reflect", "--rater", "claude").code
     assert f"[my_001] helpful=0 harmful=0 :: {OWN}" in client.asked[0]["prompt"]

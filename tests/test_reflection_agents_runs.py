@@ -13,7 +13,7 @@ import pytest
 from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESSIONS
 from helpers.authors import HUMAN
 from helpers.hook_calls import call, events, here
-from helpers.injections import injected
+from helpers.injections import give, injected
 from helpers.transcripts import answer
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
@@ -85,7 +85,7 @@ def hook(payload: Mapping[str, Any], environment: Mapping[str, str], monkeypatch
 def inject(place: Project, session: str) -> None:
     """Record that a session was given the playbook, as a hook does, or as a ledger that came with a clone says."""
     by = {"rater": "tallybook", "session": session}
-    record.write(place, [Request(PlainEvents((injected(("kpt_001",), 0),)), by)])
+    record.write(place, [Request(PlainEvents((injected(("kpt_001", "kpt_002"), 0),)), by)])
 
 
 def sent(asked: Mapping[str, str]) -> str:
@@ -111,6 +111,7 @@ def test_a_session_is_reflected_on_once(
 ) -> None:
     """A stop cites and requests, the rater reads all of it but the program's texts, and nothing counts twice."""
     path = recorded.put(place.root)
+    give(place, recorded.session, "kpt_001", "kpt_002")
     for _ in range(2):
         hook(*stop(recorded, path), monkeypatch)
         assert worker.DONE == worker.work(place, CLAUDE)
@@ -183,6 +184,7 @@ def test_a_shortened_transcript_is_read_anew(place: Project, recorded: RecordedS
 def test_the_hook_and_the_transcript_count_a_message_once(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codex gives the hook the last message of the session, and that of a subagent, just as it writes them."""
     path = CODEX.put(place.root)
+    give(place, CODEX.session, "kpt_001")
     subagent = "01a20862-9f37-7c22-9330-b6917a9a98e7"
     payload, environment = stop(CODEX, path)
     hook(payload, environment, monkeypatch)
@@ -206,6 +208,7 @@ def test_a_subagent_of_codex_requests_no_reflection(here: Project) -> None:
 def test_a_subagent_of_copilot_belongs_to_its_session(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gives its own id for a session's, so its stop requests nothing, and what it cites is its session's."""
     payload, environment = stop(COPILOT, COPILOT.put(here.root))
+    give(here, COPILOT.session, "kpt_002")
     own = {**payload, "session_id": "a1", "agent_id": "a1", "parent_agent_id": COPILOT.session}
     tool = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "echo [kpt_002]"}}
     hook(own, environment, monkeypatch)

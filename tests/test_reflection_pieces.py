@@ -17,8 +17,8 @@ from tallybook.projections.surfaces.reflection.chunks import (
     Piece,
     Unread,
     all_pieces,
-    citations,
     next_piece,
+    quote_citations,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def ask(path: Path, **fields: Any) -> Unread:
         "known_uuids": (),
         "request_end": path.stat().st_size if path.exists() else 0,
         "names": NAMES,
+        "find_given": lambda names: names,
     }
     return Unread("s1", path, **known | fields)
 
@@ -133,11 +134,11 @@ def test_the_session_is_done_with_only_once_its_subagents_are(script: Script, tm
 
 
 def test_nothing_said_is_read_all_the_same(script: Script) -> None:
-    """Lines that say nothing are done with, and cost nothing."""
+    """Lines that say nothing are done with, cost nothing, and leave nothing that was read."""
     script.line("system", subtype="x").user("meta", isMeta=True)
     size = script.path.stat().st_size
     piece = next_piece(ask(script.path))
-    assert ("", [("", 0, size, size)]) == (piece.text, stretches(piece))
+    assert ("", [("", 0, 0, size)]) == (piece.text, stretches(piece))
 
 
 def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
@@ -214,11 +215,11 @@ def test_a_citation_is_kept_once(script: Script) -> None:
 def test_a_quote_is_short_on_one_line_and_holds_no_secret() -> None:
     """Half a secret neither: it is masked before the words are cut."""
     text = f"{'x ' * 500}{TOKEN} [kpt_001]\n\x1b[31m{'y ' * 500}"
-    (quote,) = citations(text, NAMES).values()
+    (quote,) = quote_citations(text, NAMES).values()
     assert len(quote) <= 210
     assert "[masked: GitHub Token] [kpt_001]" in quote
     assert not {"\n", "\x1b"} & set(quote)
-    assert TOKEN[-12:] not in citations(f"{TOKEN}{'z' * 40} [kpt_001]", NAMES)["kpt_001"]
+    assert TOKEN[-12:] not in quote_citations(f"{TOKEN}{'z' * 40} [kpt_001]", NAMES)["kpt_001"]
 
 
 def test_without_a_model_a_session_is_read_at_once(script: Script) -> None:

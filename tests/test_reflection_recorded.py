@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.injections import give
 from helpers.repository import ROOT
 from helpers.transcripts import COMMAND, RECORDED, Script, answer, run
 from tallybook.ledger.encoding.codec import decode
@@ -124,6 +125,7 @@ def test_a_session_from_its_start_to_its_resume(here: Project, agent: Any, trans
 
 def test_what_is_sent_is_what_was_said(agent: Any, here: Project, client: Client) -> None:
     """The whole conversation with its subagent, and neither the playbook as it was told nor anything of the program."""
+    give(here, SESSION, "kpt_001")
     client.plans(answer())
     agent("SessionEnd", reason="other")
     settle(here, 1)

@@ -12,12 +12,13 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, call
+from helpers.injections import give
 from helpers.later_model import SLUGS, LaterPlaybook
 from helpers.reference_model import point
 from helpers.sweep import slice_of
 from tallybook import compat
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.reflection.chunks import citations
+from tallybook.projections.surfaces.reflection.chunks import quote_citations
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -248,10 +249,11 @@ def test_a_session_is_given_headings_in_that_format_alone(here: Project) -> None
 def test_citations_of_its_names_are_recognised(here: Project) -> None:
     """`[pat-001]` in a message counts for the hook and for a reflection; a name that no entry has does not."""
     fill(here)
+    give(here, "s1", "pat-001")
     text = "As [pat-001] has it, and not [pat-002]."
     call({"hook_event_name": "Stop", "last_assistant_message": text})
     cited = [one["body"]["name"] for one in commands.list_events(here) if one["kind"] == "point.cited"]
-    assert ["pat-001"] == cited == list(citations(text, {"pat-001", "mis-001"}))
+    assert ["pat-001"] == cited == list(quote_citations(text, {"pat-001", "mis-001"}))
 
 
 def test_a_secret_in_a_new_point_with_a_section_is_masked(here: Project) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import attrs
 
 from helpers.authors import HUMAN
+from helpers.injections import give
 from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.ledger.storage import caches, disk
@@ -189,6 +190,7 @@ def unrendered(root: Path) -> Project:
 def cited(root: Path) -> Project:
     """Make a project in which a session that cited an entry is to be reflected on."""
     project = three_entries(root)
+    give(project, "s1", "kpt_001")
     ask_again(project, Script(kept(root) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
     return project
 

@@ -9,6 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from helpers.hook_calls import HOOK
+from helpers.injections import give
 from helpers.repository import ROOT
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import KIND_OF
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FOLDER = ROOT / "tests" / "data" / "agents"
 HOME = "/home/me"
 PROJECT = f"{HOME}/shop"
+CITING = ("PostToolUse", "Stop", "SubagentStop")
 """What stands for the paths of the machine where a payload was recorded."""
 
 
@@ -49,18 +51,22 @@ def place_transcripts(row: dict[str, Any], project: Path) -> None:
 def observe(row: dict[str, Any], project: Project) -> dict[str, Any]:
     """Call the hook with a recorded payload, and return what came of it, as ``expected`` says it.
 
+    Where it comes after a session's start, the session was given the playbook there.
+
     Returns:
         Who called, the event by its name in Claude Code, the shape of the answer (empty without one) and the kinds of
         the events that were recorded.
     """
     environment = {name: at(value, project.root) for name, value in row["environment"].items()}
     data = at(json.dumps(row["payload"]), project.root)
+    payload = _read(json.loads(data), environment)
+    if row["expected"]["recorded"] and payload.event in CITING:
+        give(project, payload.session, "kpt_001", "kpt_002")
     before = len(kinds(project))
     done = subprocess.run(
         HOOK, input=data.encode(), capture_output=True, timeout=60, check=False, env=os.environ | environment
     )
     assert (0, b"") == (done.returncode, done.stderr)
-    payload = _read(json.loads(data), environment)
     recorded = kinds(project)[before:]
     return {"caller": payload.agent, "event": payload.event, "answer": shape_of(done.stdout), "recorded": recorded}
 

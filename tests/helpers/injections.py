@@ -6,10 +6,16 @@ from hashlib import sha256
 import json
 from typing import TYPE_CHECKING
 
+import attrs
+
 from tallybook.ledger.events import Numbers, PlaybookInjected
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tallybook.projections.surfaces.workspace.project import Project
 
 
 def injected(names: Sequence[str], left_out: int = 0) -> PlaybookInjected:
@@ -18,6 +24,17 @@ def injected(names: Sequence[str], left_out: int = 0) -> PlaybookInjected:
     return PlaybookInjected(tuple(names), (), Numbers({"room": left_out}), None, digest, "", "", (), 0.0)
 
 
+def continued(parent: str) -> PlaybookInjected:
+    """Return what a fork records, which is given nothing: it has what the session that it continues was given."""
+    return attrs.evolve(injected(()), left_out=Numbers({}), lineage=parent)
+
+
 def injected_by_task(names: Sequence[str], lowest: float, **left_out: float) -> PlaybookInjected:
     """Return the injection of the entries that fitted a prompt."""
     return PlaybookInjected(tuple(names), (), Numbers(left_out), lowest, "", "", "", (), 0.0)
+
+
+def give(project: Project, session: str, *names: str) -> None:
+    """Record once that a session was given these entries, as the hook of its start does."""
+    by = {"rater": "tallybook", "session": session}
+    record.write(project, [Request(PlainEvents((injected(names),)), by, f"injected:{session}")])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from helpers.injections import give
 from helpers.repository import ROOT
 from tallybook.ledger.events import ReflectionRequested
 from tallybook.projections.surfaces import commands
@@ -159,10 +160,11 @@ def kept(folder: Path) -> Path:
 
 
 def asked_for(folder: Path, script: Script) -> Project:
-    """Return a project with one entry, in which a session is to be reflected on."""
+    """Return a project with one entry that a session was given, and in which it is to be reflected on."""
     project = Project(folder)
     if not project.playbook.exists():
         commands.add(project, "Use type hints", {"rater": "human"})
+    give(project, script.session, "kpt_001")
     ask_again(project, script)
     return project
 

@@ -42,6 +42,7 @@ MAX_PLAYBOOK_BYTES = 4 * 1024 * 1024
 """A hook does not read a larger ``playbook.json``, some 35,000 entries: that alone would use up its time."""
 # Usually the last few lines are enough; each window is twice as large as the one before.
 _WINDOW_BYTES = 4 * 1024
+_MAX_WINDOW_BYTES = 1024 * 1024
 _MAX_SEARCHED_BYTES = 1024 * 1024
 # Longer than another hook waits for the ledger and writes to the spool; an agent ends a hook after 10 seconds.
 _DELIVERY_WAIT_MS = 2_000
@@ -215,17 +216,26 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
     return False
 
 
-def lines_before(log_file: StrPath, end: int) -> Iterator[bytes]:
-    """Yield the lines of a log before an offset, the last one first, as far back as is quickly read."""
-    fd = disk.open_file(log_file, write=False)
+def lines_before(log_file: StrPath, end: int, needle: bytes = b"", max_bytes: int = 0) -> Iterator[bytes]:
+    """Yield the lines of a log before an offset that contain some bytes, the last one first.
+
+    Args:
+        log_file: The log.
+        end: The offset.
+        needle: The bytes; empty for every line.
+        max_bytes: How far back it is read; 0 for as far as is quickly read line by line.
+    """
+    fd, max_bytes = disk.open_file(log_file, write=False), max_bytes or _MAX_SEARCHED_BYTES
     try:
         begin, window, rest = end, _WINDOW_BYTES, b""
-        while begin > 0 and end - begin < _MAX_SEARCHED_BYTES:
+        while begin > 0 and end - begin < max_bytes:
             at = max(begin - window, 0)
             text = read_at(fd, begin - at, at) + rest
             rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
-            yield from reversed(list(filter(None, whole.split(b"\n"))))
-            begin, window = at, 2 * window
+            # Most windows of a long search have no such line, and are not split.
+            if whole.rfind(needle) >= 0:
+                yield from (line for line in reversed(whole.split(b"\n")) if line and needle in line)
+            begin, window = at, min(2 * window, _MAX_WINDOW_BYTES)
     finally:
         os.close(fd)
 

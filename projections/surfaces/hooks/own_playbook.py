@@ -7,12 +7,12 @@ a hook that ends in between loses a record and invents none.
 from __future__ import annotations
 
 from tallybook.ledger.errors import TallybookError
-from tallybook.projections.surfaces.hooks import ledger_access
+from tallybook.projections.surfaces.hooks import citations, ledger_access, lineages
 from tallybook.projections.surfaces.workspace import personal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from tallybook.ledger.line import Draft
@@ -65,6 +65,11 @@ def append(project: ProjectPaths, drafts: Sequence[Draft], payload: Payload, key
             ledger_access.save_error(project, error)
 
 
-def cite(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]], cited: Collection[str]) -> list[str]:
-    """Return which of some names are the person's own entries."""
-    return [one["name"] for one in read_entries(project, theirs) if one["name"] in cited]
+def cite(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]], payload: Payload) -> list[str]:
+    """Return the person's own entries that a text cites, of those that its lineage was given."""
+    mine = personal.find_paths(project)
+    if mine is None:
+        return []
+    names = citations.find_cited(payload.text, {entry["name"]: entry for entry in read_entries(project, theirs)})
+    given = lineages.find_given(mine, payload.session, names)
+    return [name for name in names if name in given]

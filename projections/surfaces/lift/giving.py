@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.events import Numbers, PlaybookInjected
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.projections.surfaces.hooks import draws, injection
+from tallybook.projections.surfaces.hooks import draws, injection, lineages
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -16,7 +16,6 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.projections.reflections import Reflections
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -25,19 +24,13 @@ def withheld(project: Project, session: str, names: Sequence[str]) -> tuple[str,
     return draws.draw(project, session, names, len(names), settings.read(project).hold).held
 
 
-def withheld_from(project: Project, known: Reflections, session: str) -> frozenset[str]:
-    """Return what a session was not given; a fork without an injection of its own was given what its lineage was."""
-    lineage = None if session in known.injected_at else draws.read_lineage(project, session)
-    return known.withheld.get(lineage.id if lineage else session, frozenset())
-
-
 def record_given(project: Project, session: str, selected: Sequence[str], candidates: Sequence[str]) -> tuple[str, ...]:
     """Record that a session was given what was selected, and return what its draw withholds of it.
 
-    Nothing is recorded while no question is open. A session whose lineage no hook began is given all, without a draw,
-    and does not count.
+    Nothing is recorded where no question is open and the session was given all of it before. A session whose lineage no
+    hook began is given all, without a draw, and does not count.
     """
-    if draws.read_question(project) is None:
+    if draws.read_question(project) is None and lineages.find_given(project, session, selected).issuperset(selected):
         return ()
     drawn = draws.draw(project, session, selected, len(candidates), settings.read(project).hold)
     event = PlaybookInjected(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tallybook.ledger.clock import new_id, utc_now
+from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.mcp import protocol
 from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.workspace import settings
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: claude mcp add tallybook -- tallybook mcp")
-@click.option("--session", metavar="ID", help="Record this session; by default a new one.")
+@click.option("--session", metavar="ID", help="Record this session; by default the agent's or a new one.")
 @click.pass_obj
 def mcp(project: Project, /, *, session: str | None) -> None:
     """Serve the playbook to a model over MCP.
@@ -27,5 +28,8 @@ def mcp(project: Project, /, *, session: str | None) -> None:
     section [mcp] lets the model only read.
     """
     writes = settings.read(project).write
-    server = Server(project, session or f"mcp-{new_id(utc_now().unix_us)}", writes=writes)
+    agent = find_agent()
+    # What it gives out is the agent's to cite, where its client says which session starts it.
+    session = session or (agent.session if agent else "") or f"mcp-{new_id(utc_now().unix_us)}"
+    server = Server(project, session, writes=writes)
     protocol.serve(sys.stdin.buffer, sys.stdout.buffer, server)

@@ -12,7 +12,10 @@ from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tallybook.api import Ledger
+    from tallybook.projections.surfaces.workspace.project import Project
 
 _SCHEME: Final = "tallybook://"
 _ENTRY: Final = f"{_SCHEME}entry/"
@@ -53,10 +56,15 @@ def listed(ledger: Ledger) -> list[dict[str, str]]:
 
 
 def _show(ledger: Ledger) -> dict[str, Any]:
-    """Return the playbook without what the session's draw withholds."""
+    """Return the playbook without what the session's draw withholds, and record that the session was given it."""
     document = commands.show(ledger.project)
-    held = withheld(ledger)
+    held = _record_given(ledger.project, ledger, document)
     return document | {"key_points": [entry for entry in document["key_points"] if entry["name"] not in held]}
+
+
+def _record_given(project: Project, ledger: Ledger, document: Mapping[str, Any]) -> tuple[str, ...]:
+    names = [entry["name"] for entry in document["key_points"]]
+    return giving.record_given(project, ledger.by.session or "", names, names)
 
 
 def withheld(ledger: Ledger) -> tuple[str, ...]:
@@ -91,6 +99,7 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
         value: Any = _show(ledger)
     elif uri == MINE["uri"] and (mine := personal.find(ledger.project)) is not None:
         value = commands.show(mine)
+        _record_given(mine, ledger, value)
     elif uri == f"{_SCHEME}scores":
         # Slow to load.
         from tallybook.projections.scores.reports import summary

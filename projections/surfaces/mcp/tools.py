@@ -83,10 +83,14 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
             chosen.append(row)
     notes = {"notes": list(found.notes)} if found.notes else {}
     # The selection comes first: the place of an entry that is withheld stays empty.
-    # A draw withholds nothing of the person's own playbook, and the project does not record it.
+    # A draw withholds nothing of the person's own playbook, whose ledger records what it gave.
     projects = [entry.name for entry in entries if entry.name in found.state.entries]
-    names = [str(one["name"]) for one in chosen if one["name"] in projects]
-    held = giving.record_given(ledger.project, ledger.by.session or "", names, projects)
+    names = [str(one["name"]) for one in chosen]
+    session = ledger.by.session or ""
+    held = giving.record_given(ledger.project, session, [name for name in names if name in projects], projects)
+    mine = personal.find(ledger.project)
+    if mine is not None and (own := [name for name in names if name not in projects]):
+        giving.record_given(mine, session, own, own)
     told = [one for one in chosen if one["name"] not in held]
     return {"entries": told, "left_out": len(entries) - len(chosen), **notes}
 

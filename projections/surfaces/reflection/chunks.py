@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import islice
-import re
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -13,13 +12,13 @@ from tallybook.ledger import clock
 from tallybook.ledger.events import PointCited, PointNoted, TranscriptRead
 from tallybook.projections.playbook.inject import one_line
 from tallybook.projections.reflections import NO_RATER, ReadPosition
-from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.hooks import citations, handler
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.writing import secrets
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from tallybook.projections.surfaces.reflection.transcript import Line
@@ -32,7 +31,6 @@ QUOTES_PER_ENTRY: Final = 3
 
 # A transcript may begin with lines without an id.
 _HEAD_LINES: Final = 100
-_CITATION: Final = re.compile(r"\[([^\[\]\n]{1,200})\]")
 
 
 @attrs.define
@@ -79,6 +77,7 @@ class Unread:
         names: The entries that can be cited.
         others: Transcripts of other sessions → how far the rater read them: this one may begin with a copy of one.
         max_chars: Most characters of a piece.
+        find_given: Returns which of some entries the session's lineage was given; by default none was.
     """
 
     session: str
@@ -91,6 +90,7 @@ class Unread:
     names: Collection[str]
     others: Mapping[Path, int] = attrs.field(factory=dict)
     max_chars: int = PIECE_CHARS
+    find_given: Callable[[frozenset[str]], Collection[str]] = lambda _: ()
 
 
 def next_piece(unread: Unread) -> Piece:
@@ -126,11 +126,12 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
     """Add what is left of one transcript; return False where the piece is full before its end."""
     size = path.stat().st_size
     begin = _begin(unread, file, path, size)
-    end, last_uuid, is_full = begin, "", False
+    end, last_uuid, is_full, is_silent = begin, "", False, begin == 0
     searched_to = unread.searched_to.end.get(file, 0)
     # A shorter file is another one under the same name.
     searched_to = searched_to if searched_to <= size else 0
     for line in transcript.lines(path, begin, transcript.reader_of(unread.path)):
+        is_silent = is_silent and not line.turns
         texts = [] if unread.rater == NO_RATER else _format_line(line, file)
         length = sum(map(len, texts)) + len(texts)
         is_full = length > piece.room and bool(piece.lines)
@@ -143,6 +144,8 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
         piece.at = _ledger_time(line.at) or piece.at
         end, last_uuid = line.end, line.uuid or last_uuid
     seen = end if is_full else max(size, end, 0 if file else unread.request_end)
+    # A session that ended before any prompt: nothing of it was read, and what it was given was given to nobody.
+    end = 0 if is_silent else end
     if end > begin or (not file and seen > unread.position.length):
         piece.reads.append(TranscriptRead(file, begin, end, seen, last_uuid, unread.rater))
     return not is_full
@@ -189,7 +192,10 @@ def _ledger_time(at: str) -> str | None:
 def _add_citations(piece: Piece, line: Line, file: str, unread: Unread) -> None:
     """Add the agent's words around each entry that it cited, and which entries its messages name."""
     for turn in line.turns:
-        cited = citations(turn.whole, unread.names)
+        cited = quote_citations(turn.whole, unread.names)
+        # What the session was given elsewhere, as another project's entry of that name, is no citation here.
+        given = unread.find_given(frozenset(cited)) if cited else ()
+        cited = {name: quote for name, quote in cited.items() if name in given}
         for name, quote in cited.items():
             if sum(note.name == name for note in piece.quotes) < QUOTES_PER_ENTRY:
                 where = "" if turn.where == transcript.MESSAGE else f" ({turn.where})"
@@ -203,23 +209,15 @@ def _add_citations(piece: Piece, line: Line, file: str, unread: Unread) -> None:
             piece.citations.append(Request(action, by, key, _ledger_time(line.at)))
 
 
-def citations(text: str, names: Collection[str]) -> dict[str, str]:
-    """Return each entry that a text cites, with the words around its first citation, masked.
-
-    A citation is ``[kpt_001]`` or ``[kpt_001, kpt_002]``.
-    """
-    quotes: dict[str, str] = {}
-    if any(name in names for bracket in _CITATION.findall(text) for name in _names_in(bracket)):
-        # Masked before it is cut, as half of a secret is not recognised.
-        text = secrets.mask(text).text
-        # Of several citations of an entry the first one counts, so it comes last.
-        for citation in reversed(list(_CITATION.finditer(text))):
-            begin = max(citation.start() - QUOTE_CHARS // 2, 0)
-            words = " ".join(one_line(text[begin : begin + QUOTE_CHARS]).split())
-            quotes |= {name: f"“{words}”" for name in _names_in(citation[1]) if name in names}
-    return quotes
+def quote_citations(text: str, names: Collection[str]) -> dict[str, str]:
+    """Return each entry that a text cites, with the words around its first citation, masked."""
+    if not citations.find_cited(text, names):
+        return {}
+    # Masked before it is cut, as half of a secret is not recognised.
+    text = secrets.mask(text).text
+    return {name: _quote(text, begin) for name, (begin, _) in citations.find_cited(text, names).items()}
 
 
-def _names_in(bracket: str) -> list[str]:
-    """Return what may be names in brackets: a name of a legacy file may hold a comma itself."""
-    return [bracket, *(name.strip() for name in bracket.split(",") if "," in bracket)]
+def _quote(text: str, place: int) -> str:
+    begin = max(place - QUOTE_CHARS // 2, 0)
+    return f"“{' '.join(one_line(text[begin : begin + QUOTE_CHARS]).split())}”"

@@ -20,7 +20,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
@@ -226,7 +225,7 @@ def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflectio
         with suppress(OSError):
             for piece in chunks.all_pieces(worker.unread(known, name, plan, session, playbook)):
                 if piece.text:
-                    text = worker.prompt_for(piece.text, playbook, giving.withheld_from(project, known, name))
+                    text = worker.prompt_for(piece.text, playbook, known.withheld.get(name, frozenset()))
                     yield Prompt(name, raters.estimate_tokens(plan.rater, text), text)
 
 

@@ -7,6 +7,7 @@ transcripts, and the next piece begins after them.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,9 +22,9 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
 from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
+from tallybook.projections.surfaces.hooks import lineages
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
-from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule
 from tallybook.projections.surfaces.reflection import prompt as prompts
@@ -83,12 +84,13 @@ class Result:
 
 @attrs.frozen
 class _State:
-    """The project, the plan, what the ledger holds now, and the texts of the person's own entries."""
+    """The project, the plan, what the ledger holds now, the project's names, and the texts of the person's entries."""
 
     project: Project
     plan: Plan
     known: Reflections
     playbook: Playbook
+    names: Collection[str] = ()
     own_texts: tuple[str, ...] = ()
 
 
@@ -153,7 +155,8 @@ def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _S
         raise _StopError(HELD)
     playbook = pair.together(project, report.state)
     own_texts = tuple(one.text for name, one in playbook.entries.items() if name not in report.state.entries)
-    return _State(project, plan, schedule.load_reflections(project, before), playbook, own_texts)
+    known = schedule.load_reflections(project, before)
+    return _State(project, plan, known, playbook, report.state.used, own_texts)
 
 
 def _record(project: Project, requests: Sequence[Request]) -> list[record.Outcome]:
@@ -293,7 +296,9 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
     try:
         if path.is_file():
             if schedule.may_be_read(path, state.plan):
-                return chunks.next_piece(unread(state.known, name, state.plan, session, state.playbook))
+                left = unread(state.known, name, state.plan, session, state.playbook)
+                find_given = lru_cache(partial(_find_given, state, name))
+                return chunks.next_piece(attrs.evolve(left, find_given=find_given))
             hint = "`tallybook reflect --from` takes it from elsewhere"
             cause, reason = schedule.OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}"
     except FileNotFoundError:
@@ -304,9 +309,16 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
     raise RaterError(cause, reason)
 
 
+def _find_given(state: _State, session: str, names: frozenset[str]) -> set[str]:
+    """Return which of some entries a session's lineage was given, the person's own by their own ledger."""
+    given = lineages.find_given(state.project, session, names.intersection(state.names))
+    mine = personal.find(state.project)
+    return given if mine is None else given | lineages.find_given(mine, session, names.difference(state.names))
+
+
 def _ask(state: _State, name: str, piece: Piece) -> Result:
     """Ask the rater about a piece, and record what the answer says."""
-    withheld = giving.withheld_from(state.project, state.known, name)
+    withheld = state.known.withheld.get(name, frozenset())
     plan, prompt = state.plan, prompt_for(piece.text, state.playbook, withheld)
     expected = raters.estimate_tokens(plan.rater, prompt)
     if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
@@ -320,7 +332,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
 def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer: Answer) -> Result:
     """Record what an answer says, with the reads of its piece."""
     cost = (reply.input_tokens, reply.output_tokens)
-    withheld = giving.withheld_from(state.project, state.known, name)
+    withheld = state.known.withheld.get(name, frozenset())
     shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook, withheld))
     known_texts = (*_pruned_texts(state.playbook), *_withheld_texts(state.playbook, withheld), *state.own_texts)
     answer = answer.without_texts(known_texts).about(shown)

@@ -1,0 +1,83 @@
+r"""Citations: the entries that a text names in square brackets, for hooks and reflection alike. Standard library only.
+
+The forms are ``[kpt_001]``, ``[kpt_001, kpt_002]`` with commas, semicolons, slashes, ampersands, blanks or "and",
+``[KPT_1]`` in any case and without leading zeros, and those with the escapes of Markdown, ``\[kpt\_001\]``.
+"""
+
+from __future__ import annotations
+
+from tallybook.ledger.names import PREFIX, format_name, parse_number
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+MAX_CHARS = 200
+"""Longer brackets hold no names."""
+_SEPARATORS = ",;/&"
+_AND = "and"
+# What may stand around a name: blanks, and Markdown's marks of code and of emphasis.
+_AROUND = " \t\u00a0\u200b`*\"'"
+
+
+def brackets(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the insides of square brackets begin and end, of the innermost ones that take one line."""
+    end = text.find("]")
+    begin = 0
+    while end >= 0:
+        start = text.rfind("[", begin, end) + 1
+        if start and 0 < end - start <= MAX_CHARS and "\n" not in text[start:end]:
+            yield start, end
+        begin, end = end + 1, text.find("]", end + 1)
+
+
+def find_cited(text: str, names: Collection[str]) -> dict[str, tuple[int, int]]:
+    """Return each entry that a text cites, with the place of the first brackets that name it."""
+    cited: dict[str, tuple[int, int]] = {}
+    places = list(brackets(text))
+    by_form = _by_form(names) if places else {}
+    for begin, end in places:
+        for name in _names_in(text[begin:end], names, by_form):
+            cited.setdefault(name, (begin - 1, end + 1))
+    return cited
+
+
+def _by_form(names: Collection[str]) -> dict[str, str]:
+    """Return the only entry that each folded name can mean."""
+    by_form: dict[str, str] = {}
+    for name in names:
+        form = _fold(name)
+        by_form[form] = "" if form in by_form else name
+    return by_form
+
+
+def _fold(name: str) -> str:
+    """Return a name in lower case and with the usual zeros."""
+    folded = name.casefold()
+    for prefix in (PREFIX, PERSONAL_PREFIX):
+        number = parse_number(folded, prefix)
+        if number is not None:
+            return format_name(number, prefix)
+    return folded
+
+
+def _names_in(inside: str, names: Collection[str], by_form: Mapping[str, str]) -> list[str]:
+    """Return the entries that brackets name: a name of a legacy file may hold a separator or a backslash itself."""
+
+    def find(word: str) -> str:
+        word = word.strip(_AROUND)
+        return word if word in names else by_form.get(_fold(word), "")
+
+    if inside in names:
+        return [inside]
+    text = inside.replace("\\", "")
+    for separator in _SEPARATORS:
+        text = text.replace(separator, ",")
+    found: list[str] = []
+    for piece in (text, *text.split(",")):
+        words = [piece] if find(piece) else [word for word in piece.split() if word.casefold() != _AND]
+        meant = list(map(find, words))
+        # Of several words each is a name: `[kpt_001 helpful]` is a mark, and `[see kpt_001]` a remark.
+        found += meant if all(meant) else []
+    return list(dict.fromkeys(found))
