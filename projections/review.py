@@ -70,7 +70,8 @@ class Reviews(State):
         cited: Names that an agent ever cited.
         changes: Name → when it last changed, or a change of it was last undone.
         decisions: Why entries were shown, and their names → when a person last decided about them.
-        given: Session → the entries that it was given since its citations were last seen.
+        given: Session → the entries that it was given since its citations were last seen; of a session that ended
+            before any prompt they never are, and a fork is given nothing.
         merged: Name of a merged entry → the entry that it was merged into.
         writer: Label of this machine in a shared book; empty without one.
     """
@@ -146,7 +147,8 @@ def _note_use(state: Reviews, event: Any, session: str) -> None:
         # The input of a tool is seen also of clients whose messages are not.
         is_seen = event.where == "message"
     else:
-        is_seen = not event.file
+        # Of a session that ended before any prompt nothing is read.
+        is_seen = not event.file and event.end > 0
     if is_seen:
         for name in state.given.pop(session, ()):
             state.sessions.setdefault(name, set()).add(session)

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, call, set_to
+from helpers.transcripts import Script, ask_again, kept
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -42,6 +43,16 @@ def test_the_share_of_sessions_that_cite_is_shown(run: Run) -> None:
         call({"hook_event_name": "Stop", "last_assistant_message": text}, session)
     assert [("ok", "1 of 3 sessions that were given entries in 30 days cited one (33%)")] == findings(run)
     assert "cited one (33%)" in run("doctor").out
+
+
+def test_a_session_without_a_prompt_is_not_one_that_could_cite(here: Project, run: Run) -> None:
+    """A session that ended before any prompt is left out of the share (rule 22)."""
+    for session in ("s1", "s2"):
+        call(START, session)
+    script = Script(kept(here.root) / "s2.jsonl", "s2").line("attachment", attachment={"type": "hook_success"})
+    ask_again(here, script)
+    assert 0 == run("reflect").code
+    assert [("ok", "0 of 1 session that were given entries in 30 days cited one (0%)")] == findings(run)
 
 
 def test_an_agent_whose_prompts_take_no_answer_is_named(here: Project, run: Run) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.hook_calls import START, call, events, here, set_to, told
-from helpers.injections import injected
+from helpers.injections import continued, injected
 from helpers.spool_files import held, spooled
 from tallybook.ledger import clock
 from tallybook.ledger.events import PlaybookInjected
-from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.hooks import draws, handler
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -60,6 +62,81 @@ def test_a_compaction_that_settings_and_a_plugin_deliver_is_told_once(here: Proj
     assert 1 == len(events(here, PlaybookInjected)) + len(spooled(here))
 
 
+def codex(home: Path, session: str, parent: str = "") -> dict[str, str]:
+    """Return what Codex says with each event of a session, of which it wrote a transcript; of a fork, its start."""
+    path = home / ".codex" / "sessions" / "2026" / "11" / "25" / f"rollout-2026-11-25T12-00-00-{session}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    meta = {"id": session, "cwd": "/shop"} | ({"forked_from_id": parent} if parent else {})
+    path.write_text(json.dumps({"type": "session_meta", "payload": meta}) + "\n", encoding="utf-8")
+    return {"transcript_path": str(path)}
+
+
+def test_a_fork_of_codex_is_given_the_playbook_once(here: Project) -> None:
+    """A fork, and a fork of a fork, starts under an id of its own; its transcript names the session it continues."""
+    home = Path.home()
+    assert "Use type hints" in told(call({**START, **codex(home, "c1")}, "c1"))
+    for parent, fork in (("c1", "c2"), ("c2", "c3")):
+        start = {**START, "source": "fork", **codex(home, fork, parent)}
+        prompt = {
+            "hook_event_name": "UserPromptSubmit",
+            "turn_id": "t1",
+            "prompt": "go on",
+            **codex(home, fork, parent),
+        }
+        assert ["", "", ""] == [call(start, fork), call(start, fork), call(prompt, fork)]
+    given = injected(("kpt_001", "kpt_002"), 0)
+    assert [given, continued("c1"), continued("c2")] == events(here, PlaybookInjected)
+    assert "Use type hints" in told(call({**START, "source": "compact", **codex(home, "c3", "c2")}, "c3"))
+
+
+def test_a_fork_of_codex_has_the_draw_of_its_lineage(here: Project) -> None:
+    """The marker of a fork's lineage is that of the session that it continues."""
+    call({**START, **codex(Path.home(), "c1")}, "c1")
+    lineage = Path(draws.lineage_file(here, "c1"))
+    lineage.write_text('{"id":"c1","question":"q","probability":0.5}', encoding="utf-8")
+    call({**START, "source": "fork", **codex(Path.home(), "c2", "c1")}, "c2")
+    assert draws.read_lineage(here, "c1") == draws.read_lineage(here, "c2")
+
+
+def test_a_fork_whose_transcript_comes_late_is_known_at_its_first_prompt(here: Project) -> None:
+    """A fork's start without a transcript is given nothing; the prompt decides."""
+    home, start = Path.home(), {**START, "source": "fork", "transcript_path": "/nowhere/rollout-c2.jsonl"}
+    call({**START, **codex(home, "c1")}, "c1")
+    assert ["", ""] == [call(start, "c2"), call(start, "c9")]
+    prompt = {"hook_event_name": "UserPromptSubmit", "turn_id": "t1", "prompt": "go on"}
+    assert "" == call({**prompt, **codex(home, "c2", "c1")}, "c2")
+    assert "Use type hints" in told(call({**prompt, **codex(home, "c9")}, "c9"))
+    assert [continued("c1")] == [one for one in events(here, PlaybookInjected) if one.lineage]
+
+
+def test_a_fork_of_a_session_that_was_given_nothing_is_given_the_playbook(here: Project) -> None:
+    """A session from before `init` has no playbook, so its fork is given it."""
+    start = {**START, "source": "fork", **codex(Path.home(), "c2", "c1")}
+    assert "Use type hints" in told(call(start, "c2"))
+    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
+
+
+def test_a_branch_of_claude_code_is_given_the_playbook_once(here: Project, tmp_path: Path) -> None:
+    """A branch copies the lines of its session, each with the id of that session."""
+    call(START)
+    path = tmp_path / "b1.jsonl"
+    copied = {"type": "user", "uuid": "u1", "sessionId": "b1", "forkedFrom": {"sessionId": "s1", "messageUuid": "u0"}}
+    path.write_text(json.dumps({"type": "summary"}) + "\n" + json.dumps(copied) + "\n", encoding="utf-8")
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on", "transcript_path": str(path)}
+    assert "" == call(prompt, "b1")
+    assert [injected(("kpt_001", "kpt_002"), 0), continued("s1")] == events(here, PlaybookInjected)
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", '{"payload": []}', '{"payload": {"forked_from_id": 7}}'])
+def test_a_transcript_that_names_no_parent_begins_a_session(here: Project, line: str) -> None:
+    """A damaged or empty first line makes no fork."""
+    path = Path.home() / ".codex" / "sessions" / "rollout-x.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{line}\n", encoding="utf-8")
+    assert "Use type hints" in told(call({**START, "source": "fork", "transcript_path": str(path)}, "c2"))
+    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
+
+
 def test_a_forked_session_is_told_once(here: Project) -> None:
     """Its start carries the id of the session that it continues, which was told; its own comes with a prompt."""
     prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
@@ -69,7 +146,7 @@ def test_a_forked_session_is_told_once(here: Project) -> None:
         call(prompt, "the fork"),
         call(prompt, "the fork"),
     ]
-    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
+    assert [injected(("kpt_001", "kpt_002"), 0), continued("s1")] == events(here, PlaybookInjected)
     # A session that is resumed as itself leaves nothing that another one could be taken for its fork by.
     assert ["", ""] == [call({**START, "source": "resume"}), call(prompt)]
     assert "Use type hints" in told(call(prompt, "another"))

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.git_repositories import commit, git
-from helpers.injections import injected
+from helpers.injections import continued, injected
 from helpers.reviews import give, items, record
+from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.events import (
     Entry,
     PointCited,
     PointRated,
 )
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.review import stale
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -35,6 +37,29 @@ def test_no_sign_of_use_needs_ten_sessions_whose_citations_are_seen(project: Pat
     record(project, PointCited("kpt_002", "Bash"), session="s9")
     assert [] == items(run)
     record(project, PointCited("kpt_002", "message"), session="s9")
+    assert [("no sign of use", ["kpt_001"])] == items(run)
+
+
+def test_a_session_that_ended_before_any_prompt_was_given_nothing(project: Path, run: Run) -> None:
+    """A client that is closed at once gave its model nothing, and a fork is given nothing: neither counts."""
+    place = Project(project)
+    run("add", "Never push on Friday.")
+    give(project, "kpt_001", sessions=9)
+    closed = Script(kept(project) / "closed.jsonl", "closed").line("attachment", attachment={"type": "hook_success"})
+    fork = Script(kept(project) / "fork.jsonl", "fork").user("Go on").agent("Done")
+    record(project, injected(("kpt_001",), 0), session="closed")
+    record(project, continued("s1"), session="fork")
+    for script in (closed, fork):
+        ask_again(place, script)
+    assert 0 == run("reflect").code
+    reads = [row for row in commands.list_events(place) if row["kind"] == "transcript.read"]
+    assert {"closed": 0, "fork": fork.path.stat().st_size} == {
+        row["by"]["session"]: row["body"]["end"] for row in reads if row["by"]["session"] in {"closed", "fork"}
+    }
+    assert [] == items(run)
+    # Once there is a prompt, its transcript is read from the beginning.
+    ask_again(place, closed.user("Fix it").agent("Done"))
+    assert 0 == run("reflect").code
     assert [("no sign of use", ["kpt_001"])] == items(run)
 
 

@@ -31,7 +31,7 @@ def _check_draw(event: PlaybookInjected, _field: object, probability: float) -> 
 
 @attrs.frozen(eq=False, repr=False, slots=False)
 class PlaybookInjected(Event):
-    """A session received the playbook, or what a draw left of it.
+    """A session received the playbook, or what a draw left of it; a fork, nothing: it has what its parent was given.
 
     Attributes:
         names: The entries that it received, in order.
@@ -40,7 +40,8 @@ class PlaybookInjected(Event):
         lowest: The lowest score of a selected entry; None without one, and where entries were not ranked by a task.
         candidates: Digest of the names that were selected from, in order; empty where unknown.
         question: Id of the ``lift.asked`` that the draw is for; empty without a draw.
-        lineage: The session with which the conversation began; empty without a draw.
+        lineage: With a draw, the session with which the conversation began; for a fork, the session that it continues;
+            empty otherwise.
         units: What was drawn for: ``playbook``, ``new``, or entries' names; empty without a draw.
         probability: With which each unit was held, up to MAX_HOLD; 0 without a draw.
     """
@@ -107,8 +108,9 @@ class TranscriptRead(Event):
     Attributes:
         file: Empty for the session's own transcript, else the name of a subagent's: ``agent-a1b2``.
         begin: Offset of the first byte of the range.
-        end: Offset after its last line, where the next range begins.
-        seen: Offset up to which the transcript is accounted for; above ``end`` only where the last line was incomplete.
+        end: Offset after its last line, where the next range begins; 0 where nobody has said anything yet.
+        seen: Offset up to which the transcript is accounted for; above ``end`` where the last line was incomplete, or
+            nobody has said anything yet.
         last: ``uuid`` of the last line, which identifies a copy of the transcript; empty without one.
         rater: Which rater evaluated it; ``none`` where it was only searched for citations.
     """

@@ -85,6 +85,7 @@ class Transcripts(NamedTuple):
         folder_of: Returns the folder that the session began in; empty if the files do not say.
         subagents: Returns the transcripts of the session's subagents by their names in the ledger: SUBAGENT and an id.
         is_per_project: Whether a folder of transcripts holds those of one project.
+        parent_of: Returns the session that a file's session is a fork of; empty if it is none, or the files do not say.
     """
 
     pattern: str
@@ -95,6 +96,7 @@ class Transcripts(NamedTuple):
     folder_of: Callable[[str], str]
     subagents: Callable[[str], dict[str, str]]
     is_per_project: bool
+    parent_of: Callable[[str], str] = lambda _: ""
 
 
 class Agent(NamedTuple):

@@ -48,6 +48,7 @@ def read(document: Mapping[str, Any]) -> Payload:
 
 PROGRAM_MARKS = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _HEAD_LINES = 100
+_HEAD_BYTES = 256 * 1024
 
 
 def read_line(line: Mapping[str, Any], _: set[str]) -> Entry:
@@ -95,6 +96,16 @@ def folder_of(path: str) -> str:
     return ""
 
 
+def parent_of(path: str) -> str:
+    """Return the session that `/branch` copied, which each copied line names; `--fork-session` says it by its start."""
+    try:
+        with open(path, "rb") as file:
+            copied = [data for data in file.read(_HEAD_BYTES).splitlines(keepends=True) if b'"forkedFrom"' in data]
+    except OSError:
+        return ""
+    return text_of(object_of(parse_line(copied[0]), "forkedFrom"), "sessionId") if copied else ""
+
+
 def subagents(path: str) -> dict[str, str]:
     """Return the transcripts of the session's subagents."""
     folder = os.path.join(os.path.splitext(path)[0], "subagents")
@@ -111,6 +122,7 @@ TRANSCRIPTS = Transcripts(
     folder_of=folder_of,
     subagents=subagents,
     is_per_project=True,
+    parent_of=parent_of,
 )
 
 AGENT = Agent(

@@ -115,6 +115,11 @@ def folder_of(path: str) -> str:
     return text_of(object_of(read_first_line(path), "payload"), "cwd")
 
 
+def parent_of(path: str) -> str:
+    """Return the session that the first line names as the one that was forked."""
+    return text_of(object_of(read_first_line(path), "payload"), "forked_from_id")
+
+
 @lru_cache
 def session_of_subagent(path: str) -> str:
     """Return the session whose subagent wrote a transcript, empty for a session's own."""
@@ -160,6 +165,7 @@ TRANSCRIPTS = Transcripts(
     folder_of=folder_of,
     subagents=subagents,
     is_per_project=False,
+    parent_of=parent_of,
 )
 
 AGENT = Agent(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.events import PlaybookInjected, PointCited
+from tallybook.ledger.events import PlaybookInjected, PointCited, TranscriptRead
 from tallybook.ledger.verification import read_verified
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.output import format_count
@@ -202,16 +202,20 @@ def check_injection(context: Context) -> Iterator[Finding]:
 
 
 def _share_of_citing(context: Context) -> Iterator[Finding]:
-    """Report in how many of the sessions that were given entries the agent named one."""
+    """Report in how many of the sessions that were given entries the agent named one; without a prompt it cannot."""
     since = clock.moment(context.now.unix_us - _DAYS_US).at
     given: set[str] = set()
     citing: set[str] = set()
+    silent: dict[str, bool] = {}
     for batch in read_verified(context.log):
         for record in batch.records if batch.at >= since else ():
             if isinstance(record.event, PlaybookInjected) and record.event.names and record.by.session:
                 given.add(record.by.session)
             elif isinstance(record.event, PointCited) and record.by.session:
                 citing.add(record.by.session)
+            elif isinstance(record.event, TranscriptRead) and record.by.session and not record.event.file:
+                silent[record.by.session] = not record.event.end
+    given -= {session for session, is_silent in silent.items() if is_silent}
     if given:
         cited = len(given & citing)
         sessions = f"{cited:,} of {format_count(len(given), 'session')}"

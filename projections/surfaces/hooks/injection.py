@@ -30,7 +30,7 @@ UNANSWERED = "unanswered"
 """Marker that says who called last and was given nothing, because it is not known to take an answer."""
 _TOLD = "told-"
 RESUMED = "resumed"
-"""Marker that names the session that was resumed last and has had no prompt since."""
+"""Marker that holds the id of the session that was resumed last and has had no prompt since."""
 # Two automatic compactions in one turn have the prompt's id in common; two hooks of the same one fire together.
 _COMPACTION_US = 10 * clock.MICROSECONDS
 
@@ -98,7 +98,7 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     marker = _marker(project, conversation(payload))
     if not agent.reports_compacted and _take_compacted(marker):
         payload = payload._replace(source="compact")
-    if _has_playbook(payload, marker) and not (payload.event == PROMPT and _is_divided(marker)):
+    if _has_playbook(project, payload, agent, marker) and not (payload.event == PROMPT and _is_divided(marker)):
         return ""
     # Most hooks end above: they load no more than they need.
     from tallybook.projections.surfaces.hooks import draws, ledger_access
@@ -288,36 +288,63 @@ def _save_unanswered(project: ProjectPaths, payload: Payload) -> None:
         disk.replace_cache_file(os.path.join(folder, UNANSWERED), dumps(document).encode("utf-8", "replace"))
 
 
-def _has_playbook(payload: Payload, marker: str) -> bool:
-    """Return whether the conversation already holds the playbook, by the markers of earlier hooks.
-
-    A fork has the conversation of the session that it continues. Its start carries that session's id; its own id comes
-    with the first prompt, which no start announced.
-    """
+def _has_playbook(project: ProjectPaths, payload: Payload, agent: Agent, marker: str) -> bool:
+    """Return whether the conversation already holds the playbook; its own, or that of the session that it continues."""
     is_marked = os.path.exists(marker)
-    folder, name = os.path.split(marker)
-    resumed = os.path.join(folder, RESUMED)
+    parent = _take_resumed(project, payload, is_marked=is_marked)
+    if is_marked or payload.subagent or payload.source == "compact":
+        return is_marked and not (payload.event == "SessionStart" and payload.source == "compact")
+    parent = parent or (agent.transcripts.parent_of(payload.transcript) if agent.transcripts else "")
+    return _continue(project, payload, parent, marker) if parent else _is_unknown_fork(payload)
+
+
+def _is_unknown_fork(payload: Payload) -> bool:
+    """Return whether a fork's transcript does not yet say which session it continues; it will at the first prompt."""
+    return payload.event == "SessionStart" and payload.source == "fork" and not os.path.isfile(payload.transcript)
+
+
+def _take_resumed(project: ProjectPaths, payload: Payload, *, is_marked: bool) -> str:
+    """Return the session that a fork continues, where its start said so; empty for none.
+
+    The start of Claude Code's fork carries the id of the session that it continues; its own id comes with the first
+    prompt, which no start announced.
+    """
+    path = os.path.join(project.ledger, MARKS, RESUMED)
+    resumed = ""
     if payload.event == "SessionStart":
         if payload.source == "resume":
             with suppress(OSError, TallybookError):
-                disk.make_folder(folder, durable=False)
-                disk.replace_cache_file(resumed, name.encode())
-        return is_marked and payload.source != "compact"
-    if not os.path.exists(resumed):
-        return is_marked
-    continued = ""
-    with suppress(OSError, TallybookError):
-        continued = disk.read_file(resumed).decode("utf-8", "replace")
-        if not is_marked or continued == name:
-            os.unlink(resumed)
-    if not is_marked and continued not in {"", name} and os.path.exists(os.path.join(folder, continued)):
-        from tallybook.projections.surfaces.hooks import draws
+                disk.make_folder(os.path.dirname(path), durable=False)
+                disk.replace_cache_file(path, payload.session.encode("utf-8", "surrogatepass"))
+    elif os.path.exists(path) and not payload.subagent:
+        with suppress(OSError, ValueError, TallybookError):
+            resumed = disk.read_file(path).decode("utf-8", "surrogatepass")
+            if not is_marked or resumed == payload.session:
+                os.unlink(path)
+    return resumed if resumed != payload.session else ""
 
-        before, after = (os.path.join(folder, one.replace(_TOLD, draws.LINEAGE)) for one in (continued, name))
-        draws.continue_lineage(before, after)
-        _copy(os.path.join(folder, continued), marker)
-        return True
-    return is_marked
+
+def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str) -> bool:
+    """Let a fork continue a session that was given the playbook, and record it; return False if it was given nothing.
+
+    The marker of the session it continues only saves the question to the ledger.
+    """
+    from tallybook.projections.surfaces.hooks import draws, ledger_access, lineages
+
+    before = _marker(project, parent)
+    if os.path.exists(before):
+        _copy(before, marker)
+    elif any(lineages.injections(project, parent)):
+        _create(marker)
+    else:
+        return False
+    draws.continue_lineage(draws.lineage_file(project, parent), draws.lineage_file(project, payload.session))
+    try:
+        drafts = [draft_event(nothing(), draws.Draw(lineage=parent))]
+        ledger_access.append(project, drafts, payload.by, injection_key(payload))
+    except TallybookError as error:
+        ledger_access.save_error(project, error)
+    return True
 
 
 def mark_injected(project: ProjectPaths, payload: Payload) -> None:
