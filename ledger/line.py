@@ -351,17 +351,28 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
     return RawBatch(seq + 1, seq + size, chain, stamp.position.offset, complete_lines(data))
 
 
+def _whole_line(line: bytes) -> bytes:
+    """Return a line as a JSON object without its chain section."""
+    return line.partition(CHAIN_MARK)[0] + b"}" if CHAIN_MARK in line else line
+
+
+def has_checksum(line: bytes) -> bool:
+    """Return whether the bytes of a line before its free text fit the checksum that it begins with."""
+    whole = _whole_line(line)
+    core, free, _ = whole.partition(FREE_MARK)
+    core = core[CRC_BYTES:] if free else core[CRC_BYTES:-1]
+    return whole.endswith(b"}") and line.startswith(b'{"crc":"%08x",' % binascii.crc32(core))
+
+
 def line_fault(line: bytes, seq: int) -> str | None:
     """Return what is wrong with one line of a batch that does not verify; None where the line itself is intact."""
     if not line.startswith(b'{"crc":"') or SECTION not in line:
         return "is not a line of this ledger" if line.strip(b"\0") or not line else "is a hole of NUL bytes"
     if line.endswith(b"\r"):
         return 'ends in CRLF: put "events.jsonl -text" into .gitattributes and check the file out again'
-    whole = line.partition(CHAIN_MARK)[0] + b"}" if CHAIN_MARK in line else line
-    core, free, value = whole.partition(FREE_MARK)
-    core = core[CRC_BYTES:] if free else core[CRC_BYTES:-1]
-    if not whole.endswith(b"}") or not line.startswith(b'{"crc":"%08x",' % binascii.crc32(core)):
+    if not has_checksum(line):
         return "was changed: its bytes do not fit its checksum"
+    core, free, value = _whole_line(line).partition(FREE_MARK)
     if (
         free
         and _strip_redacted(value[:-1]) != b"null"

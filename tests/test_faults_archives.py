@@ -137,7 +137,7 @@ def test_a_planted_link_is_not_followed(
     """No reader or writer writes, changes or removes anything at the link's target."""
     precious = tmp_path / "precious"
     precious.mkdir()
-    for name in ("held", "keys", "mine", "checkpoints.lock"):
+    for name in ("keys", "mine", "checkpoints.lock"):
         (precious / name).write_text(f"my {name}")
     before = {path.name: path.read_bytes() for path in precious.rglob("*")}
     project = shipped(lambda project: (project.ledger / FORMER).symlink_to(precious))

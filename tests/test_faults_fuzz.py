@@ -20,7 +20,7 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED, START
-from tallybook.ledger.storage import idempotency
+from tallybook.ledger.reading import deliveries
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
@@ -180,10 +180,10 @@ def test_the_judge_notices_a_path_that_disagrees(  # noqa: PLR0913, PLR0917 - a 
     assert any(one.startswith(complaint) for one in found), found
 
 
-def test_the_judge_notices_an_index_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reports a key that verify finds and the writer's index does not: a second delivery would be recorded."""
-    monkeypatch.setattr(idempotency, "find_known", _knows_nothing)
-    assert ("the index does not know a key that verify knows",) == judge(tmp_path / "ledger", WHOLE).complaints
+def test_the_judge_notices_a_search_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reports a key that verify finds and the writer's search does not: a second delivery would be recorded."""
+    monkeypatch.setattr(deliveries, "find_deliveries", _knows_nothing)
+    assert ("the writer does not find a key that verify knows",) == judge(tmp_path / "ledger", WHOLE).complaints
 
 
 def test_a_run_prints_what_repeats_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

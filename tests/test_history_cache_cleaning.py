@@ -106,6 +106,16 @@ def test_the_cache_folder_is_swept_once_a_day(here: Project, project: Path) -> N
     assert [True, False] == found
 
 
+def test_the_cache_of_keys_of_earlier_versions_is_swept(here: Project) -> None:
+    """Its files are removed from a cache that is in use, and the others stay."""
+    place = caches_of(here.ledger)
+    for name in ("held", "held-00", "held-63"):
+        (place / name).write_text("keys")
+    add_later(here, "Write tests")
+    assert [] == list(place.glob("held*"))
+    assert "Use type hints" == (place / "file").read_text()
+
+
 def test_other_files_in_the_cache_folder_stay(here: Project) -> None:
     """Other files in the user's cache folder stay, whatever their age."""
     base = caches_of(here.ledger).parent.parent

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ import attrs
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.cache_places import caches_of
 from helpers.hook_calls import START, call, events, here, set_to, told
 from helpers.injections import give, injected
 from helpers.reference_model import extraction
@@ -74,7 +74,7 @@ def test_the_playbook_is_injected_again_after_a_compaction(here: Project) -> Non
     assert 2 == len(events(here, PlaybookInjected))
 
 
-@pytest.mark.parametrize("marked", [True, False], ids=["remembered", "the cache is gone"])
+@pytest.mark.parametrize("marked", [True, False], ids=["remembered", "the marker is gone"])
 def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> None:
     """Of sixteen that are called at once, for two sessions, one each answers, and one event each says so.
 
@@ -83,8 +83,7 @@ def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> No
     """
     if not marked:
         call(START)
-        for path in caches_of(here.ledger).iterdir():
-            path.unlink()
+        shutil.rmtree(here.ledger / "marks")
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda number: call(START, f"s{number % 2 + 1}"), range(16)))
     waiting = list((here.ledger / "spool").glob("*")) if (here.ledger / "spool").exists() else []
@@ -194,15 +193,27 @@ def test_a_held_ledger_delays_no_session(here: Project) -> None:
 
 
 def test_a_damaged_ledger_breaks_no_session(here: Project) -> None:
-    """The last good file is injected, new events wait in the spool, and the ledger is not changed."""
+    """The last good file is injected; where the end is missing, new events wait, and the ledger is not changed."""
     log = here.ledger / "events.jsonl"
-    log.write_bytes(log.read_bytes().replace(b"Write tests", b"Write texts"))
+    log.write_bytes(log.read_bytes()[:-50])
     damaged = log.read_bytes()
     assert "Write tests" in told(call(START))
     # Who was told is remembered although the ledger could not take it.
     assert "" == call({"hook_event_name": "UserPromptSubmit"})
     assert 1 == len(spooled(here))
     assert damaged == log.read_bytes()
+
+
+def test_a_hook_appends_to_a_ledger_that_is_damaged_before_its_end(here: Project) -> None:
+    """A writer checks the end alone: what stands before it is not changed, and `verify` names the damage."""
+    log = here.ledger / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"Write tests", b"Write texts"))
+    damaged = log.read_bytes()
+    assert "Write tests" in told(call(START))
+    assert "" == call({"hook_event_name": "UserPromptSubmit"})
+    assert ([], True) == (spooled(here), log.read_bytes().startswith(damaged))
+    assert 1 == log.read_bytes().count(b'"kind":"playbook.injected"')
+    assert [4] == [problem.line for problem in commands.verify(here).problems]
 
 
 HOSTILE = [

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.cache_places import caches_of, link_caches, make_caches
 from helpers.ledger_disk import refuse
 from helpers.ledger_logs import BY, append, lines, names
 from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
@@ -282,36 +281,13 @@ def test_a_seal_that_is_not_confirmed_names_the_log(log: JsonlLog, monkeypatch: 
 
 @pytest.mark.parametrize(("tail", "feed"), [(b"torn", 2), (b"torn\n", 0), (b"torn\nx", 2)])
 def test_a_sealed_range_ends_with_a_line_feed(log: JsonlLog, tail: bytes, feed: int) -> None:
-    """A missing line feed is added to a sealed range, and the cache of keys is removed with it."""
+    """A missing line feed is added to a sealed range."""
     begin = add(log, tail)
-    assert all((make_caches(log.folder) / name).write_text("keys") for name in ("held", "other"))
     with log.transaction():
         pass
     sealed = lines(log)[-1]["body"]
     assert (begin, begin + len(tail) + feed) == (sealed["begin"], sealed["end"])
     assert b" \n"[2 - feed :] == log.path.read_bytes()[begin + len(tail) :][:feed]
-    assert ["ledger", "other"] == sorted(path.name for path in caches_of(log.folder).iterdir())
-
-
-def test_a_linked_cache_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
-    """A link in place of the cache is not followed, and sealing goes on without it."""
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "held").write_text("precious")
-    link_caches(log.folder, tmp_path / "outside")
-    add(log, b"torn")
-    append(log, "d")
-    assert (["a", "b", "c", "d"], "precious") == (names(log), (tmp_path / "outside" / "held").read_text())
-
-
-def test_a_cache_that_cannot_be_removed_stops_the_writer(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache may hold keys of the range to seal, so nothing is sealed while it exists."""
-    make_caches(log.folder)
-    add(log, b"torn")
-    monkeypatch.setattr(disk, "flush_folder", refuse(errno.EIO))
-    with pytest.raises(CannotWriteError) as told:
-        append(log, "d")
-    assert f"{caches_of(log.folder) / 'held'}: Input/output error; nothing was recorded; try again" == str(told.value)
-    assert {} == quarantined(log)
 
 
 def test_a_range_is_written_again_in_place_and_flushed(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:

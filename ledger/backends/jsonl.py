@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from tallybook.ledger.backends.files import Files
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import recovery, scan
-    from tallybook.ledger.storage import idempotency
+    from tallybook.ledger.reading import deliveries, recovery, scan
+    from tallybook.ledger.reading.deliveries import Delivery
 else:
     # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
-    batches, recovery, scan, idempotency = import_lazily(
+    batches, deliveries, recovery, scan = import_lazily(
         "tallybook.ledger.batches",
+        "tallybook.ledger.reading.deliveries",
         "tallybook.ledger.reading.recovery",
         "tallybook.ledger.reading.scan",
-        "tallybook.ledger.storage.idempotency",
     )
 
 SYSTEM = {"rater": "tallybook"}
@@ -167,9 +167,8 @@ class Transaction:
         self._wait_ms = wait_ms
         self._pending: list[RawBatch] = []
         self._needs_flush = False
-        # Keys that the ledger has, and those that were looked up.
-        self._known_keys: set[str] = set()
-        self._looked_up: set[str] = set()
+        # The keys that were looked up → the batch that has each, None where none does.
+        self._deliveries: dict[str, Delivery | None] = {}
         # Other processes' batches were after the head when the lock was taken: the next writer gets a note.
         self._is_crowded = False
         self._note = b""
@@ -330,12 +329,12 @@ class Transaction:
         if key is not None:
             key = normalize_key(key)
             self.look_up((key,))
-            if key in self._known_keys:
+            if self._deliveries.get(key) is not None:
                 self._needs_flush = True
                 return None
         batch = frame(drafts, self._stamp(self.position, by, key))
         if key is not None:
-            self._known_keys.add(key)
+            self._deliveries[key] = deliveries.Delivery(batch.first, batch.last)
         self.append_framed(batch)
         return batch
 
@@ -350,13 +349,12 @@ class Transaction:
             self._log.files.mark_shared()
 
     def look_up(self, keys: Iterable[str]) -> None:
-        """Look up many keys at once, so that appending under each of them does not read the table of keys again."""
-        new = set(map(normalize_key, keys)) - self._looked_up - self._known_keys
+        """Look up many keys at once, so that appending under each of them does not search the log again."""
+        new = set(map(normalize_key, keys)) - self._deliveries.keys()
         files = self._log.files
         if new and files is not None:
-            read = JsonlLog(self._log.ledger_folder).read  # a log with a shared book in it reads the book as well
-            self._known_keys |= idempotency.find_known(new, read, self._log.ledger_folder, files.log)
-            self._looked_up |= new
+            self._deliveries |= dict.fromkeys(new)
+            self._deliveries |= deliveries.find_deliveries(files.log, new, self._start.offset)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Write and acknowledge, or, after an exception, leave everything as it was.
@@ -372,8 +370,6 @@ class Transaction:
             if kind is None and self._pending:
                 files.tail = None
                 self._write(files)
-                if self._looked_up:
-                    idempotency.extend(self._log.ledger_folder, self._start, self._pending)
         finally:
             files.release()
         if kind is None and (self._pending or self._needs_flush):

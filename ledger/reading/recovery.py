@@ -6,9 +6,7 @@ a ``log.recovered`` line. Batches whose flush failed are written again. Standard
 
 from __future__ import annotations
 
-from contextlib import suppress
 import os
-import stat
 
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import NamedTuple
@@ -22,7 +20,7 @@ from tallybook.ledger.line import (
 )
 from tallybook.ledger.reading.damage import ByteRange, head_problem, is_unclean
 from tallybook.ledger.reading.scan import Scan, Stop
-from tallybook.ledger.storage import caches, disk, idempotency, redaction
+from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import NO_HEAD, Head, has_position
 
@@ -110,25 +108,6 @@ def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
         raise CannotWriteError(copy, disk.reason(error)) from error
 
 
-def _remove_key_cache(ledger: StrPath) -> None:
-    """Remove the cache of keys, durably: after a power loss it must not reappear together with the sealing line."""
-    cache = caches.find_folder(ledger)
-    if cache is None:
-        return
-    try:
-        if not stat.S_ISDIR(os.lstat(cache).st_mode):
-            # A cache that is a link is never read, and its target is not Tallybook's.
-            return
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(cache, idempotency.TABLE))
-        # Even if it is missing: a process that removed it may have been killed before this flush.
-        disk.flush_folder(cache)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise CannotWriteError(os.path.join(cache, idempotency.TABLE), disk.reason(error)) from error
-
-
 def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Position], Stamp]) -> RawBatch:
     """Seal what follows the last verified batch, durably, and return the batch that seals it.
 
@@ -137,8 +116,6 @@ def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Positio
         OutcomeUnknownError: The line could not be flushed.
     """
     begin, folder = tail.position.offset, os.path.dirname(path)
-    # The cache may contain keys of the range that is sealed here; it is rebuilt without them.
-    _remove_key_cache(folder)
     quarantine(fd, begin, size, os.path.join(folder, "quarantine"))
     # The sealing line must begin on a line of its own, so a missing line feed is added to the range. The blank before
     # it keeps a batch that lacks only its line feed from becoming complete.

@@ -20,6 +20,7 @@ import attrs
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, TallybookError
 from tallybook.ledger.line import LOG_NAME, START, Position
+from tallybook.ledger.reading.deliveries import find_deliveries
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.sharing.counting import find_ids
 from tallybook.ledger.storage import disk
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.reading.deliveries import Delivery
 
 FOLDER = "book"
 CURRENT = "current"
@@ -198,7 +200,7 @@ class Replica:
         self.name = copy
         self.folder = os.path.join(ledger, FOLDER, copy)
         self.log = JsonlLog(self.folder)
-        # Size of the file, and the keys in it.
+        # Its end, and what may be the keys up to there.
         self._keys: tuple[int, frozenset[bytes]] = (0, frozenset())
 
     def is_whole(self) -> bool:
@@ -278,13 +280,19 @@ class Replica:
                 return
             yield batch
 
-    def may_have_key(self, key: str) -> bool:
-        """Return whether a line may have an idempotency key; much faster than reading the lines."""
+    def find_delivery(self, key: str) -> Delivery | None:
+        """Return the batch that has an idempotency key; None where none has."""
         with suppress(FileNotFoundError):
-            size = os.stat(self.log.log_file).st_size
-            if self._keys[0] != size:
-                self._keys = size, frozenset(key for data in self._pieces() for key in _KEY.findall(data))
-        return key.encode() in self._keys[1]
+            fd = disk.open_file(self.log.log_file, write=False)
+            try:
+                end = self._end(fd).offset
+                if self._keys[0] != end:
+                    self._keys = end, frozenset(key for data in self._pieces() for key in _KEY.findall(data))
+                # The same bytes can be in the body of an event.
+                return find_deliveries(fd, (key,), end).get(key) if key.encode() in self._keys[1] else None
+            finally:
+                os.close(fd)
+        return None
 
     def ids(self, after: int = 0) -> set[bytes]:
         """Return the id of every event after a number; what follows its end is of an append that was interrupted."""

@@ -45,6 +45,8 @@ FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, Attri
 
 FORMER_FOLDER: Final = "cache"
 """Folder in the ledger where earlier versions kept their caches."""
+_FORMER_FILES: Final = "held*"
+"""The cache of idempotency keys that earlier versions wrote."""
 SWEEP_STAMP: Final = "swept"
 """File in the user's cache folder whose time says when that was last swept."""
 MAX_UNUSED_US: Final = 30 * caches.DAY_US
@@ -219,7 +221,7 @@ def remove_former(ledger: Path) -> None:
 
 
 def sweep(ledger: Path) -> None:
-    """Remove, once a day, the caches of ledgers that are gone, and those that were not used for 30 days."""
+    """Remove, once a day, caches of ledgers that are gone or unused for 30 days, and files of earlier versions."""
     folder = caches.find_folder(ledger)
     if folder is not None:
         with suppress(OSError):
@@ -272,6 +274,9 @@ def _sweep(base: Path) -> None:
             if is_cache and _is_unneeded(folder, now_us):
                 _remove(folder)
                 folder.parent.rmdir()
+            elif is_cache:
+                for path in folder.glob(_FORMER_FILES):
+                    path.unlink()
 
 
 def _is_unneeded(folder: Path, now_us: int) -> bool:

@@ -17,7 +17,7 @@ from tallybook.ledger.events import (
     PointMatched,
     PointSeeded,
 )
-from tallybook.ledger.line import START, Position, batch_key, head_field
+from tallybook.ledger.line import START, Position, head_field
 from tallybook.ledger.sharing.counting import ids_of
 from tallybook.ledger.sharing.equal_texts import (
     edits_with_other_text,
@@ -146,10 +146,8 @@ class _Facts:
         self._past: dict[int, Mapping[str, Entry]] = {}
 
     def has_key(self, key: str) -> bool:
-        needle = f'"key":"{key}"'.encode()
-        return self._log.copy.may_have_key(key) and any(
-            needle in one.lines[0] and batch_key(one.lines[0]) == key for one in self._log.read_book()
-        )
+        delivery = self._log.copy.find_delivery(key)
+        return delivery is not None and delivery.last <= self._taken
 
     def published(self, own: OwnBatch) -> Mapping[str, str] | None:
         # Nothing came in since it was recorded.

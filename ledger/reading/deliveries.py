@@ -1,0 +1,122 @@
+"""Deliveries: the batches that have an idempotency key, found by the bytes of the key. Standard library only.
+
+A writer searches the log from its end, because a delivery that comes again mostly comes soon. Nothing is saved between
+two searches: a cache of the keys would cost more to build than all the searches that it saves.
+"""
+
+from __future__ import annotations
+
+from tallybook.ledger.fast_stdlib import NamedTuple
+from tallybook.ledger.line import MAX_LINE_BYTES, batch_key, first_seq, has_checksum
+from tallybook.ledger.storage.disk import read_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+# Windows of this size stay in the CPU's cache while they are searched.
+_WINDOW_BYTES = 256 * 1024
+_KEY = b',"key":"'
+# No key that a ledger has is longer, with its mark and its quotes.
+_MAX_KEY_BYTES = 512
+_SEAL = b',\t"kind":"log.recovered","v":1,"body":{"begin":'
+_PART = b',"part":[1,'
+# More keys than these are found faster by one pass over every key of the log.
+_MAX_SEARCHED_KEYS = 7
+
+
+class Delivery(NamedTuple):
+    """A batch that has an idempotency key.
+
+    Attributes:
+        first: Event number of its first line.
+        last: Event number of its last line.
+    """
+
+    first: int
+    last: int
+
+
+def find_deliveries(fd: int, keys: Collection[str], end: int) -> dict[str, Delivery]:
+    """Return the batches of a log that have one of these keys, by key; of equal keys the last batch.
+
+    Bytes that look like a key count only in the head of an intact line, outside of every sealed range.
+
+    Args:
+        fd: The log, open for reading.
+        keys: Keys as `normalize_key` returns them.
+        end: The offset after the last batch of the log.
+    """
+    if len(keys) > _MAX_SEARCHED_KEYS:
+        return _find_many(fd, {key.encode() for key in keys}, end)
+    found = {key: _find(fd, key, end) for key in keys}
+    return {key: delivery for key, delivery in found.items() if delivery is not None}
+
+
+def _find(fd: int, key: str, end: int) -> Delivery | None:
+    for place in _find_backwards(fd, b'%b%b"' % (_KEY, key.encode()), 0, end):
+        delivery = _read_delivery(fd, place, key)
+        if delivery is not None and not any(begin <= place for begin, _ in _sealed_ranges(fd, place, end)):
+            return delivery
+    return None
+
+
+def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
+    found: dict[str, tuple[int, Delivery]] = {}
+    for begin in range(0, end, _WINDOW_BYTES):
+        window = read_at(fd, min(_WINDOW_BYTES + _MAX_KEY_BYTES, end - begin), begin)
+        for key in keys.intersection([piece.partition(b'"')[0] for piece in window.split(_KEY)[1:]]):
+            for place in _find_backwards(fd, b'%b%b"' % (_KEY, key), begin, begin + len(window)):
+                delivery = _read_delivery(fd, place, key.decode())
+                if delivery is not None:
+                    found[key.decode()] = place, delivery
+                    break
+    sealed = list(_sealed_ranges(fd, min(place for place, _ in found.values()), end)) if found else []
+    return {
+        key: delivery
+        for key, (place, delivery) in found.items()
+        if not any(begin <= place < until for begin, until in sealed)
+    }
+
+
+def _find_backwards(fd: int, needle: bytes, begin: int, end: int) -> Iterator[int]:
+    """Yield the offset of each occurrence of these bytes from ``begin`` up to ``end``, the last one first."""
+    while end > begin:
+        start = max(end - _WINDOW_BYTES, begin)
+        # It may lie across two windows.
+        window = read_at(fd, end - start + len(needle) - 1, start)
+        place = window.rfind(needle)
+        while place >= 0:
+            yield start + place
+            place = window.rfind(needle, 0, place + len(needle) - 1)
+        end = start
+
+
+def _read_line(fd: int, place: int) -> tuple[int, bytes]:
+    """Return the line around a place, and its offset; an empty line where it is not an intact one."""
+    start = max(place - MAX_LINE_BYTES, 0)
+    data = read_at(fd, 2 * MAX_LINE_BYTES, start)
+    begin = data.rfind(b"\n", 0, place - start) + 1
+    line = data[begin:].partition(b"\n")[0]
+    return start + begin, line if has_checksum(line) else b""
+
+
+def _read_delivery(fd: int, place: int, key: str) -> Delivery | None:
+    """Return the batch whose first line has this key around a place; None where no line does."""
+    _, line = _read_line(fd, place)
+    first, size = first_seq(line), line.partition(_PART)[2].partition(b"]")[0]
+    return Delivery(first, first + int(size) - 1) if batch_key(line) == key and first > 0 and size.isdigit() else None
+
+
+def _sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of a log that end after a place and were sealed, the last one first.
+
+    What such a range has inside counts for nothing, other seals included.
+    """
+    for mention in _find_backwards(fd, _SEAL, place, end):
+        if mention < end:
+            until, line = _read_line(fd, mention)
+            begin = line.partition(_SEAL)[2].partition(b",")[0]
+            if begin.isdigit() and int(begin) < until:
+                end = int(begin)
+                yield end, until
