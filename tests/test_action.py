@@ -175,7 +175,7 @@ def test_a_closed_gate_fails_and_options_reach_it(here: Project, runner: Path) -
     assert 0 == check(made.root, runner).code
     job = check(made.root.parent, runner, project=made.root.name, options="--min 85")
     assert 1 == job.code
-    assert "| gate | bad | ac09 is 80, below 85, the minimum that was asked for |" in job.summary
+    assert "| gate | bad | ac09 is 80, below 85, the minimum that was asked for (2026-01-01) |" in job.summary
 
 
 def test_inputs_are_data(here: Project, runner: Path) -> None:

@@ -123,7 +123,7 @@ def test_options_reach_the_gate(here: Project, run: Run) -> None:
     assert "ok    gate: open\n" in run("check").out
     done = run("check", "--min", "85")
     assert 1 == done.code
-    assert "bad   gate: ac09 is 80, below 85, the minimum that was asked for\n" in done.out
+    assert "bad   gate: ac09 is 80, below 85, the minimum that was asked for (2026-01-01)\n" in done.out
     assert (1, {"gate": "bad"}) == found(run, "--component", "ac06")
     assert (0, {"gate": "note"}) == found(run, "--component", "ac06", "--allow-no-data")
 

@@ -76,7 +76,7 @@ def test_the_feed_has_the_documents_shape() -> None:
         "trend": None,
         "forecast": None,
     } == found["trend"]
-    both = {"level": "alert", "value": 55, "below": 60, "notify": ["log", "dashboard", "user"]}
+    both = {"level": "alert", "value": 55, "day": "2026-01-16", "below": 60, "notify": ["log", "dashboard", "user"]}
     assert [{"score": "ac09"} | both, {"score": "session.handoff"} | both] == found["alerts"]
 
 

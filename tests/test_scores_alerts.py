@@ -66,8 +66,9 @@ def test_the_log_is_one_line() -> None:
     """It names the first five and counts the others, each with its level."""
     low = folded(config(), ("s1", noon("2026-01-16"), plain(69) | plain(59, "ac03") | plain(49, "ac05"), ""))
     assert (
-        "low scores: ac03 is 59 (alert), ac05 is 49 (critical), ac09 is 69 (warning), "
-        "session.effectiveness is 59 (alert), session.improvement is 49 (critical) and 2 more"
+        "low scores: ac03 is 59 on 2026-01-16 (alert), ac05 is 49 on 2026-01-16 (critical), "
+        "ac09 is 69 on 2026-01-16 (warning), session.effectiveness is 59 on 2026-01-16 (alert), "
+        "session.improvement is 49 on 2026-01-16 (critical) and 2 more"
     ) == logged(low)
     assert "" == logged(folded(config()))
 
@@ -76,11 +77,11 @@ def test_the_user_sees_the_worst_first() -> None:
     """The summary has five of them, and the number of others; a mere warning is none of them."""
     low = folded(config(), ("s1", noon("2026-01-16"), plain(69) | plain(59, "ac03") | plain(49, "ac05"), ""))
     assert [
-        "AC-05 Self-Reflection is 49, below 50 (critical).",
-        "Improvement is 49, below 50 (critical).",
-        "Overall is 58, below 60 (alert).",
-        "AC-03 Milestone Review is 59, below 60 (alert).",
-        "Effectiveness is 59, below 60 (alert).",
+        "AC-05 Self-Reflection is 49 on 2026-01-16, below 50 (critical).",
+        "Improvement is 49 on 2026-01-16, below 50 (critical).",
+        "Overall is 58 on 2026-01-16, below 60 (alert).",
+        "AC-03 Milestone Review is 59 on 2026-01-16, below 60 (alert).",
+        "Effectiveness is 59 on 2026-01-16, below 60 (alert).",
     ] == list(alert_lines(current_scores(low), low.config))
     all_low = {f"ac0{n}": plain(10, f"ac0{n}")[f"ac0{n}"] for n in (3, 4, 5, 7, 8, 9)}
     state = folded(config(), ("s1", noon("2026-01-16"), all_low, ""))
@@ -102,8 +103,8 @@ def test_alerts_are_shown_at_every_width(
     """They are in the box, without it, and in markdown, where they are bold."""
     monkeypatch.setenv("COLUMNS", str(columns))
     record_events(project, "s1", events(plain(40)), noon("2026-01-16"))
-    assert "! AC-09 Session Completion is 40, below 50 (critical)." in run("score").out
-    assert "**AC-09 Session Completion is 40, below 50 (critical).**" in run("score", "--export", "-").out
+    assert "! AC-09 Session Completion is 40 on 2026-01-16, below" in run("score").out
+    assert "**AC-09 Session Completion is 40 on 2026-01-16, below 50 (critical).**" in run("score", "--export", "-").out
 
 
 def test_alerts_use_the_scores_of_the_summary() -> None:

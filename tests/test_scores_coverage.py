@@ -41,7 +41,7 @@ def test_an_overall_score_measured_too_little_is_shown_as_such(run: Run, words: 
     shown_lines = [one.strip("│ ") for one in done.out.splitlines()]
     assert line in shown_lines
     assert [] == [one for one in shown_lines if one.startswith(("Overall", "! Overall")) and " 20 " in one]
-    assert "note: low scores: ac01 is 20 (critical)\n" == done.err
+    assert "note: low scores: ac01 is 20 on 2026-01-16 (critical)\n" == done.err
 
 
 @pytest.mark.usefixtures("barely_measured")

@@ -43,8 +43,9 @@ def test_a_good_score_opens_the_gate_and_unknown_ones_are_listed(score: Callable
     score(DAYS[0], 80)
     done = run("gate")
     assert (0, "") == (done.code, done.err)
-    assert "open\n  none of 3 scores close it, 11 have no data\n" == done.out
-    assert "open\n" == run("gate", "--component", "AC-09").out
+    day = "  the latest score is of 2026-01-01\n"
+    assert f"open\n  none of 3 scores close it, 11 have no data\n{day}" == done.out
+    assert f"open\n{day}" == run("gate", "--component", "AC-09").out
 
 
 def test_a_component_below_70_blocks_its_own_evolution(score: Callable[..., None], run: Run) -> None:
@@ -52,7 +53,8 @@ def test_a_component_below_70_blocks_its_own_evolution(score: Callable[..., None
     score(DAYS[0], 69)
     done = run("gate", "--component", "ac09")
     assert EXIT_NO == done.code
-    assert "closed\n- ac09 is 69, below 70, the least with which it may evolve\n" == done.out
+    low = "- ac09 is 69, below 70, the least with which it may evolve (2026-01-01)\n"
+    assert f"closed\n{low}  the latest score is of 2026-01-01\n" == done.out
     assert (0, []) == ask_gate(run)
     score(DAYS[1], 70)
     assert (0, []) == ask_gate(run, "--component", "ac09")
@@ -91,9 +93,10 @@ def test_a_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> N
         assert (EXIT_NO, [f"not enough measured session.{name}"]) == ask_gate(run, "--component", name)
     assert [
         "open",
-        "  session.efficiency: not enough measured (15 %)",
-        "  session.overall: not enough measured (3 %)",
+        "  session.efficiency: not enough measured (15 %) on 2026-01-01",
+        "  session.overall: not enough measured (3 %) on 2026-01-01",
         "  none of 1 scores close it, 13 have no data",
+        "  the latest score is of 2026-01-01",
     ] == run("gate").out.splitlines()
     assert (EXIT_NO, ["min ac01"]) == ask_gate(run, "--min", "90")
 
@@ -113,6 +116,35 @@ def test_one_thumb_decides_no_gate(score: Callable[..., None], run: Run, word: s
     assert (0, []) == ask_gate(run)
     told = json.loads(run("score", "--session", "--json").out)
     assert {"harmful": 64, "helpful": 84}[word] == told["session_scores"]["overall"]
+
+
+def test_a_gate_names_the_day_of_each_score(score: Callable[..., None], run: Run) -> None:
+    """A gate that judges old scores says so: the latest day, and the day of each score that closes it."""
+    score(DAYS[0], 40, "ac03")
+    score(DAYS[4], 90)
+    told = json.loads(run("gate", "--json").out)
+    assert ("2026-01-05", {"ac03": "2026-01-01", "session.effectiveness": "2026-01-01"}) == (
+        told["day"],
+        {one["score_id"]: one["day"] for one in told["reasons"] if one["closes"]},
+    )
+    assert "- ac03 is 40 on 2026-01-01: below 50 (critical)" in run("gate").out
+    assert "the latest score is of 2026-01-05" in run("gate").out
+    assert None is json.loads(run("gate", "--component", "ac06", "--json").out)["day"]
+
+
+def test_where_scoring_is_off_the_gate_is_open_and_says_so(score: Callable[..., None], project: Path, run: Run) -> None:
+    """With `enabled: false` a critical score closes no gate, `check` passes, and nothing is logged."""
+    score(DAYS[0], 10)
+    (project / ".claude" / "config").mkdir()
+    (project / ".claude" / "config" / "scoring-config.yaml").write_text("scoring: {enabled: false}", encoding="utf-8")
+    off = "scoring is off: scoring-config.yaml has `enabled: false`"
+    for words in ((), ("--component", "ac09", "--min", "90"), ("--no-drop", "1")):
+        done = run("gate", *words)
+        assert (0, f"open\n  {off}\n", "") == (done.code, done.out, done.err)
+    (reason,) = json.loads(run("gate", "--json").out)["reasons"]
+    assert ("off", off, False) == (reason["rule"], reason["text"], reason["closes"])
+    run("replay")
+    assert f"note  gate: {off}\n" in run("check").out
 
 
 def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None], run: Run) -> None:
@@ -156,12 +188,13 @@ def test_the_gate_of_all_has_a_line_for_each_score(score: Callable[..., None], r
     score(DAYS[1], 40)
     assert [
         "closed",
-        "- ac09 is 40: below 50 (critical), below 85 (baseline), below 80 (min)",
-        "- session.handoff is 40: below 50 (critical), below 80 (min)",
-        "- session.overall is 40: below 50 (critical), below 80 (min)",
+        "- ac09 is 40 on 2026-01-02: below 50 (critical), below 85 (baseline), below 80 (min)",
+        "- session.handoff is 40 on 2026-01-02: below 50 (critical), below 80 (min)",
+        "- session.overall is 40 on 2026-01-02: below 50 (critical), below 80 (min)",
         "  3 of 3 scores close it, 11 have no data; `tallybook baseline SCORE` acknowledges a drop",
+        "  the latest score is of 2026-01-02",
     ] == run("gate", "--min", "80").out.splitlines()
-    assert "- ac09 is 40, below 50: critical, which blocks all" in run("gate", "--component", "ac09").out
+    assert "- ac09 is 40, below 50: critical, which blocks all (2026-01-02)" in run("gate", "--component", "ac09").out
 
 
 def test_a_gate_of_the_past_uses_its_scores(score: Callable[..., None], run: Run) -> None:

@@ -78,7 +78,7 @@ def scored(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_summary_shows_every_score(scored: Path, score: Callable[..., Any], printed: Callable[..., str]) -> None:
     """JSON has the keys of a session's file, the trend and the focus areas; people see a box."""
     found = score()
-    assert ["date", "component_scores", "session_scores", "grade", "coverage", "trend", "focus"] == list(found)
+    assert ["date", "component_scores", "session_scores", "grade", "coverage", "days", "trend", "focus"] == list(found)
     assert ("2026-01-16", "B", 92) == (found["date"], found["grade"], found["component_scores"]["ac01"])
     assert {"direction", "delta", "delta_percent", "current_avg", "previous_avg"} == set(found["trend"]["trend"])
     assert "Overall: 87 (B)  ↑ +1.0 from last week" in printed()
@@ -146,7 +146,7 @@ def test_a_day_answers_with_its_file(scored: Path, score: Callable[..., Any], pr
 
 @pytest.mark.usefixtures("scored")
 def test_a_week_is_the_trend_of_seven_days(score: Callable[..., Any], printed: Callable[..., str]) -> None:
-    """The JSON follows "Trend Output": seven days with data at 81, the one before them at 80."""
+    """The JSON follows "Trend Output", and names the span: seven days with data at 81, the one before them at 80."""
     assert {
         "metric": "score.session.overall",
         "period": "7_days",
@@ -159,10 +159,58 @@ def test_a_week_is_the_trend_of_seven_days(score: Callable[..., Any], printed: C
             "previous_avg": 80.0,
         },
         "forecast": None,
+        "from": "2026-01-02",
+        "to": "2026-01-16",
     } == score("--weekly")
     text = words(printed("--weekly"))
     assert "OVERALL, 7 DAYS Overall: 87 (B) ↑ +1.0 from last week" in text
     assert "Improving: 81.0 on average of the last 7 days with data, 80.0 of those before, +1.3 %." in text
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((), "Scores of 2026-01-16."),
+        (("--detail",), "Scores of 2026-01-16."),
+        (("--session",), "2026-01-16 22:00 UTC"),
+        (("--daily",), "DAY 2026-01-16"),
+        (("--weekly",), "Days with data from 2026-01-02 to 2026-01-16."),
+        (("--monthly", "--detail"), "Days with data from 2026-01-01 to 2026-01-16."),
+        (("--weekly", "--component", "ac09"), "Days with data from 2026-01-02 to 2026-01-16."),
+        (("--component", "ac09"), "on 2026-01-16"),
+    ],
+)
+@pytest.mark.usefixtures("scored")
+def test_every_answer_names_the_day_or_the_span_of_its_scores(
+    printed: Callable[..., str], words: tuple[str, ...], line: str
+) -> None:
+    """Scores of January are never shown as those of the present, on the screen or in Markdown."""
+    assert line in printed(*words)
+    assert line.replace("-", "\\-") in printed(*words, "--export", "-").replace("-", "\\-")
+
+
+def test_a_score_of_another_day_names_it(scored: Path, score: Callable[..., Any], printed: Callable[..., str]) -> None:
+    """The summary has the day of the overall score, and next to a bar the day of a score that is of another one."""
+    told = (BenchmarkRecorded("ac06", "", 9, 10),)
+    record_events(scored, None, told, noon("2026-01-20"))
+    (line,) = [one for one in printed().splitlines() if "AC-06" in one and "░" in one]
+    assert "20 % measured, 2026-01-20" in line
+    assert "Scores of 2026-01-16." in printed()
+    found = score()
+    assert ("2026-01-20", "2026-01-20", "2026-01-16") == (found["date"], found["days"]["ac06"], found["days"]["ac09"])
+
+
+@pytest.mark.parametrize("words", [(), ("--session",), ("--weekly",), ("--component", "ac06"), ("--blame",)])
+def test_where_scoring_is_off_the_answer_says_so(scored: Path, run: Run, words: tuple[str, ...]) -> None:
+    """With `enabled: false` no old score is shown, and JSON says the same; the configuration can still be read."""
+    (scored / ".claude" / "config").mkdir()
+    (scored / ".claude" / "config" / "scoring-config.yaml").write_text("scoring: {enabled: false}", encoding="utf-8")
+    done = run("score", *words)
+    assert (0, "scoring is off: scoring-config.yaml has `enabled: false`\n", "") == (done.code, done.out, done.err)
+    assert (
+        {"enabled": False} == json.loads(run("score", *words, "--json").out) == json.loads(run("score", "--feed").out)
+    )
+    assert "enabled: false" in run("score", "--config").out
 
 
 @pytest.mark.usefixtures("scored")

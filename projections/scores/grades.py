@@ -22,6 +22,7 @@ USER: Final = "user"
 """Channel: the alert is at the top of the summary."""
 BLOCK: Final = "block evolution"
 """Channel: the alert closes every gate."""
+SCORING_OFF: Final = "scoring is off: scoring-config.yaml has `enabled: false`"
 
 
 def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:

@@ -160,6 +160,11 @@ class Session:
         """Return score id → score as counted last, empty without one."""
         return self.contribution.scores if self.contribution else {}
 
+    @property
+    def day(self) -> str:
+        """Return the day of its scores, empty without one."""
+        return self.contribution.day if self.contribution else ""
+
     def measured_percent(self, score_id: str) -> int:
         """Return how much of the weight of a score that it has was measured, 0 to 100 percent."""
         return 100 - (self.contribution.unmeasured.get(score_id, 0) if self.contribution else 0)

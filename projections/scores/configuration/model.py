@@ -251,7 +251,7 @@ class Config:
     """The whole configuration.
 
     Attributes:
-        enabled: Whether score files are written.
+        enabled: Whether scores are shown and judged, and score files written.
         title: The heading of the summary.
         timezone: The time zone in which days begin.
         session_weights: Composite → its weight in the overall score, in order; they sum to 1.

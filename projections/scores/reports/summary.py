@@ -137,9 +137,10 @@ def values(state: Scores) -> dict[str, float | None]:
 
 
 def logged(state: Scores) -> str:
-    """Return the line for a log about scores with an alert; empty without any."""
-    low = alerts(values(state), state.config.levels, LOG)
-    shown = [f"{one.score_id} is {one.value:g} ({one.level})" for one in low[:LOGGED]]
+    """Return the line for a log about scores with an alert; empty without any, and where scoring is off."""
+    low = alerts(values(state) if state.config.enabled else {}, state.config.levels, LOG)
+    days = _last_days(state) if low else {}
+    shown = [f"{one.score_id} is {one.value:g} on {days[one.score_id]} ({one.level})" for one in low[:LOGGED]]
     more = f" and {len(low) - LOGGED} more" if len(low) > LOGGED else ""
     return f"low scores: {', '.join(shown)}{more}" if low else ""
 
@@ -169,14 +170,15 @@ def focus(scores: Iterable[CurrentScore], config: Config) -> list[Focus]:
 
 
 def current(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
-    """Return the current scores: ``{date, component_scores, session_scores, grade, coverage}``.
+    """Return the current scores: ``{date, component_scores, session_scores, grade, coverage, days}``.
 
-    The date is that of the last data; the coverage of each score, of its own last day.
+    The date is that of the last data; coverage and day of each score are those of its own last day.
     """
     values = {one.id: one.value for one in scores.values() if one.value is not None}
     day = max((one.day for one in scores.values()), default="")
     measured = {one.id: one.measured for one in scores.values() if one.value is not None}
-    return {"date": day or None, **divided(values, config), "coverage": coverage(measured)}
+    days = {one.id: one.day for one in scores.values() if one.value is not None}
+    return {"date": day or None, **divided(values, config), "coverage": coverage(measured), "days": days}
 
 
 def _current_and_trend(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
@@ -195,16 +197,28 @@ def summary(state: Scores) -> dict[str, Any]:
 
 
 def feed(state: Scores) -> dict[str, Any]:
-    """Return the feed of a dashboard: ``{current, trend, alerts}``, those as ``alerts_of`` gives them."""
+    """Return the feed of a dashboard: ``{current, trend, alerts}``, those as ``alerts_of`` gives them.
+
+    Where scoring is off that is ``{enabled}`` alone, which is false.
+    """
+    if not state.config.enabled:
+        return {"enabled": False}
     scores, config = current_scores(state), state.config
     return {**_current_and_trend(scores, config), "alerts": alerts_of(scores, config)}
 
 
 def alerts_of(scores: Mapping[str, CurrentScore], config: Config) -> list[dict[str, Any]]:
-    """Return the alerts of the channel ``dashboard`` in order, each ``{score, level, value, below, notify}``."""
+    """Return the alerts of the channel ``dashboard`` in order, each ``{score, level, value, day, below, notify}``."""
     low = alerts({one.id: one.value for one in scores.values() if one.is_shown}, config.levels, DASHBOARD)
     return [
-        {"score": one.score_id, "level": one.level, "value": one.value, "below": one.below, "notify": list(one.notify)}
+        {
+            "score": one.score_id,
+            "level": one.level,
+            "value": one.value,
+            "day": scores[one.score_id].day,
+            "below": one.below,
+            "notify": list(one.notify),
+        }
         for one in low
     ]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.projections.scores.grades import BLOCK, alerts, number
+from tallybook.projections.scores.grades import BLOCK, SCORING_OFF, alerts, number
 from tallybook.projections.scores.trends.regressions import History, regressions
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ MINIMUM: Final = "min"
 DROP: Final = "no-drop"
 NO_DATA: Final = "no data"
 NOT_ENOUGH: Final = "not enough measured"
+OFF: Final = "off"
 
 
 @attrs.frozen
@@ -49,12 +50,13 @@ class Reason:
     """A reason in the answer of a gate.
 
     Attributes:
-        rule: CRITICAL, OWN, MINIMUM, DROP, NO_DATA, NOT_ENOUGH, or the method of a regression.
+        rule: CRITICAL, OWN, MINIMUM, DROP, NO_DATA, NOT_ENOUGH, OFF, or the method of a regression.
         score_id: The score; empty for several.
         value: The score, 0 to 100; None without one.
         bound: The least acceptable value; None without one.
         text: The reason as a sentence.
         closes: Whether it closes the gate; otherwise it is information.
+        day: The day of the score, ``2026-01-16``; empty without one.
     """
 
     rule: str
@@ -63,6 +65,7 @@ class Reason:
     bound: float | None
     text: str
     closes: bool = True
+    day: str = ""
 
 
 @attrs.frozen
@@ -72,10 +75,12 @@ class Gate:
     Attributes:
         open: Whether the evolution may go on.
         reasons: The reasons, closing ones first; an open gate has reasons only where data are missing.
+        day: The latest day of a checked score; empty where none has data.
     """
 
     open: bool
     reasons: tuple[Reason, ...]
+    day: str = ""
 
 
 def _scored(histories: Iterable[History]) -> Iterator[tuple[History, Scored]]:
@@ -140,8 +145,9 @@ def _unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Reason]:
     partial = [(one.score_id, one.partial) for one in judged if one.partial is not None]
     closes = closes and len(unknown) + len(partial) == len(judged)
     for score_id, latest in partial:
-        text = f"{score_id}: {NOT_ENOUGH} ({latest.measured} %)"
-        yield Reason(NOT_ENOUGH, score_id, latest.value, None, text, closes)
+        on = f" on {latest.day}" if latest.day else ""
+        text = f"{score_id}: {NOT_ENOUGH} ({latest.measured} %){on}"
+        yield Reason(NOT_ENOUGH, score_id, latest.value, None, text, closes, latest.day)
     yield from _about_all(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
 
 
@@ -154,11 +160,15 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
     that; otherwise a score without data is only reported. A session in which too little of a score was measured decides
     nothing about it: it opens no gate, and what an earlier session closed stays closed.
 
+    Where scoring is off the gate is open, and says so.
+
     Args:
         histories: The history of every configured score, also of those without data.
         config: The configuration, with the bounds.
         query: The question.
     """
+    if not config.enabled:
+        return Gate(open=True, reasons=(Reason(OFF, "", None, None, SCORING_OFF, closes=False),))
     named = query.score_id is not None
     judged = [history for history in histories if query.score_id in {None, history.score_id}]
     if named and not judged:
@@ -173,4 +183,15 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
         reasons += _dropped(judged, query.greatest_drop)
     reasons += _unmeasured(judged, closes=not query.allow_no_data)
     reasons.sort(key=lambda reason: not reason.closes)
-    return Gate(not any(reason.closes for reason in reasons), tuple(reasons))
+    days = {history.score_id: latest.day for history, latest in _scored(histories)}
+    dated = tuple(_dated(reason, days.get(reason.score_id, "")) for reason in reasons)
+    return Gate(
+        not any(reason.closes for reason in reasons),
+        dated,
+        max((days.get(history.score_id, "") for history in judged), default=""),
+    )
+
+
+def _dated(reason: Reason, day: str) -> Reason:
+    """Return a reason that names the day of its score; one that names its own, or is about none, stays as it is."""
+    return reason if reason.day or not day else attrs.evolve(reason, text=f"{reason.text} ({day})", day=day)

@@ -57,7 +57,8 @@ def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
     for score, why in closing.items():
         value, bounds = why[0].value, [(number(one.bound), one.rule) for one in why if one.bound is not None]
         below = ", ".join(f"below {bound} ({rule})" for bound, rule in bounds)
-        yield f"- {score} is {number(value) if value is not None else NO_DATA}: {below}"
+        on = f" on {why[0].day}" if why[0].day else ""
+        yield f"- {score} is {number(value) if value is not None else NO_DATA}{on}: {below}"
     yield from (f"  {one.text}" for one in reasons if one.rule == NOT_ENOUGH)
     scored = sum(one.latest is not None for one in known)
     regressed = any(one.rule in METHODS for why in closing.values() for one in why)
@@ -132,20 +133,23 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
 
     A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
-    Where none of the scores has data, the gate is closed.
+    Where none of the scores has data, the gate is closed. Where scoring is off, it is open.
     """
     query = GateQuery(**options)
     answered, state = ask(project, query, find_moment(project, when))
     if when is None and (low := logged(state)):
         note(low)
     if as_json:
-        answer({"open": answered.open, "reasons": [attrs.asdict(reason) for reason in answered.reasons]})
+        reasons = [attrs.asdict(reason) for reason in answered.reasons]
+        answer({"open": answered.open, "day": answered.day or None, "reasons": reasons})
     else:
         say("open" if answered.open else "closed")
         if any(one.closes and one.bound is None for one in answered.reasons):
             say(f"- {FEED}")
         sentences = [f"{'- ' if one.closes else '  '}{one.text}" for one in answered.reasons]
-        say(*(sentences if query.score_id is not None else brief(answered.reasons, histories(state))))
+        named = query.score_id is not None or not state.config.enabled
+        say(*(sentences if named else brief(answered.reasons, histories(state))))
+        say(*([f"  the latest score is of {answered.day}"] if answered.day else []))
     return 0 if answered.open else EXIT_NO
 
 

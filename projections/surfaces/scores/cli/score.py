@@ -10,6 +10,7 @@ import attrs
 import click
 
 from tallybook.ledger.errors import BadInputError
+from tallybook.projections.scores.grades import SCORING_OFF
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
 from tallybook.projections.surfaces.console.options import as_json, at_when
@@ -17,7 +18,7 @@ from tallybook.projections.surfaces.console.output import answer, note, say, wri
 from tallybook.projections.surfaces.scores.rebuild import refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
@@ -91,7 +92,8 @@ def _configured(project: Project, *, as_json: bool) -> None:
 def score(project: Project, /, **options: Any) -> None:
     """Show the scores of the agent.
 
-    Days are counted back from the last scored event. Outdated score files are written.
+    Days are counted back from the last scored event. Outdated score files are written. With `enabled: false` in
+    scoring-config.yaml, the answer is that scoring is off.
     """
     period = _one_of(options)
     if period == "configured":
@@ -106,15 +108,12 @@ def score(project: Project, /, **options: Any) -> None:
     component = (
         None if options["component"] is None else score_answers.find_component(config.components, options["component"])
     )
+    if not config.enabled:
+        answer({"enabled": False}) if options["as_json"] or period == "feed" else say(SCORING_OFF)
+        return
     when = find_moment(project, options["when"])
     state = state_of(project, config, when)
-    if when is None:
-        for line in refresh(project, state):
-            note(line)
-    for line in commands.spool_notes(project):
-        note(line)
-    if when is None and (low := summary.logged(state)):
-        note(low)
+    note(*_notes(project, state, when))
     if period == "feed":
         answer(summary.feed(state))
         return
@@ -134,6 +133,19 @@ def score(project: Project, /, **options: Any) -> None:
         from tallybook.projections.surfaces.scores.render import box
 
         box.show(terminal.console_for(sys.stdout), page)
+        # Under the box, which is that of the specification.
+        say(*filter(None, [page.day]))
+
+
+def _notes(project: Project, state: Scores, when: Moment | None) -> Iterator[str]:
+    """Yield what to report before an answer, a line each; now, the score files are written."""
+    from tallybook.projections.scores.reports import summary
+
+    if when is None:
+        yield from refresh(project, state)
+    yield from commands.spool_notes(project)
+    if when is None and (low := summary.logged(state)):
+        yield low
 
 
 def _dated(page: Page, when: Moment | None, state: Scores) -> Page:

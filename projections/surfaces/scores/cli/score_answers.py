@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallybook.projections.scores.configuration.model import Component
+    from tallybook.projections.scores.reports.summary import CurrentScore
     from tallybook.projections.scores.session_inputs import Session
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
@@ -131,13 +132,19 @@ def _daily(query: ScoreQuery) -> Answer:
 def _trend(query: ScoreQuery, days: int) -> Answer:
     current = scoring.current_scores(query.state)
     one = current[score_files.OVERALL_ID if query.component is None else query.component.id]
-    answer = scoring.trend_of(one, days)
+    answer = scoring.trend_of(one, days) | _span(one, days)
     if not query.detail:
         return answer, page.trend_page(one, answer, query.state.config, days)
-    others = [(other, scoring.trend_of(other, days)) for other in current.values()]
+    others = [(other, scoring.trend_of(other, days) | _span(other, days)) for other in current.values()]
     return answer | {"scores": [other for _, other in others]}, page.trend_page(
         one, answer, query.state.config, days, others
     )
+
+
+def _span(one: CurrentScore, days: int) -> dict[str, str | None]:
+    """Return the first and the last of so many days with data."""
+    shown = [day.isoformat() for day, _ in one.series[-days:]]
+    return {"from": shown[0] if shown else None, "to": shown[-1] if shown else None}
 
 
 def _component(query: ScoreQuery, component: Component) -> Answer:

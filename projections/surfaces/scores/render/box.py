@@ -16,7 +16,7 @@ from rich.text import Text
 
 from tallybook.projections.surfaces.console import tables
 from tallybook.projections.surfaces.console.terminal import is_utf, make_text, print_text
-from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA, coverage_note
+from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA
 from tallybook.projections.surfaces.scores.render.plot import plot
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ INLINE_COLUMNS: Final = 36
 """Columns below which a bar is drawn under its name."""
 
 NOTED_COLUMNS: Final = 48
-"""Columns below which a bar with a coverage note is drawn under its name, and the note under the bar."""
+"""Columns below which a bar with a note is drawn under its name, and the note under the bar."""
 
 ALERT: Final = "bold red"
 MAX_BAR: Final = 24
@@ -138,7 +138,7 @@ def _fitted(console: Console, text: Text, width: int) -> Text:
 
 def bars(console: Console, scores: Iterable[Bar], width: int) -> Iterator[Text]:
     """Yield scores as bars: name, bar, score; the bar is under the name where there is no room next to it."""
-    rows = [(_text(console, one.name), one, coverage_note(one.measured)) for one in scores]
+    rows = [(_text(console, one.name), one, one.note) for one in scores]
     longest = max((name.cell_len for name, _, _ in rows), default=0)
     noted = max((len(note) for _, _, note in rows), default=0)
     if width < (NOTED_COLUMNS if noted else INLINE_COLUMNS):

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.projections.surfaces.console.output import escape
-from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA, coverage_note
+from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA
 from tallybook.projections.surfaces.scores.render.plot import plot
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _COLUMNS: Final = 72
 def markdown(page: Page) -> str:
     """Return a page as markdown; no text in it is markup of its own."""
     blocks = [f"# {_plain(page.title)}", *(f"**{_plain(alert)}**" for alert in page.alerts), _plain(page.heading)]
+    blocks.append(_plain(page.day))
     if page.bars:
         rows = [
             (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""), _of(bar))
@@ -39,7 +40,7 @@ def markdown(page: Page) -> str:
 
 
 def _of(bar: Bar) -> str:
-    return f"{bar.measured} %" if bar.value is not None or coverage_note(bar.measured) else ""
+    return ", ".join(filter(None, (f"{bar.measured} %" if bar.value is not None or bar.note else "", bar.day)))
 
 
 def _plain(value: Any) -> str:

@@ -46,6 +46,7 @@ class Bar:
         style: A colour.
         measured: How much of its weight was measured, 0 to 100 percent; shown where it is not all, also without a
             value where that is too little for one.
+        day: Its day, where that is not the page's; else empty.
     """
 
     name: str
@@ -54,6 +55,12 @@ class Bar:
     direction: str = ""
     style: str = ""
     measured: int = ALL
+    day: str = ""
+
+    @property
+    def note(self) -> str:
+        """Return the text after it: how much of it was measured where that is not all, and its day."""
+        return ", ".join(filter(None, (coverage_note(self.measured), self.day)))
 
 
 @attrs.frozen
@@ -84,6 +91,7 @@ class Page:
         tables: Tables.
         focus: What deserves attention, a paragraph each.
         framed: Whether it is drawn in a box where there is room.
+        day: The day or span of its scores, in a sentence under the box; empty where the heading or title names it.
         alerts: What a user is to be answer before anything else, a paragraph each.
     """
 
@@ -95,6 +103,7 @@ class Page:
     tables: tuple[Table, ...] = ()
     focus: tuple[str, ...] = ()
     framed: bool = False
+    day: str = ""
     alerts: tuple[str, ...] = ()
 
 
@@ -153,24 +162,26 @@ def summary_page(state: Scores, answer: Answer, *, detail: bool) -> Page:
     shown_focus = (areas if detail else areas[:MOST_FOCUS]) if config.display.show_recommendations else []
     lines = [focus_line(one) for one in shown_focus]
     more = len(areas) - len(lines) if lines else 0
+    day = whole.day or answer["date"]
     return Page(
         config.title,
         f"Overall: {with_coverage(whole.value, whole.measured, config)}{change}",
-        tuple(_bar(one, config) for one in current.values() if detail or one.id in config.components),
-        sentences=(f"As of {answer['date']}.", *omissions(state)) if detail else (),
+        tuple(_bar(one, config, day) for one in current.values() if detail or one.id in config.components),
+        sentences=tuple(omissions(state)) if detail else (),
         focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
         framed=True,
+        day=f"Scores of {day}.",
         alerts=tuple(alert_lines(current, config)),
     )
 
 
 def alert_lines(current: Mapping[str, CurrentScore], config: Config) -> Iterator[str]:
-    """Yield the alerts of the channel ``user``, the worst first: ``AC-06 is 45, below 50 (critical)``."""
+    """Yield the alerts of the channel ``user``, the worst first: ``AC-06 is 45 on 2026-01-16, below …``."""
     values = {one.id: one.value for one in current.values() if one.is_shown}
     reached = alerts(values, config.levels, USER)
     for one in sorted(reached, key=lambda alert: alert.value)[:MOST_FOCUS]:
-        name = current[one.score_id].name
-        yield f"{name} is {number(one.value)}, below {number(one.below)} ({one.level})."
+        score = current[one.score_id]
+        yield f"{score.name} is {number(one.value)} on {score.day}, below {number(one.below)} ({one.level})."
     if len(reached) > MOST_FOCUS:
         yield f"and {len(reached) - MOST_FOCUS} more."
 
@@ -181,9 +192,10 @@ def nothing_page(state: Scores, *, framed: bool = False) -> Page:
     return Page(state.config.title, UNSCORED if why else NOTHING, sentences=why, framed=framed)
 
 
-def _bar(one: CurrentScore, config: Config) -> Bar:
+def _bar(one: CurrentScore, config: Config, page_day: str) -> Bar:
     trend = one.trend if config.display.show_trends and one.value is not None and one.is_shown else None
-    return bar(one.name, one.value, config, one.measured, "" if trend is None else trend.direction)
+    made = bar(one.name, one.value, config, one.measured, "" if trend is None else trend.direction)
+    return made if one.day in {"", page_day} else attrs.evolve(made, day=one.day)
 
 
 def bar(name: str, value: int | None, config: Config, measured: int, direction: str = "") -> Bar:
@@ -271,7 +283,7 @@ def trend_page(
 
     Args:
         one: The current score.
-        answer: The trend as "Trend Output" has it.
+        answer: The trend as "Trend Output" has it, with the first and last day of its data, ``from`` and ``to``.
         config: What scores are made of.
         days: How many days.
         others: Other current scores, and their trends; none without details.
@@ -279,7 +291,7 @@ def trend_page(
     if not one.series:
         return Page(f"{one.name.upper()}, {days} DAYS", NO_DATA)
     rows = tuple(_trend_row(*other) for other in others)
-    columns = ("score", "last", "average", "before", "change", "%", "forecast")
+    columns = ("score", "last", "average", "before", "change", "%", "forecast", "last day")
     return Page(
         f"{one.name.upper()}, {days} DAYS",
         f"{one.name}: {graded(answer['data'][-1], config)}  {change_text(answer['trend'], days)}"
@@ -288,17 +300,18 @@ def trend_page(
         chart=one.shown[-2 * days :],
         sentences=tuple(trend_sentences(answer, days)) if one.is_shown else (),
         tables=(Table("", columns, rows),) if rows else (),
+        day=f"Days with data from {answer['from']} to {answer['to']}.",
     )
 
 
 def _trend_row(one: CurrentScore, answer: Answer) -> tuple[Any, ...]:
     if not one.is_shown:
-        return (one.name, not_enough(one.measured), "", "", "", "", "")
+        return (one.name, not_enough(one.measured), "", "", "", "", "", answer["to"])
     trend, forecast = answer["trend"], answer["forecast"]
     keys = ("current_avg", "previous_avg", "delta", "delta_percent")
     numbers = ("" if trend is None else trend[key] for key in keys)
     last = answer["data"][-1] if answer["data"] else NO_DATA
-    return (one.name, last, *numbers, "" if forecast is None else forecast["next_7_days"])
+    return (one.name, last, *numbers, "" if forecast is None else forecast["next_7_days"], answer["to"] or "")
 
 
 def trend_sentences(answer: Answer, days: int) -> Iterator[str]:
