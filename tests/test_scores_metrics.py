@@ -10,6 +10,7 @@ import pytest
 
 from helpers.example_secrets import GITHUB
 from helpers.telemetry_files import AT, TELEMETRY, bodies, rows, written
+from tallybook.ledger import clock
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -34,6 +35,63 @@ def run(project: Path, run: Run) -> Run:
         return run("--project", str(project), "metrics", *map(str, arguments), stdin=stdin.encode())
 
     return run_
+
+
+LOCAL = {"session_id": "s1", "component": "ac01", "metrics": {"startup_ms": 8000}}
+
+
+def test_a_time_in_the_future_is_named(here: Project, run: Run) -> None:
+    """A time six hours ahead counts for now, and the answer says so; the same time in the past is no problem."""
+    ahead = clock.moment(clock.utc_now().unix_us + 6 * 3600 * clock.MICROSECONDS).at
+    for at, expected in ((ahead, ["standard input:1"]), ("2026-01-16T08:00:00", [])):
+        told = json.loads(run("--json", stdin=json.dumps(LOCAL | {"at": at})).out)
+        assert expected == [one["source"] for one in told["problems"]]
+        assert all(
+            "the time is in the future, so it counts for now; --tz " in one["message"] for one in told["problems"]
+        )
+    assert [ahead, "2026-01-16T08:00:00.000000Z"] == [row["when"] for row in rows(here)]
+    assert "the time is in the future, so it counts for now" in run(stdin=json.dumps(LOCAL | {"ts": ahead})).err
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "expected"),
+    [
+        ("Europe/Berlin", "2026-01-16T08:00:00", "2026-01-16T07:00:00.000000Z"),
+        ("Europe/Berlin", "2026-07-16 08:00", "2026-07-16T06:00:00.000000Z"),
+        ("+05:30", "2026-01-16T08:00:00", "2026-01-16T02:30:00.000000Z"),
+        ("-03:00", "2026-01-16", "2026-01-16T03:00:00.000000Z"),
+        ("utc", "2026-01-16T08:00:00", "2026-01-16T08:00:00.000000Z"),
+        ("Europe/Berlin", "2026-01-16T08:00:00Z", "2026-01-16T08:00:00.000000Z"),
+        ("Europe/Berlin", "2026-01-16T08:00:00-01:00", "2026-01-16T09:00:00.000000Z"),
+        ("Europe/Berlin", 1768550400, "2026-01-16T08:00:00.000000Z"),
+    ],
+)
+def test_tz_says_what_a_naive_time_means(here: Project, run: Run, zone: str, at: object, expected: str) -> None:
+    """A time without a zone is of the zone of `--tz`; a time that names its zone stays what it is."""
+    assert 0 == run("--tz", zone, stdin=json.dumps(LOCAL | {"timestamp": at})).code
+    assert [expected] == [row["when"] for row in rows(here)]
+
+
+def test_naive_times_of_another_zone_are_other_events(here: Project, run: Run, tmp_path: Path) -> None:
+    """A file that is sent again with its zone is recorded with the right times, and once; times with a zone are not."""
+    file = written(
+        tmp_path / "local.jsonl", [LOCAL | {"at": at} for at in ("2026-01-16T08:00:00", "2026-01-16T08:00Z")]
+    )
+    counts = [
+        json.loads(run(file, *words, "--json").out)["repeated"]
+        for words in ((), ("--tz", "+01:00"), ("--tz", "+01:00"))
+    ]
+    assert [0, 1, 2] == counts
+    assert 3 == len(rows(here))
+
+
+@pytest.mark.parametrize("zone", ["Mars/Phobos", "+25:00", "+1", "../../etc/passwd", ""])
+def test_a_wrong_time_zone_is_refused(here: Project, run: Run, zone: str) -> None:
+    """One line names the option, and nothing is recorded."""
+    answer = run("--tz", zone, stdin=json.dumps(LOCAL))
+    assert (2, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
+    assert f"--tz {zone}: is not a time zone" in answer.err
+    assert not here.ledger.exists()
 
 
 def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> None:

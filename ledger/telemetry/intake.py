@@ -6,6 +6,7 @@ is kept whole as ``telemetry.kept``.
 
 from __future__ import annotations
 
+from datetime import UTC
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ from tallybook.ledger.telemetry.mapping import find_row, read_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import tzinfo
 
     from tallybook.ledger.events import Event
 
@@ -86,9 +88,18 @@ class _Reading:
     wants: tuple[str, ...] = ()
 
 
-def fill_defaults(value: Mapping[str, Any], session: str = "", component: str = "") -> dict[str, Any]:
-    """Return an object with a default session and component added where it, or its data, names none."""
+def fill_defaults(
+    value: Mapping[str, Any], session: str = "", component: str = "", zone: tzinfo = UTC
+) -> dict[str, Any]:
+    """Return an object with a default session and component added where it, or its data, names none.
+
+    A time without a zone is one of the given zone, and is replaced by that time in UTC.
+    """
     fields = dict(value)
+    for key in TIME_KEYS:
+        if (when := lenient.read_time(fields.get(key), zone)) is not None:
+            fields |= {} if when == lenient.read_time(fields[key]) else {key: when}
+            break
     for keys, default in ((SESSION_KEYS, _find_session(fields) or session), (COMPONENT_KEYS, component)):
         if default and not _find_name(value, keys):
             fields[keys[0]] = default

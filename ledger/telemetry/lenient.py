@@ -8,11 +8,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tallybook.ledger import clock
 from tallybook.ledger.kinds.limits import MAX_INT
 from tallybook.ledger.line import digest
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
 
 MAX_NAME_CHARS: Final = 200
 DIGEST_PREFIX: Final = "digest:"
@@ -83,11 +86,12 @@ def to_snake_case(word: str) -> str:
     return _NO_WORD.sub("_", _CAMEL.sub("_", word).casefold()).strip("_")
 
 
-def read_time(value: object) -> str | None:
+def read_time(value: object, zone: tzinfo = UTC) -> str | None:
     """Return a time in the ledger's format; None where it is not one between 1970 and 9999.
 
     Args:
-        value: An ISO date or time, in UTC where it names no zone; or seconds or milliseconds since 1970, from 1973 on.
+        value: An ISO date or time; or seconds or milliseconds since 1970, from 1973 on.
+        zone: The zone of a date or time that names none.
     """
     text = value.strip() if isinstance(value, str) else ""
     since_1970 = read_number(value)
@@ -95,7 +99,7 @@ def read_time(value: object) -> str | None:
         return None
     try:
         if since_1970 is None or len(text) == _DAY_DIGITS:
-            unix_us = _iso_us(text)
+            unix_us = _iso_us(text, zone)
         elif isinstance(since_1970, bool) or since_1970 < _LEAST_SECONDS:
             return None
         else:
@@ -105,11 +109,11 @@ def read_time(value: object) -> str | None:
     return clock.moment(unix_us).at if 0 <= unix_us < _END_US else None
 
 
-def _iso_us(text: str) -> int:
+def _iso_us(text: str, zone: tzinfo) -> int:
     """Return the microseconds since 1970 of an ISO date or time.
 
     Raises:
         ValueError: The text has another format.
     """
     time = datetime.fromisoformat(_ZONE.sub("", text.upper()))
-    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+    return ((time if time.tzinfo else time.replace(tzinfo=zone)) - _EPOCH) // timedelta(microseconds=1)

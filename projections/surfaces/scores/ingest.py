@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -26,6 +27,7 @@ from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import tzinfo
 
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.events import Event
@@ -42,6 +44,7 @@ LOCK_WAIT_MS: Final = 10_000
 """How long a longer one waits for the lock."""
 
 PROBLEMS_SHOWN: Final = 200
+_FUTURE: Final = "the time is in the future, so it counts for now; --tz gives the zone of a time without one, else UTC"
 _SAME_SHOWN = 20
 _TYPES_SHOWN = 500
 _OTHERS = "others"
@@ -124,15 +127,17 @@ class PreparedObject(NamedTuple):
 
 @attrs.frozen
 class Defaults:
-    """The session and component of objects that name none.
+    """The session, component and time zone of objects that name none.
 
     Attributes:
         session: The session; empty for none.
         component: The component; empty for none.
+        zone: The zone of a time that names none.
     """
 
     session: str = ""
     component: str = ""
+    zone: tzinfo = UTC
 
 
 def feed(
@@ -146,7 +151,7 @@ def feed(
     Args:
         project: Where.
         sources: For each file what it holds.
-        defaults: The session and component of objects that name none.
+        defaults: The session, component and time zone of objects that name none.
         progress: Called now and then with the number of objects that are done.
 
     Raises:
@@ -183,10 +188,12 @@ def _prepare(
         if isinstance(item, Problem):
             report.note(item)
             continue
-        value = intake.fill_defaults(item.value, defaults.session, defaults.component)
+        value = intake.fill_defaults(item.value, defaults.session, defaults.component, defaults.zone)
         content = intake.read_object(value)
         for message in content.problems:
             report.note(Problem(item.place, message))
+        if content.when is not None and content.when > clock.utc_now().at:
+            report.note(Problem(item.place, _FUTURE))
         if config is not None:
             report.unscored.update(why for event in content.events for why in unknown_parts(config, event))
         key = intake.idempotency_key(value) if content.when is not None else _key_by_number(value, item.file, counts)

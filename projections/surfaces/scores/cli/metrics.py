@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 import os
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
@@ -16,6 +18,7 @@ from tallybook.projections.surfaces.scores.ingest_files import Item, items
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import tzinfo
 
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -53,8 +56,8 @@ def is_typed(word: str) -> bool:
     return "=" in word and not os.path.exists(word)  # noqa: PTH110 - what is no path at all is no file either
 
 
-def defaults(session: str | None, component: str | None) -> Defaults:
-    """Return the session and component of objects that name none.
+def defaults(session: str | None, component: str | None, zone: str | None = None) -> Defaults:
+    """Return the session, component and time zone of objects that name none.
 
     Raises:
         BadInputError: One of them is not a valid name.
@@ -63,7 +66,22 @@ def defaults(session: str | None, component: str | None) -> Defaults:
     if component is not None and (not (name := lenient.read_name(component)) or name.startswith(lenient.DIGEST_PREFIX)):
         most = lenient.MAX_NAME_CHARS
         raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
-    return Defaults(session or "", component or "")
+    return Defaults(session or "", component or "", UTC if zone is None else _zone_named(zone))
+
+
+def _zone_named(name: str) -> tzinfo:
+    """Return the time zone of a name, such as Europe/Berlin, or of an offset, such as +02:00.
+
+    Raises:
+        BadInputError: There is none.
+    """
+    try:
+        if name[:1] in {"+", "-"}:
+            return datetime.strptime(name, "%z").tzinfo or UTC
+        return UTC if name.upper() == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        hint = "give a name such as Europe/Berlin, or an offset such as +02:00; nothing was recorded"
+        raise BadInputError(f"--tz {name}", "is not a time zone", hint) from error
 
 
 def report_json(report: IngestReport) -> dict[str, Any]:
@@ -122,6 +140,7 @@ def problem_lines(report: IngestReport) -> Iterator[str]:
 @click.argument("files", metavar="[FILE|NAME=VALUE]...", nargs=-1)
 @click.option("--session", metavar="ID", help="Use this session for items without one.")
 @click.option("--component", metavar="ID", help="Use this component for items without one.")
+@click.option("--tz", metavar="ZONE", help="Use this time zone for times without one; default UTC.")
 @as_json
 @click.pass_obj
 def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **options: str | None) -> int:
@@ -136,9 +155,8 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     if "-" in names:
         announce_input("what was measured, as JSON")
     sources: list[Iterable[Any]] = [list(typed(words)), *map(items, names)]
-    report = feed(
-        project, sources, defaults(options["session"], options["component"]), lambda done: METER.update(done, 0)
-    )
+    given = defaults(options["session"], options["component"], options["tz"])
+    report = feed(project, sources, given, lambda done: METER.update(done, 0))
     return tell(report, as_json=as_json)
 
 
