@@ -11,6 +11,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.doctor import findings_of, levels, lines_of, posix
 from helpers.real_command import run
+from helpers.score_examples import events, plain, record_events
 from helpers.spool_files import held
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
@@ -136,7 +137,36 @@ def test_a_clock_that_ran_ahead_is_noted(here: Project) -> None:
     with JsonlLog(here.ledger, lambda: later).transaction() as tx:
         tx.append([encode(PlaybookUpdated(0, 0, 0))], HUMAN)
     ((level, message),) = findings_of(here, "clock")
-    assert ("note", True) == (level, later.at in message)
+    last = commands.verify(here).head.seq
+    assert ("note", True, True) == (level, later.at in message, message.endswith(f"; event {last} is later"))
+
+
+def test_events_dated_far_ahead_are_named(here: Project) -> None:
+    """Events that say they happened hours after they were recorded are named by number; minutes are no finding."""
+    last = commands.verify(here).head.seq
+    for minutes in (6 * 60, 5, 24 * 60):
+        when = clock.moment(clock.utc_now().unix_us + minutes * 60 * clock.MICROSECONDS).at
+        record_events(here.root, "s1", events(plain(80)), when)
+    ((level, message),) = findings_of(here, "clock")
+    numbers = f"{last + 1}, {last + 2}, {last + 5} and 1 more"
+    assert ("note", f"events {numbers} are dated far ahead of the time at which they were recorded") == (level, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("Use tabs\u200b", "U+200B"),
+        ("Use \u202etabs\u202c and \u00ad", "U+00AD, U+202C, U+202E"),
+        ("Use\U000e0041 tabs", "U+E0041"),
+        ("Two lines:\n\tand a tab, an e\u0301, a \u00a0, and \u2764\ufe0f", None),
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", None),
+    ],
+)
+def test_entries_with_invisible_characters_are_named(here: Project, text: str, codes: str | None) -> None:
+    """An agent reads what people do not see, so `doctor` names the entry and the characters; white space is none."""
+    (name,) = commands.add(here, text, HUMAN).added
+    expected = [] if codes is None else [("note", f"{name} has invisible characters: {codes}")]
+    assert expected == [one for one in findings_of(here, "texts") if one[0] == "note"]
 
 
 def test_an_event_that_comes_during_the_checks_is_of_no_later_time(here: Project) -> None:

@@ -115,14 +115,15 @@ def escape(text: object) -> str:
     text = str(text)
     if text.isprintable():
         return text
+    controls = find_controls(text)
+    return "".join(char.encode("unicode_escape").decode() if char in controls else char for char in text)
+
+
+def find_controls(text: str) -> set[str]:
+    """Return the characters of a text that are invisible: they steer a terminal, or hide in other characters."""
     import unicodedata
 
-    return "".join(
-        char.encode("unicode_escape").decode()
-        if unicodedata.category(char) in _CONTROLS and char not in _JOINERS
-        else char
-        for char in text
-    )
+    return {char for char in set(text) if unicodedata.category(char) in _CONTROLS and char not in _JOINERS}
 
 
 def say(*lines: object) -> None:

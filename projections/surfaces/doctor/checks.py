@@ -43,6 +43,7 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("injection", agents.check_injection, "no session was given entries in 30 days"),
     ("reflection", reflection.check_reflection, ""),
     ("entries", review.check_entries, "none looks stale"),
+    ("texts", review.check_texts, "no entry has invisible characters"),
     ("quarantine", ledger.check_quarantine, ""),
     ("redaction", ledger.check_redaction, "none is pending"),
     ("secrets", ledger.check_secrets, "no text looks like one"),

@@ -229,13 +229,36 @@ def _unreadable_playbooks(project: Project) -> list[Path]:
 
 
 def check_clock(context: Context) -> Iterator[Finding]:
-    """Compare the time of the newest event with the machine's clock."""
-    newest = max((raw.position.at for raw in context.log.read()), default="")
+    """Name the events of a later time than the machine's clock, and those that happened after they were recorded."""
+    newest = ""
+    ahead: list[int] = []
+    unlikely: list[int] = []
+    for batch in read_verified(context.log) if context.log.path.exists() else ():
+        for record in batch.records:
+            newest = max(newest, record.at)
+            if record.at > context.now.at:
+                ahead.append(record.seq)
+            if record.when and record.when > record.at and _is_far(record.when, record.at):
+                unlikely.append(record.seq)
     # Read only now: a hook may have recorded an event since the checks began.
     now = clock.utc_now().at
     if newest > now:
-        message = f"the newest event is of {newest}, and this machine's clock says {now}"
+        message = f"the newest event is of {newest}, and this machine's clock says {now}; {_numbered(ahead)} later"
         yield Finding(NOTE, message, "set the clock; until then `--at` with a time or an age may be wrong")
+    if unlikely:
+        message = f"{_numbered(unlikely)} dated far ahead of the time at which they were recorded"
+        fix = "they count for when they were recorded; `tallybook undo NUMBER` takes one back, to send it with its time"
+        yield Finding(NOTE, message, fix)
+
+
+def _is_far(later: str, earlier: str) -> bool:
+    return clock.to_unix_us(later) - clock.to_unix_us(earlier) > clock.CLOCK_SLACK_US
+
+
+def _numbered(numbers: list[int]) -> str:
+    """Return ``event 5 is``, or ``events 5, 6, 7 and 9 more are``."""
+    names = format_names([str(number) for number in numbers])
+    return f"event {names} is" if len(numbers) == 1 else f"events {names} are"
 
 
 def check_pages(context: Context) -> Iterator[Finding]:
