@@ -16,6 +16,9 @@ Standard library only, because hooks import this module.
 
 from __future__ import annotations
 
+import errno
+import os
+
 from tallybook.ledger.fast_stdlib import NamedTuple
 
 TYPE_CHECKING = False
@@ -120,14 +123,25 @@ class NewerLedgerError(TallybookError):
         )
 
 
+_CURES = {
+    errno.EROFS: "it is mounted read-only, so mount it for writing first",
+    errno.EACCES: "get the right to write there first",
+    errno.EPERM: "get the right to write there first",
+}
+"""Number of an error that stays whatever is tried again → what to do about it."""
+
+
 class CannotWriteError(TallybookError):
     """The file system refused a write; nothing was acknowledged."""
 
     exit_code = EXIT_NOT_WRITTEN
 
     def __init__(self, path: object, reason: str, hint: str = "nothing was recorded; try again") -> None:
-        """Name the file and the system's reason."""
+        """Name the file, the system's reason, and what to do: trying again is no advice where nothing would change."""
         self.reason = reason
+        for number, cure in _CURES.items():
+            if reason.endswith(os.strerror(number)):
+                hint = hint.replace("try again", cure)
         super().__init__(f"{path}: {reason}; {hint}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +67,18 @@ SECOND = Problem("head", "is torn")
             "head: written in ledger format 2, this Tallybook reads up to 1; upgrade Tallybook",
         ),
         (CannotWriteError, ("f", "is full"), EXIT_NOT_WRITTEN, "f: is full; nothing was recorded; try again"),
+        (
+            CannotWriteError,
+            ("f", os.strerror(errno.EROFS)),
+            EXIT_NOT_WRITTEN,
+            "f: Read-only file system; nothing was recorded; it is mounted read-only, so mount it for writing first",
+        ),
+        (
+            CannotWriteError,
+            ("f", f"cannot be locked: {os.strerror(errno.EACCES)}", "the log is whole; try again"),
+            EXIT_NOT_WRITTEN,
+            "f: cannot be locked: Permission denied; the log is whole; get the right to write there first",
+        ),
         (CannotWriteError, ("f", "is full", "make room"), EXIT_NOT_WRITTEN, "f: is full; make room"),
         (
             OutcomeUnknownError,

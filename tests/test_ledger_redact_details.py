@@ -216,7 +216,8 @@ def test_a_pending_file_that_cannot_be_removed_is_reported(log: JsonlLog, monkey
         patched.setattr(os, "replace", refuse)
         with pytest.raises(CannotWriteError) as refused:
             redaction.remove_pending(log.folder)
-    expected = f"{log.folder / FINISHED_FILE}: Read-only file system; nothing was recorded; try again"
+    cure = "it is mounted read-only, so mount it for writing first"
+    expected = f"{log.folder / FINISHED_FILE}: Read-only file system; nothing was recorded; {cure}"
     assert expected == str(refused.value)
     assert {"a"} == redaction.pending_ids(log.folder)
 

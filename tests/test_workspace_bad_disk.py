@@ -106,6 +106,38 @@ def ledger_volume(project: Path) -> Iterator[Project]:
         yield made
 
 
+@pytest.fixture
+def read_only_mount(small_disk: Project) -> Iterator[Project]:
+    """Return a project with an entry whose `.claude` is mounted read-only."""
+    commands.add(small_disk, BY_HAND, HUMAN)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk.claude)], check=True, capture_output=True)
+    yield small_disk
+    subprocess.run(["mount", "-o", "remount,rw", str(small_disk.claude)], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["add new", "rate kpt_001 helpful", "retire kpt_001", "undo", "replay", "metrics --component ac01 startup_ms=1"],
+)
+def test_on_a_read_only_mount_no_advice_is_to_try_again(read_only_mount: Project, words: str) -> None:
+    """A command that writes says to mount the file system for writing, with exit code 4; nothing changes."""
+    before = protected_bytes(read_only_mount)
+    done = run(read_only_mount, *words.split())
+    assert_refused(done, 4, "Read-only file system")
+    assert (True, False) == (
+        "it is mounted read-only, so mount it for writing first" in done.err,
+        "try again" in done.err,
+    )
+    assert before == protected_bytes(read_only_mount)
+
+
+@pytest.mark.parametrize("words", ["show", "why kpt_001", "verify", "score", "check", "doctor"])
+def test_on_a_read_only_mount_everything_can_be_read(read_only_mount: Project, words: str) -> None:
+    """A command that reads answers as elsewhere, and gives no advice to try again."""
+    done = run(read_only_mount, *words.split())
+    assert (True, False) == (done.code in {0, 1} if words == "doctor" else done.code == 0, "try again" in done.out)
+
+
 def test_a_ledger_on_a_file_system_of_its_own_is_rendered(ledger_volume: Project) -> None:
     """Each verb that writes renders playbook.json, which is on another file system."""
     assert ledger_volume.claude.stat().st_dev != ledger_volume.ledger.stat().st_dev

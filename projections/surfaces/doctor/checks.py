@@ -85,8 +85,8 @@ _FAILURES = (
     SubprocessError,
 )
 
-# The end of a message that only concerns commands that write.
-_TRY_AGAIN = "; nothing was recorded; try again"
+# The end of a message from here on only concerns commands that write.
+_NOT_RECORDED = "; nothing was recorded"
 # A terminal shows so many findings of one check; JSON has them all.
 _MAX_LINES_PER_CHECK = 8
 
@@ -150,7 +150,7 @@ def _run(name: str, check: Check, fine: str, context: Context, findings: list[Fi
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, TallybookError):
-        return str(error).removesuffix(_TRY_AGAIN)
+        return str(error).partition(_NOT_RECORDED)[0]
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return f"{type(error).__name__}: {error}"
