@@ -50,6 +50,8 @@ AT_CHARS = len("2026-11-21T20:17:03.123456Z")
 FIRST_YEAR = "0001"
 CONTINUED = "text.continued"
 BY_FIELDS = ("rater", "session", "agent", "model", "place")
+KNOWN_RATERS = ("human", "agent", "reflector", "import", "test", "tallybook")
+"""The raters that a request may name; a ledger may hold others."""
 WRITER = "writer"
 """The further field of ``by`` in a shared book: the machine that recorded the event."""
 # Free text per line, in characters: JSON needs up to six bytes for each, and the rest of the line must fit as well.

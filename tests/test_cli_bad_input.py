@@ -90,7 +90,7 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("an unknown name", ["rate", "kpt_999", "helpful"], 1, "no entry ever had this name"),
     ("an empty name", ["rate", "", "helpful"], 2, "expected a text as name"),
     ("a name of 1,000 characters", ["rate", "x" * 1000, "helpful"], 2, "1,000 characters"),
-    ("an unknown rating", ["rate", "kpt_001", "great"], 2, "RATING: 'great' is not a rating; use helpful"),
+    ("an unknown rating", ["rate", "kpt_001", "great"], 2, "rating: 'great' is not a rating; use helpful"),
     ("a rating with a typo", ["rate", "kpt_001", "HELPFULL"], 2, "is not a rating"),
     ("an empty rating", ["rate", "kpt_001", ""], 2, "expected a text as rating"),
     ("a rating of two lines", ["rate", "kpt_001", "a\nb"], 2, "is not a rating"),
@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_read_is_not_reported_as_missing(
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", fails)
         answer = run("--project", folder, *words)
-    assert_refused(answer, 4, f"--project {folder}: cannot be examined: {os.strerror(errno.EIO)}")
+    assert_refused(answer, 4, f"{folder}: cannot be examined: {os.strerror(errno.EIO)}")
     assert before == protected_bytes(here)
 
 

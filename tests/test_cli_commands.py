@@ -172,8 +172,8 @@ def test_several_entries_are_rated_at_once(project: Path, capsys: pytest.Capture
     ("words", "code", "what"),
     [
         (["kpt_001", "kpt_404", "helpful"], 1, "kpt_404: no entry ever had this name"),
-        (["kpt_001", "helpful", "--reason", "x" * 1_001], 2, "--reason: the reason has 1,001 characters"),
-        (["kpt_001", "kpt_001"], 2, "RATING: 'kpt_001' is not a rating; use helpful, harmful or neutral"),
+        (["kpt_001", "helpful", "--reason", "x" * 1_001], 2, "reason: the reason has 1,001 characters"),
+        (["kpt_001", "kpt_001"], 2, "rating: 'kpt_001' is not a rating; use helpful, harmful or neutral"),
         (["helpful"], 2, "Missing argument 'NAME...'"),
     ],
 )

@@ -106,16 +106,16 @@ def test_an_unknown_name_is_named(verb: str) -> None:
 @pytest.mark.parametrize(
     ("wish", "says"),
     [
-        (Curation("reword", "kpt_001", text=" \n"), "TEXT: the text is empty"),
-        (Curation("reword", "kpt_001", text="x" * (MAX_TEXT_CHARS + 1)), "TEXT: the text has 100,001 characters"),
-        (Curation("reword", "kpt_001", text="half \ud800"), "TEXT: contains half of a surrogate pair"),
+        (Curation("reword", "kpt_001", text=" \n"), "text: the text is empty"),
+        (Curation("reword", "kpt_001", text="x" * (MAX_TEXT_CHARS + 1)), "text: the text has 100,001 characters"),
+        (Curation("reword", "kpt_001", text="half \ud800"), "text: contains half of a surrogate pair"),
         (Curation("merge", "kpt_001", sources=("kpt_002", "kpt_001")), "kpt_001: cannot be merged into itself"),
-        (Curation("retire", "kpt_001", " "), "--reason: the text is empty"),
+        (Curation("retire", "kpt_001", " "), "reason: the text is empty"),
         (
             Curation("pin", "kpt_001", "x" * (MAX_REASON_CHARS + 1)),
-            "--reason: the reason has 1,001 characters, at most 1,000",
+            "reason: the reason has 1,001 characters, at most 1,000",
         ),
-        (Curation("pin", "kpt_001", "half \ud800"), "--reason: contains half of a surrogate pair"),
+        (Curation("pin", "kpt_001", "half \ud800"), "reason: contains half of a surrogate pair"),
     ],
 )
 def test_invalid_curation_is_bad_input(wish: Curation, says: str) -> None:

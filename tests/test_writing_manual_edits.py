@@ -91,13 +91,13 @@ def test_undo_lists_the_undone_events(here: Project, run: Run) -> None:
         (("undo", "1"), EXIT_BAD_INPUT, "event 1: is not an event of the playbook or of a score"),
         (("undo", "99"), EXIT_BAD_INPUT, "event 99: is not in the ledger"),
         (("undo", "8"), EXIT_NO, "event 8: was undone by event 10; run: tallybook undo 10"),
-        (("undo", "--of", "nobody"), EXIT_BAD_INPUT, "--of nobody: no session has an id that begins with it"),
+        (("undo", "--of", "nobody"), EXIT_BAD_INPUT, "session nobody: no session has an id that begins with it"),
         (("undo", "--of", "s1"), EXIT_NO, "session s1: was undone by event 10; run: tallybook undo 10"),
         (("undo", "3", "--of", "s1"), EXIT_BAD_INPUT, "undo: takes either an ID or --of SESSION"),
-        (("undo", "3", "--reason", "x" * 1001), EXIT_BAD_INPUT, "--reason: the reason has 1,001 characters"),
+        (("undo", "3", "--reason", "x" * 1001), EXIT_BAD_INPUT, "reason: the reason has 1,001 characters"),
         (("restore", "kpt_001"), EXIT_NO, "kpt_001: is in the playbook"),
         (("retire", "kpt_999"), EXIT_NO, "kpt_999: no entry ever had this name"),
-        (("reword", "kpt_001", " "), EXIT_BAD_INPUT, "TEXT: the text is empty"),
+        (("reword", "kpt_001", " "), EXIT_BAD_INPUT, "text: the text is empty"),
     ],
 )
 def test_an_impossible_change_is_refused(

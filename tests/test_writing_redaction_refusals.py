@@ -145,7 +145,7 @@ def test_add_refuses_a_redacted_text_and_again_accepts_it(here: Project, run: Ru
     strike(here)
     refused = run("add", TOLD)
     assert (1, "") == (refused.code, refused.out)
-    assert f"TEXT: {NAMED}" in refused.err
+    assert f"text: {NAMED}" in refused.err
     assert 2 == run("add", "--again", TOLD, "--rater", "reflector").code
     assert_erased(here)
     assert 0 == run("add", "--again", TOLD).code
@@ -181,7 +181,7 @@ def test_a_reason_that_holds_a_redacted_text_is_refused(here: Project, run: Run,
     """The reason of a retirement or an undo is a new text like any other."""
     strike(here)
     done = run(*words, "--reason", f"for {PRIVATE}")
-    assert (EXIT_NO, "", f"tallybook: --reason: {NAMED}; nothing was recorded\n") == done
+    assert (EXIT_NO, "", f"tallybook: reason: {NAMED}; nothing was recorded\n") == done
     assert_erased(here)
 
 

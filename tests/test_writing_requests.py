@@ -83,7 +83,7 @@ BESIDE = st.dictionaries(st.sampled_from(["names", "found", "base", "top", "impo
 PAYLOADS = st.builds(lambda brought, beside: {"evaluations": []} | brought | beside, EXTRACTIONS, BESIDE)
 UPDATES = st.builds(Update, PAYLOADS, st.dictionaries(TEXTS, NAMES))
 CHANGES = st.builds(Change, KEY_POINTS, KEY_POINTS, st.just("") | TOPS)
-BY = st.dictionaries(st.sampled_from(BY_FIELDS), TEXTS).map(lambda by: HUMAN | by)
+BY = st.dictionaries(st.sampled_from(BY_FIELDS), TEXTS).map(lambda by: by | HUMAN)
 REQUESTS = st.builds(Request, UPDATES | CHANGES, BY, st.none() | TEXTS)
 
 
@@ -138,8 +138,8 @@ JUNK: list[tuple[str, bytes, str]] = [
     ("an update with null", changed(update={"evaluations": None}), "expected a list, got NoneType"),
     ("nobody", changed(by={}), "is not a provenance"),
     ("a rater that is a list", changed(by={"rater": ["human"]}), "is not a provenance"),
-    ("a rater that is no text", changed(by={"rater": "\ud800"}), "surrogate pair"),
-    ("an endless rater", changed(by={"rater": "x" * 70_000}), "65,536 bytes"),
+    ("a rater that is no text", changed(by={"rater": "\ud800"}), "is not a rater"),
+    ("an endless rater", changed(by={"rater": "x" * 70_000}), "is not a rater"),
     ("a rater under another name", changed(by={"rater": "x", "host": "y"}), "is not a provenance"),
     ("found entries of nothing", saved(found=None), "found: expected a list"),
     ("an entry that is bare", saved(found=["a"]), "found[0]: expected an entry"),

@@ -59,7 +59,7 @@ def decide_curation(curation: Curation, known: KnownPlaybook) -> Decision:
         NothingToDoError: The request is already fulfilled, or impossible for an entry in its present state.
     """
     if curation.reason and (fault := reason_fault(curation.reason)) is not None:
-        raise BadInputError("--reason", fault, "nothing was recorded")
+        raise BadInputError("reason", fault, "nothing was recorded")
     names = dict.fromkeys(_find_used_name(name, known) for name in (curation.name, *curation.more_names))
     curation = attrs.evolve(curation, sources=tuple(_find_used_name(name, known) for name in curation.sources))
     events = []
@@ -136,7 +136,7 @@ def _unpin(request: Curation, known: KnownPlaybook) -> Event:
 def _reword(request: Curation, known: KnownPlaybook) -> Event:
     _check_present(request.name, known)
     if (fault := text_fault(request.text)) is not None:
-        raise BadInputError("TEXT", fault, "nothing was recorded")
+        raise BadInputError("text", fault, "nothing was recorded")
     same = _names_with_text(request.text, known)
     if request.name in same:
         raise NothingToDoError(request.name, "already has this text")

@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.decisions import curation, update
-    from tallybook.ledger.records import Batch
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage import redacted_digests, spool
     from tallybook.ledger.verification import Verdict
     from tallybook.projections.comparison import similarity
     from tallybook.projections.entry_history.status import EntryStatuses
+    from tallybook.projections.event_rows import EventFilter
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history import as_of, playbook_file
     from tallybook.projections.surfaces.history.as_of import AsOf
@@ -147,12 +148,12 @@ def add(
     text = point if isinstance(point, str) else point["text"]
     fault = update.text_fault(text)
     if fault is not None:
-        raise BadInputError("TEXT", fault, "nothing was recorded")
+        raise BadInputError("text", fault, "nothing was recorded")
     if again and by.get("rater") != "human":
         raise BadInputError("--again", "needs the rater human", "nothing was recorded")
     if (why := redacted_digests.load(project.ledger).refusal(text)) is not None:
         if not again:
-            raise redacted_digests.RedactedTextError("TEXT", why)
+            raise redacted_digests.RedactedTextError("text", why)
         with closing(reading.open_log(project)) as log, log.transaction():
             redacted_digests.accept(log.folder, text)
     addition = requests.Update({"new_key_points": [point]}, is_addition=True)
@@ -174,11 +175,11 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
     rating = given.rating.lower() if given.rating.lower() in RATINGS else given.rating
     for name in given.names:
         if (fault := update.rating_fault({"name": name, "rating": rating})) is not None:
-            raise BadInputError("NAME RATING", fault, "nothing was recorded")
+            raise BadInputError("rating", fault, "nothing was recorded")
     if rating not in RATINGS:
-        raise BadInputError("RATING", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
+        raise BadInputError("rating", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
     if given.reason and (fault := curation.reason_fault(given.reason)) is not None:
-        raise BadInputError("--reason", fault, "nothing was recorded")
+        raise BadInputError("reason", fault, "nothing was recorded")
     return recorded(project, requests.Request(attrs.evolve(given, rating=rating), by, key))
 
 
@@ -340,6 +341,24 @@ def statuses(project: Project, when: str | None = None) -> AsOf[EntryStatuses]:
     from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 
     return as_of.as_of(project, STATUS_FORM, when)
+
+
+def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecord]:
+    """Yield the events that pass a filter, whose bounds are event numbers of this machine.
+
+    Raises:
+        UnknownEntryError: No event is about the entry.
+        BadInputError: There is no such event number.
+    """
+    from tallybook.projections.surfaces.history import events, moments
+    from tallybook.projections.surfaces.sharing.targets import contained_in
+
+    log, since, until = reading.open_log(project), wanted.since, wanted.until
+    if reading.log_with_book(log) and (since or until is not None):
+        log = log if until is None else log.at(until)
+        earlier = contained_in(log, moments.find(project, str(since), "since")) if since else None
+        wanted = attrs.evolve(wanted, since=0, until=None, is_earlier=earlier)
+    return events.events(log, wanted)
 
 
 def list_events(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:

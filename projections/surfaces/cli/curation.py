@@ -29,19 +29,15 @@ _MAX_EVENTS: Final = 20
 
 def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json: bool) -> None:
     """Record a change that a person wishes, and print its events in the words of ``log``."""
-    author = provenance_of(by)
-    cause = proposals.must_propose(project, wish)
-    outcome = proposals.propose(project, wish, cause, author) if cause else curation.curate(project, wish, author)
+    outcome, proposed = proposals.make_or_propose(project, wish, provenance_of(by))
     note(*outcome.notes)
     rows = numbered_rows(outcome.numbers, outcome.events)
     if as_json:
         answer(rows[0] | {"events": rows})
     else:
         say(*(f"recorded as event {row['seq']}: {row['summary']}" for row in rows))
-    if cause:
-        what = "is a person's" if wish.verb in proposals.PERSONS_ONLY else "names a protected entry"
-        hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
-        raise proposals.ProposedError(f"{wish.verb}: {what}, so inside an agent it was only proposed; {hint}")
+    if proposed is not None:
+        raise proposed
 
 
 def _verb_of_names(verb: str, details: str, example: str) -> click.Command:

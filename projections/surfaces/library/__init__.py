@@ -6,7 +6,10 @@ Every hook imports this package, so it loads nothing by itself: a name is loaded
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tallybook.api import Entry as Entry
+    from tallybook.api import EventKind as EventKind
     from tallybook.api import Ledger as Ledger
+    from tallybook.api import RatingWord as RatingWord
+    from tallybook.api import RecordedEvent as RecordedEvent
     from tallybook.api import open as open  # noqa: A004 - as in `dbm.open`
     from tallybook.ledger.errors import BadInputError as BadInputError
     from tallybook.ledger.errors import CannotWriteError as CannotWriteError
@@ -19,16 +22,16 @@ if TYPE_CHECKING:
     from tallybook.ledger.errors import UnknownEntryError as UnknownEntryError
     from tallybook.ledger.records import Author as Author
     from tallybook.ledger.records import Batch as Batch
-    from tallybook.ledger.records import EventRecord as EventRecord
     from tallybook.ledger.storage.redacted_digests import RedactedTextError as RedactedTextError
     from tallybook.projections.fold import State as State
     from tallybook.projections.fold import View as View
     from tallybook.projections.surfaces.history.entry_story import AmbiguousEntryError as AmbiguousEntryError
     from tallybook.projections.surfaces.writing.curation import UndoResult as UndoResult
+    from tallybook.projections.surfaces.writing.proposals import ProposedError as ProposedError
     from tallybook.projections.surfaces.writing.record import Outcome as Outcome
 
 _MODULES = {
-    "tallybook.api": ("Entry", "Ledger", "open"),
+    "tallybook.api": ("Entry", "EventKind", "Ledger", "RatingWord", "RecordedEvent", "open"),
     "tallybook.ledger.errors": (
         "BadInputError",
         "CannotWriteError",
@@ -40,11 +43,12 @@ _MODULES = {
         "TallybookError",
         "UnknownEntryError",
     ),
-    "tallybook.ledger.records": ("Author", "Batch", "EventRecord"),
+    "tallybook.ledger.records": ("Author", "Batch"),
     "tallybook.ledger.storage.redacted_digests": ("RedactedTextError",),
     "tallybook.projections.fold": ("State", "View"),
     "tallybook.projections.surfaces.history.entry_story": ("AmbiguousEntryError",),
     "tallybook.projections.surfaces.writing.curation": ("UndoResult",),
+    "tallybook.projections.surfaces.writing.proposals": ("ProposedError",),
     "tallybook.projections.surfaces.writing.record": ("Outcome",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

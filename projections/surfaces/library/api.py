@@ -1,35 +1,149 @@
-"""The ledger of one project as an object: each method calls the function that the verb of its name calls."""
+"""The ledger of one project as an object: each method calls the function that the verb of its name calls.
+
+Every method raises `TallybookError` and nothing else, arguments of another type included; the message begins with the
+argument's name.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+import os
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 import warnings
 
-from tallybook.ledger.errors import UnknownEntryError
-from tallybook.ledger.events import Entry
+import attrs
+
+from tallybook.arguments import check, read_json
+from tallybook.ledger.decisions.curation import Curation
+from tallybook.ledger.errors import BadInputError, UnknownEntryError
+from tallybook.ledger.events import EVENT_TYPES, Entry
 from tallybook.ledger.records import Author
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections.event_rows import EventFilter, by_json
-from tallybook.projections.fold import State, fold_history
+from tallybook.projections.event_rows import EventFilter, by_json, is_of_kind
+from tallybook.projections.fold import State, View, fold_history
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import events, moments, reading
-from tallybook.projections.surfaces.sharing.targets import contained_in
+from tallybook.projections.surfaces.history import as_of, moments
+from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.workspace.project import Project, find_project
-from tallybook.projections.surfaces.writing.requests import Rating
+from tallybook.projections.surfaces.writing.requests import Rating, check_provenance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    import os
+    from collections.abc import Iterator
 
+    from tallybook.ledger.events import Event
     from tallybook.ledger.records import EventRecord
-    from tallybook.projections.fold import View
+    from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.writing.curation import UndoResult
     from tallybook.projections.surfaces.writing.record import Outcome
 
-__all__ = ["Entry", "Ledger", "open"]
+__all__ = ["Entry", "EventKind", "Ledger", "RatingWord", "RecordedEvent", "open"]
 
 S = TypeVar("S", bound=State)
 _AGENT: Final = Author("agent")
+
+RatingWord: TypeAlias = Literal["helpful", "harmful", "neutral"]
+"""The ratings that count."""
+
+EventKind: TypeAlias = Literal[
+    "ledger.opened",
+    "playbook.adopted",
+    "point.seeded",
+    "item.skipped",
+    "point.added",
+    "point.rated",
+    "playbook.updated",
+    "point.edited",
+    "point.removed",
+    "playbook.ordered",
+    "playbook.edited",
+    "point.noted",
+    "point.reworded",
+    "point.retired",
+    "point.restored",
+    "point.pinned",
+    "point.unpinned",
+    "point.merged",
+    "events.voided",
+    "playbook.injected",
+    "point.cited",
+    "reflection.requested",
+    "reflection.started",
+    "transcript.read",
+    "reflection.completed",
+    "reflection.failed",
+    "metrics.recorded",
+    "benchmark.recorded",
+    "feedback.recorded",
+    "baseline.set",
+    "session.ended",
+    "telemetry.kept",
+    "event.redacted",
+    "log.recovered",
+    "point.proposed",
+    "playbook.decided",
+    "point.reviewed",
+    "book.opened",
+    "book.rules",
+    "book.block",
+    "point.matched",
+    "event.repeated",
+    "redaction.linked",
+    "book.taken",
+    "names.meant",
+    "lift.asked",
+    "lift.stopped",
+    "point.placed",
+    "ledger.*",
+    "playbook.*",
+    "point.*",
+    "item.*",
+    "events.*",
+    "reflection.*",
+    "transcript.*",
+    "metrics.*",
+    "benchmark.*",
+    "feedback.*",
+    "baseline.*",
+    "session.*",
+    "telemetry.*",
+    "event.*",
+    "log.*",
+    "book.*",
+    "redaction.*",
+    "names.*",
+    "lift.*",
+]
+"""The kinds of events, and the families of kinds."""
+
+
+@attrs.frozen
+class RecordedEvent:
+    """An event of the ledger with its metadata.
+
+    Attributes:
+        seq: Its event number in this ledger.
+        at: When it was recorded, in UTC.
+        event: The event.
+        id: Its UUIDv7, the same in every copy of the ledger.
+        by: Who recorded it.
+        key: Idempotency key of its batch, on the first event only; None without one.
+        when: When it happened, if that was another time; None otherwise.
+    """
+
+    seq: int
+    at: datetime
+    event: Event
+    id: str
+    by: Author
+    key: str | None
+    when: datetime | None
+
+
+def _recorded(record: EventRecord) -> RecordedEvent:
+    at = datetime.fromisoformat(record.at)
+    when = None if record.when is None else datetime.fromisoformat(record.when)
+    return RecordedEvent(record.seq, at, record.event, record.id, record.by, record.key, when)
 
 
 def open(project: str | os.PathLike[str] | None = None, *, by: Author = _AGENT) -> Ledger:  # noqa: A001 - as in `dbm.open`
@@ -40,8 +154,9 @@ def open(project: str | os.PathLike[str] | None = None, *, by: Author = _AGENT) 
         by: Who records through this ledger.
 
     Raises:
-        BadInputError: There is no such folder.
+        BadInputError: There is no such folder, or ``by`` names an unknown rater.
     """
+    check(str | os.PathLike | None, project=project)
     return Ledger(find_project(project, must_exist=True), by)
 
 
@@ -57,6 +172,9 @@ class Ledger:
 
     def __init__(self, project: Project, by: Author = _AGENT) -> None:
         """Take the project and who records; `open` finds the project."""
+        check(Project, project=project)
+        check(Author, by=by)
+        check_provenance(by_json(by))
         self.project = project
         self.by = by
 
@@ -72,9 +190,11 @@ class Ledger:
             NothingToDoError: An entry has this text, but for case, white space and final punctuation.
             RedactedTextError: The text was redacted.
         """
+        check(str, text=text)
+        check(str | None, key=key)
         return commands.add(self.project, text, by_json(self.by), key)
 
-    def rate(self, name: str, rating: str, *, reason: str = "", key: str | None = None) -> Outcome:
+    def rate(self, name: str, rating: RatingWord, *, reason: str = "", key: str | None = None) -> Outcome:
         """Rate an entry ``helpful``, ``harmful`` or ``neutral``.
 
         Args:
@@ -87,6 +207,8 @@ class Ledger:
             BadInputError: It is not a rating, or the reason cannot be recorded.
             UnknownEntryError: No entry ever had the name.
         """
+        check(str, name=name, rating=rating, reason=reason)
+        check(str | None, key=key)
         return commands.rate_all(self.project, Rating((name,), rating, reason), by_json(self.by), key)
 
     def record(self, extraction: Mapping[str, Any], *, key: str | None = None) -> Outcome:
@@ -97,9 +219,86 @@ class Ledger:
             key: The idempotency key; a later call with the same key records nothing.
 
         Raises:
-            BadInputError: It is not an extraction result.
+            BadInputError: It is not an extraction result, or not JSON.
         """
-        return commands.record(self.project, dict(extraction), by_json(self.by), key)
+        check(Mapping, extraction=extraction)
+        check(str | None, key=key)
+        # The spool keeps payloads as JSON, so one that is none is refused whether or not it has to wait there.
+        return commands.record(self.project, read_json(extraction=dict(extraction)), by_json(self.by), key)
+
+    def retire(self, name: str, *, reason: str = "") -> Outcome:
+        """Take an entry out of the playbook; `restore` brings it back.
+
+        Raises:
+            UnknownEntryError: No entry ever had the name.
+            NothingToDoError: The entry is not in the playbook.
+            ProposedError: The program runs inside an agent and the entry is protected: it was only proposed.
+        """
+        return self._curate("retire", name, reason)
+
+    def restore(self, name: str, *, reason: str = "") -> Outcome:
+        """Bring back an entry that was retired or pruned, with its name and its counts.
+
+        Raises:
+            UnknownEntryError: No entry ever had the name.
+            NothingToDoError: The entry is in the playbook, or was merged.
+        """
+        return self._curate("restore", name, reason)
+
+    def pin(self, name: str, *, reason: str = "") -> Outcome:
+        """Pin an entry: it is never pruned.
+
+        Raises:
+            UnknownEntryError: No entry ever had the name.
+            NothingToDoError: The entry is pinned already, or not in the playbook.
+        """
+        return self._curate("pin", name, reason)
+
+    def unpin(self, name: str, *, reason: str = "") -> Outcome:
+        """Unpin an entry.
+
+        Raises:
+            UnknownEntryError: No entry ever had the name.
+            NothingToDoError: The entry is not pinned.
+            ProposedError: The program runs inside an agent: it was only proposed.
+        """
+        return self._curate("unpin", name, reason)
+
+    def reword(self, name: str, text: str, *, reason: str = "") -> Outcome:
+        """Change the text of an entry; its name and its counts stay.
+
+        Raises:
+            UnknownEntryError: No entry ever had the name.
+            NothingToDoError: The entry is not in the playbook, or an entry has this text.
+            ProposedError: The program runs inside an agent and the entry is protected: it was only proposed.
+        """
+        check(str, text=text)
+        return self._curate("reword", name, reason, text=text)
+
+    def merge(self, name: str, *merged: str, reason: str = "") -> Outcome:
+        """Merge entries into the entry ``name``, which gets their counts and their later ratings.
+
+        Raises:
+            BadInputError: No entry to merge was named, or the entry itself.
+            UnknownEntryError: No entry ever had one of the names.
+            NothingToDoError: An entry is not in the playbook.
+            ProposedError: The program runs inside an agent and an entry is protected: it was only proposed.
+        """
+        for source in merged:
+            check(str, merged=source)
+        if not merged:
+            raise BadInputError("merged", "names no entry", "nothing was recorded")
+        return self._curate("merge", name, reason, sources=merged)
+
+    def _curate(self, verb: str, name: str, reason: str, **parts: Any) -> Outcome:
+        from tallybook.projections.surfaces.writing import proposals
+
+        check(str, name=name, reason=reason)
+        wish = Curation(verb, name, reason, **parts)
+        outcome, proposed = proposals.make_or_propose(self.project, wish, by_json(self.by))
+        if proposed is not None:
+            raise proposed
+        return outcome
 
     def undo(self, event: int | str | None = None, *, session: str | None = None, reason: str = "") -> UndoResult:
         """Undo an event by its number or id, all events of a session, or else the last change.
@@ -110,6 +309,11 @@ class Ledger:
         """
         from tallybook.projections.surfaces.writing import curation
 
+        check(int | str | None, event=event)
+        check(str | None, session=session)
+        check(str, reason=reason)
+        if event is not None and session is not None:
+            raise BadInputError("undo", "takes either event or session", "give one of them; nothing was recorded")
         target = None if event is None else str(event)
         return curation.undo(self.project, target, session, reason, by_json(self.by))
 
@@ -123,8 +327,11 @@ class Ledger:
         Raises:
             BadInputError: There is no such moment.
         """
-        found = commands.playbook(self.project, None if at is None else str(at))
-        for note in found.notes if at is None else ():
+        check(int | str | None, at=at)
+        if at is not None:
+            return tuple(as_of.as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
+        found = commands.playbook(self.project)
+        for note in found.notes:
             warnings.warn(note, stacklevel=2)
         return tuple(found.state.entries.values())
 
@@ -133,10 +340,10 @@ class Ledger:
         *,
         name: str | None = None,
         session: str | None = None,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EventKind] = (),
         since: int = 0,
         until: int | None = None,
-    ) -> Iterator[EventRecord]:
+    ) -> Iterator[RecordedEvent]:
         """Yield the events of the ledger in order, undone ones included.
 
         Args:
@@ -147,15 +354,14 @@ class Ledger:
             until: Only events up to and including this event number.
 
         Raises:
+            BadInputError: There is no such kind.
             UnknownEntryError: No event is about the entry.
         """
-        log = reading.open_log(self.project)
-        if reading.log_with_book(log) and (since or until is not None):
-            log = log if until is None else log.at(until)
-            earlier = contained_in(log, moments.find(self.project, str(since), "since")) if since else None
-            return events.events(log, EventFilter(name, session, kinds=tuple(kinds), is_earlier=earlier))
-        wanted = EventFilter(name, session, kinds=tuple(kinds), since=since, until=until)
-        return events.events(log, wanted)
+        check(str | None, name=name, session=session)
+        check(int, since=since)
+        check(int | None, until=until)
+        wanted = EventFilter(name, session, kinds=_known_kinds(kinds), since=since, until=until)
+        return map(_recorded, commands.select_records(self.project, wanted))
 
     def fold(self, view: View[S], *, at: int | str | None = None) -> S:
         """Return the state of a view after all events, or as of a moment; undone events are left out.
@@ -167,7 +373,8 @@ class Ledger:
         Raises:
             BadInputError: There is no such moment.
         """
-        read, until = commands.up_to(self.project, None if at is None else str(at))
+        check(View, view=view)
+        read, until = commands.up_to(self.project, self._moment(at))
         return fold_history(view, read, until)
 
     def why(self, words: str, *, at: int | str | None = None) -> dict[str, Any]:
@@ -181,7 +388,46 @@ class Ledger:
             UnknownEntryError: No entry ever had the name or the words.
             AmbiguousEntryError: The words fit several entries; ``matches`` lists them.
         """
-        story, more = commands.why(self.project, words, None if at is None else str(at))
+        check(str, words=words)
+        story, more = commands.why(self.project, words, self._moment(at))
         if story["status"] == "unknown":
             raise UnknownEntryError(words)
         return plain(story | more)
+
+    def diff(self, first: int | str, second: int | str | None = None) -> dict[str, Any]:
+        """Return what changed in the playbook between two moments as ``tallybook diff --json`` prints it.
+
+        Args:
+            first: The earlier moment, as for `entries`.
+            second: The later one; None for now.
+
+        Raises:
+            BadInputError: There is no such moment.
+        """
+        # The verb's module; it loads the terminal's libraries, which nothing else here needs.
+        from tallybook.projections.surfaces.cli.diff import compare, difference_json
+
+        check(int | str, first=first)
+        check(int | str | None, second=second)
+        when = None if second is None else str(second)
+        return plain(difference_json(*compare(self.project, str(first), when)))
+
+    def _moment(self, at: int | str | None) -> Moment | None:
+        check(int | str | None, at=at)
+        return None if at is None else moments.find(self.project, str(at), "at")
+
+
+def _known_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return kinds, each a kind or a family that this Tallybook knows.
+
+    Raises:
+        BadInputError: There is none of that name.
+    """
+    if isinstance(kinds, str) or not isinstance(kinds, Iterable):
+        raise BadInputError("kinds", f"expected several kinds, got {type(kinds).__name__}", 'such as ["point.rated"]')
+    wanted = tuple(kinds)
+    for kind in wanted:
+        check(str, kinds=kind)
+        if not any(is_of_kind(known, kind) for known in EVENT_TYPES):
+            raise BadInputError("kinds", f"{kind!r} is not a kind", "a kind is point.rated, a family is point.*")
+    return wanted

@@ -7,30 +7,31 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 import warnings
 
-from tallybook.ledger import clock
-from tallybook.ledger.decisions.update import RefusedText
-from tallybook.ledger.errors import BadInputError, MissingLinesError
-from tallybook.ledger.events import ReflectionCompleted
-from tallybook.ledger.names import generate_keypoint_name
+from tallybook.arguments import check_type, read_json
+from tallybook.ledger import clock, names
+from tallybook.ledger.decisions.update import RefusedText, read_entries
+from tallybook.ledger.errors import BadInputError, CannotWriteError, MissingLinesError
+from tallybook.ledger.events import Entry, ReflectionCompleted
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook import inject, render
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import as_of, playbook_file, reading
+from tallybook.projections.surfaces.workspace import templates
 from tallybook.projections.surfaces.workspace.project import Project, find_project
-from tallybook.projections.surfaces.workspace.templates import PLAYBOOK, load_template
-from tallybook.projections.surfaces.writing import record, secrets
+from tallybook.projections.surfaces.writing import diagnostics, record, secrets
 from tallybook.projections.surfaces.writing.loaded_playbook import LoadedPlaybook, apply_extraction, list_requests
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 __all__ = [
     "clear_session",
@@ -51,8 +52,29 @@ __all__ = [
     "update_playbook_data",
 ]
 
-_TEXT_SHOWN_CHARS = 80
 _NO_UPDATES = {"playbook_update_on_exit": False, "playbook_update_on_clear": False}
+
+
+def generate_keypoint_name(existing_names: Iterable[str]) -> str:
+    """Return the next name: one above the highest number among the given names, else ``kpt_001``."""
+    check_type(Iterable, existing_names=existing_names)
+    given = list(existing_names)
+    for name in given:
+        check_type(str, existing_names=name)
+    return names.generate_keypoint_name(given)
+
+
+def load_template(name: str = templates.PLAYBOOK) -> str:
+    """Return a template: the user's in ``~/.claude/prompts`` where it can be read, else the packaged one.
+
+    Raises:
+        BadInputError: There is no such template.
+    """
+    check_type(str, name=name)
+    try:
+        return templates.load_template(name)
+    except (OSError, ValueError) as error:
+        raise BadInputError("name", f"{name!r} is not a template", f"use {templates.PLAYBOOK}") from error
 
 
 def get_project_dir() -> Path:
@@ -62,21 +84,24 @@ def get_project_dir() -> Path:
 
 def get_user_claude_dir() -> Path:
     """Return the user's own ``~/.claude``."""
-    return Path.home() / ".claude"
+    # Path.expanduser raises where the user has no home folder.
+    return Path(os.path.expanduser("~/.claude"))  # noqa: PTH111
 
 
 def is_diagnostic_mode() -> bool:
     """Return whether the project has the file ``.claude/diagnostic_mode``."""
-    return (get_project_dir() / ".claude" / "diagnostic_mode").exists()
+    return diagnostics.is_enabled(Project(get_project_dir()))
 
 
 def save_diagnostic(content: str, name: str) -> None:
-    """Write a text to ``.claude/diagnostic/<time>_<name>.txt``."""
-    folder = Project(get_project_dir()).claude / "diagnostic"
-    disk.make_folder(folder)
-    stamp = clock.utc_now().at.translate({ord(mark): None for mark in ":-."})
-    with os.fdopen(disk.create_file(folder / f"{stamp}_{name}.txt"), "wb") as file:
-        file.write(content.encode("utf-8", "backslashreplace"))
+    """Write a text to ``.claude/diagnostic/<time>_<name>.txt``.
+
+    Raises:
+        BadInputError: The name cannot be part of a file's name.
+        CannotWriteError: The file cannot be written.
+    """
+    check_type(str, content=content, name=name)
+    diagnostics.save(Project(get_project_dir()), content, name)
 
 
 def _session_file() -> Path:
@@ -85,6 +110,7 @@ def _session_file() -> Path:
 
 def is_first_message(session_id: str) -> bool:
     """Return whether the last call of ``mark_session`` was for another session, or ``clear_session`` followed it."""
+    check_type(str, session_id=session_id)
     try:
         return session_id != _session_file().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -93,6 +119,7 @@ def is_first_message(session_id: str) -> bool:
 
 def mark_session(session_id: str) -> None:
     """Write a session's id to ``.claude/last_session.txt``."""
+    check_type(str, session_id=session_id)
     path = _session_file()
     disk.make_folder(path.parent)
     disk.replace_file(path, session_id.encode("utf-8", "backslashreplace"))
@@ -100,7 +127,11 @@ def mark_session(session_id: str) -> None:
 
 def clear_session() -> None:
     """Delete ``.claude/last_session.txt``, so that the playbook is injected again."""
-    _session_file().unlink(missing_ok=True)
+    path = _session_file()
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise CannotWriteError(path, disk.reason(error), "it is unchanged") from error
 
 
 def load_settings() -> dict[str, Any]:
@@ -134,10 +165,7 @@ def load_playbook() -> dict[str, Any]:
         return LoadedPlaybook(render.playbook_dict(last), last)
     file = playbook_file.examine(project, state, log.read)
     if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
-        migrated = file.legacy.migrated
-        summary = json.dumps(migrated, indent=2)
-        # OBS-SCORE-001
-        save_diagnostic(f"Migrated {len(migrated)} playbook entries:\n{summary}", "playbook_migration")
+        save_diagnostic(diagnostics.migration(file.legacy), diagnostics.MIGRATION)
     state = playbook_file.with_edit(state, file, clock.utc_now().at)
     document = render.playbook_dict(state)
     if file.legacy is not None and file.events:
@@ -154,33 +182,51 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
 
     Returns:
         The same playbook.
+
+    Raises:
+        BadInputError: The playbook has entries that are none, or the result is no mapping.
     """
+    check_type(dict, playbook=playbook)
+    check_type(Mapping, extraction_result=extraction_result)
+    key_points = playbook.setdefault("key_points", [])
+    _read_entries(key_points)
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else None
     fields = {field: extraction_result.get(field) for field in ("new_key_points", "evaluations")}
     lists = {field: value if isinstance(value, list) else [] for field, value in fields.items()}
     # A plain dict is saved as a manual edit, which is not screened: there a model's words look like a person's.
     payload, _ = secrets.mask_payload(lists)
     decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
-    entries, pruned, names = apply_extraction(playbook["key_points"], payload, decided, high_water)
+    entries, pruned, given_names = apply_extraction(key_points, payload, decided, high_water)
     if loaded is not None:
         # Before the dict has the result: it compares its entries with those that it got from the ledger.
-        loaded.apply(payload, names)
+        loaded.apply(payload, given_names)
     playbook["key_points"] = entries
     if pruned and is_diagnostic_mode():
-        # OBS-SCORE-002
-        details = "\n".join(
-            f'  - {entry["name"]}: "{entry["text"][:_TEXT_SHOWN_CHARS]}" '
-            f"(helpful={entry['helpful']}, harmful={entry['harmful']}) reason: {SPEC_POLICY.rule}"
-            for entry in pruned
-        )
-        save_diagnostic(f"Pruned {len(pruned)} key points:\n{details}", "playbook_pruning")
+        save_diagnostic(diagnostics.pruning(_read_entries(pruned), SPEC_POLICY.rule), diagnostics.PRUNING)
     return playbook
 
 
 def format_playbook(playbook: Mapping[str, Any]) -> str:
-    """Return the playbook as prompt text (REQ-SCORE-003), empty without entries."""
-    key_points = playbook["key_points"]
-    return inject.prompt(key_points, load_template(PLAYBOOK)) if key_points else ""
+    """Return the playbook as prompt text (REQ-SCORE-003), empty without entries.
+
+    Raises:
+        BadInputError: It has entries that are none.
+    """
+    check_type(Mapping, playbook=playbook)
+    key_points = [render.entry_json(entry) for entry in _read_entries(playbook.get("key_points", []))]
+    return inject.prompt(key_points, load_template(templates.PLAYBOOK)) if key_points else ""
+
+
+def _read_entries(key_points: object) -> tuple[Entry, ...]:
+    """Return the entries of a playbook's list, with counters of 0 where they have none.
+
+    Raises:
+        BadInputError: One lacks name or text, or has a field of another type.
+    """
+    items = key_points if isinstance(key_points, list) else [key_points]
+    return read_entries(
+        [{"helpful": 0, "harmful": 0, **item} if isinstance(item, dict) else item for item in items], "key_points"
+    )
 
 
 def save_playbook(playbook: dict[str, Any]) -> None:
@@ -195,16 +241,19 @@ def save_playbook(playbook: dict[str, Any]) -> None:
 
     Raises:
         LockHeldError: Another process holds the ledger, and there is more to save than updates.
-        TallybookError: The ledger is damaged or could not be written.
+        TallybookError: The ledger is damaged or could not be written, or the playbook is not JSON.
     """
+    check_type(dict, playbook=playbook)
+    read_json(playbook=playbook)
     project = Project(get_project_dir())
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else _as_edit(project, playbook)
+    check_type(list, key_points=loaded.get("key_points"))
     report = record.write(project, list_requests(loaded))
     renamed: dict[str, str] = {}
     for outcome in report.outcomes:
         renamed |= outcome.renamed
     for entry in loaded["key_points"]:
-        if isinstance(entry, dict) and "name" in entry:
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str):
             entry["name"] = renamed.get(entry["name"], entry["name"])
     # The ledger gave such a name to another entry, so a later rating of it would count for that one.
     loaded.known -= renamed.keys()
@@ -257,13 +306,16 @@ def load_transcript(transcript_path: str | os.PathLike[str] | None) -> list[dict
         or a missing file.
 
     Raises:
-        OSError: The file cannot be read.
+        BadInputError: The file cannot be read.
     """
     from tallybook.projections.surfaces.reflection import transcript
 
-    if not transcript_path or not Path(transcript_path).is_file():
-        return []
-    return list(transcript.messages(Path(transcript_path)))
+    check_type(str | os.PathLike | None, transcript_path=transcript_path)
+    path = Path(transcript_path or "")
+    try:
+        return list(transcript.messages(path)) if path.is_file() else []
+    except OSError as error:
+        raise BadInputError(str(transcript_path), f"cannot be read: {disk.reason(error)}") from error
 
 
 async def extract_keypoints(
@@ -286,17 +338,20 @@ async def extract_keypoints(
         TallybookError: The rater gave no answer, or one that cannot be used.
     """
     from tallybook.projections.reflections import NO_RATER
-    from tallybook.projections.surfaces.reflection import prompt, raters, schedule, transcript
+    from tallybook.projections.surfaces.reflection import prompt, raters, schedule
     from tallybook.projections.surfaces.workspace import settings
 
+    check_type(Mapping, playbook=playbook)
+    check_type(str, diagnostic_name=diagnostic_name)
+    session = _session_text(messages)
+    key_points = [render.entry_json(entry) for entry in _read_entries(playbook.get("key_points", []))]
     project = Project(get_project_dir())
     options = settings.read(project)
     if options.rater == NO_RATER:
         return {"new_key_points": [], "evaluations": []}
     pruned = [entry.text for entry in reading.current(reading.open_log(project)).gone.values()]
-    session = "\n".join(transcript.format_message(message["role"], message["content"]) for message in messages)
-    template, entries = load_template(prompt.TEMPLATE), playbook["key_points"]
-    text = prompt.render_prompt(template, entries, pruned, session)
+    template = load_template(prompt.TEMPLATE)
+    text = prompt.render_prompt(template, key_points, pruned, session)
     spent = schedule.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
     if spent + raters.estimate_tokens(options.rater, text) > options.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
@@ -305,4 +360,22 @@ async def extract_keypoints(
     record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
     if is_diagnostic_mode():
         save_diagnostic(f"{text}\n\n{reply.text}", diagnostic_name)
-    return answer.about(prompt.shown_names(template, entries)).payload
+    return answer.about(prompt.shown_names(template, key_points)).payload
+
+
+def _session_text(messages: Sequence[Mapping[str, str]]) -> str:
+    """Return messages as a rater is given them.
+
+    Raises:
+        BadInputError: One has no role or no content.
+    """
+    from tallybook.projections.surfaces.reflection import transcript
+
+    check_type(Iterable, messages=messages)
+    lines = []
+    for message in messages:
+        check_type(Mapping, messages=message)
+        role, content = message.get("role"), message.get("content")
+        check_type(str, role=role, content=content)
+        lines.append(transcript.format_message(str(role), str(content)))
+    return "\n".join(lines)

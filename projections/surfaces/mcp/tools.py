@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections.event_rows import brief
+from tallybook.projections.event_rows import EventFilter, brief
 from tallybook.projections.playbook import ranking
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces import commands
@@ -162,7 +162,7 @@ def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     until = None if moment is None else moment.seq
     events = (
         one
-        for one in ledger.events(name=given.get("name"), until=until)
+        for one in commands.select_records(ledger.project, EventFilter(given.get("name"), until=until))
         if not {getattr(one.event, "name", ""), *getattr(one.event, "merged", ())}.intersection(held)
     )
     return plain({"events": [brief(one) for one in deque(events, given.get("limit", DEFAULT_EVENTS))]})

@@ -164,7 +164,7 @@ def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> P
         CannotWriteError: The system does not say whether it is.
     """
     if given and must_exist and not _is_folder(given):
-        raise BadInputError(f"--project {given}", "is not a folder")
+        raise BadInputError(str(given), "is not a folder")
     root, start = locate(given)
     return Project(_as_path(root), _as_path(start), unnamed_home=not given and is_unnamed_home(root))
 
@@ -183,11 +183,14 @@ def _is_folder(given: StrPath) -> bool:
     """
     try:
         return stat.S_ISDIR(os.stat(given).st_mode)
+    except ValueError:
+        # A NUL, or half of a surrogate pair: no folder has such a name.
+        return False
     except OSError as error:
         if error.errno in _NOWHERE:
             return False
         hint = "nothing was recorded; try again"
-        raise CannotWriteError(f"--project {given}", f"cannot be examined: {disk.reason(error)}", hint) from error
+        raise CannotWriteError(given, f"cannot be examined: {disk.reason(error)}", hint) from error
 
 
 def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, str]:

@@ -181,7 +181,7 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
     log, option = _prepared(project), personal.option(project)
     batches = history(lambda: decode(log.read()))
     if session is not None:
-        session = session_of(log, session, f"--of {session}").session
+        session = session_of(log, session, f"session {session}").session
         records = _records_of(batches, session, option)
         # Landing would make several events of one, and those after it would be shown under other numbers until a sync.
         is_long = reading.log_with_book(log) and len(records) > IDS_A_LINE
@@ -200,7 +200,7 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
 
 def _check_reason(reason: str) -> None:
     if reason and (fault := reason_fault(reason)) is not None:
-        raise BadInputError("--reason", fault, "nothing was recorded")
+        raise BadInputError("reason", fault, "nothing was recorded")
 
 
 def _prepared(project: Project) -> JsonlLog:

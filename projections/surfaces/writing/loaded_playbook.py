@@ -56,7 +56,8 @@ class LoadedPlaybook(dict[str, Any]):
     def settle(self, state: Playbook) -> None:
         """Take the present content as loaded or saved."""
         self.base = copy.deepcopy(self["key_points"])
-        self.known |= {entry["name"] for entry in self["key_points"] if isinstance(entry, dict) and "name" in entry}
+        named = [entry.get("name") for entry in self["key_points"] if isinstance(entry, dict)]
+        self.known |= {name for name in named if isinstance(name, str)}
         self.top = _top(self)
         self.high_water = max(self.high_water, state.high_water)
         self.updates = []

@@ -19,6 +19,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent, require_person
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.writing import curation
 from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request, known_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,21 @@ def must_propose(project: Project, wish: Curation) -> str:
     return "protected" if any(is_protected(entry, state.pinned) for entry in entries) else ""
 
 
+def make_or_propose(project: Project, wish: Curation, by: Mapping[str, str]) -> tuple[Outcome, ProposedError | None]:
+    """Make a change, or propose it where only a person may make it.
+
+    Returns:
+        The outcome, and the error that says that it was only proposed; None where it was made.
+    """
+    cause = must_propose(project, wish)
+    if not cause:
+        return curation.curate(project, wish, by), None
+    what = "is a person's" if wish.verb in PERSONS_ONLY else "names a protected entry"
+    hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
+    error = ProposedError(f"{wish.verb}: {what}, so inside an agent it was only proposed; {hint}")
+    return propose(project, wish, cause, by), error
+
+
 def names_of(wish: Curation) -> tuple[str, ...]:
     """Return the entries that a change names."""
     return (wish.name, *wish.more_names, *wish.sources)
@@ -73,7 +89,7 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
     state = reading.current(reading.open_log(project))
     decide_curation(wish, known_of(state))
     if wish.text and (why := redacted_digests.load(project.ledger).refusal(wish.text)) is not None:
-        raise redacted_digests.RedactedTextError("TEXT", why)
+        raise redacted_digests.RedactedTextError("text", why)
     names = (wish.name, *wish.more_names)
     proposed = [PointProposed(wish.verb, name, wish.sources, cause, "", wish.text, wish.reason) for name in names]
     return commands.recorded(project, Request(PlainEvents(tuple(proposed)), by))

@@ -33,6 +33,7 @@ from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.erasure import MIN_TEXT_CHARS, Erasure
+from tallybook.projections.surfaces.writing.requests import check_provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -277,6 +278,7 @@ def _remember(log: JsonlLog, target: RedactionTarget, events: Collection[EventRe
 
 def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
     """Refuse a reason or provenance that no event could carry, or that holds the text itself."""
+    check_provenance(by)
     if (fault := text_fault(reason)) is not None:
         raise BadInputError("--reason", fault, NOTHING)
     for option, value in {"reason": reason, **by}.items():

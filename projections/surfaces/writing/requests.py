@@ -14,7 +14,7 @@ from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, PointReviewed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
-from tallybook.ledger.line import BY_FIELDS
+from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS
 from tallybook.ledger.names import find_name, section_by_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
@@ -34,6 +34,7 @@ UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
 # As many ids as fit into one line of the ledger with any reason and rater.
 _IDS_A_LINE: Final = 1_000
+_SHOWN_CHARS: Final = 40
 
 
 @attrs.frozen
@@ -183,20 +184,33 @@ def check(request: Request) -> None:
     """Refuse a request that could never be recorded, before any file is opened.
 
     Raises:
-        BadInputError: It is not an extraction result, has top-level keys that no file could hold, or names no rater.
+        BadInputError: It is not an extraction result, has top-level keys that no file could hold, or names no known
+            rater.
     """
     if isinstance(request.action, Update):
         read_extraction(_translated(request.action, KnownPlaybook(), lambda _: False).payload)
     elif isinstance(request.action, Change) and request.action.top:
         _check_top(request.action.top)
-    by = request.by
-    named = isinstance(by, dict) and all(isinstance(value, str) and value for value in by.values())
-    if not named or "rater" not in by or not by.keys() <= set(BY_FIELDS):
+    check_provenance(request.by)
+    if request.key is not None and not request.key:
+        raise BadInputError("key", "is empty", "leave it out, or name the delivery")
+
+
+def check_provenance(by: object) -> None:
+    """Refuse a provenance that no event could carry, or that names an unknown rater.
+
+    Raises:
+        BadInputError: It is one.
+    """
+    fields = by if isinstance(by, dict) and all(isinstance(value, str) and value for value in by.values()) else {}
+    if "rater" not in fields or not fields.keys() <= set(BY_FIELDS):
         raise BadInputError(
             "by", "is not a provenance", f"give a rater, and of {', '.join(BY_FIELDS[1:])} what is known"
         )
-    if request.key is not None and not request.key:
-        raise BadInputError("key", "is empty", "leave it out, or name the delivery")
+    if fields["rater"] not in KNOWN_RATERS:
+        raise BadInputError(
+            "rater", f"{fields['rater'][:_SHOWN_CHARS]!r} is not a rater", f"use one of {', '.join(KNOWN_RATERS)}"
+        )
 
 
 def _check_top(top: str) -> None:
@@ -233,12 +247,12 @@ def decide(
         action = update_of(action, state)
     known = known_of(state, redactions)
     if isinstance(action, Undo | Curation | ProposalAnswer) and (why := redactions.refusal(action.reason)) is not None:
-        raise RedactedTextError("--reason", why)
+        raise RedactedTextError("reason", why)
     if isinstance(action, Undo | PlainEvents):
         return Decision(_undo(action) if isinstance(action, Undo) else redactions.filter_notes(action.events))
     if isinstance(action, Curation):
         if (why := redactions.refusal(action.text)) is not None:
-            raise RedactedTextError("TEXT", why)
+            raise RedactedTextError("text", why)
         return decide_curation(action, known)
     if isinstance(action, ProposalAnswer | ReviewAnswer):
         return Decision((_answer(action), *_accepted(action.wish, state, known, redactions)))
@@ -294,7 +308,7 @@ def _accepted(
     """
     if isinstance(wish, PointProposed):
         if (why := redactions.refusal(wish.text or "")) is not None:
-            raise RedactedTextError("TEXT", why)
+            raise RedactedTextError("text", why)
         return operations.make(wish, known)[0]
     return () if wish is None else decide(wish, state, redactions=redactions).events
 

@@ -1,0 +1,63 @@
+"""Diagnostics: what a project with the file ``.claude/diagnostic_mode`` writes about migrations and prunes."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from tallybook.ledger import clock
+from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.names import UNPRINTABLE
+from tallybook.ledger.storage import disk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallybook.ledger.decisions.legacy_import import LegacyFile
+    from tallybook.ledger.events import Entry
+    from tallybook.projections.surfaces.workspace.project import Project
+
+MIGRATION = "playbook_migration"
+PRUNING = "playbook_pruning"
+_TEXT_SHOWN_CHARS = 80
+
+
+def is_enabled(project: Project) -> bool:
+    """Return whether the project has the file ``.claude/diagnostic_mode``."""
+    return (project.claude / "diagnostic_mode").exists()
+
+
+def save(project: Project, content: str, name: str) -> None:
+    """Write a text to ``.claude/diagnostic/<time>_<name>.txt``.
+
+    Raises:
+        BadInputError: The name cannot be part of a file's name.
+        CannotWriteError: The file cannot be written.
+    """
+    if not name or not UNPRINTABLE.isdisjoint(name) or {"/", os.sep} & set(name):
+        raise BadInputError("name", "cannot be part of a file's name", "leave out slashes and control characters")
+    folder = project.claude / "diagnostic"
+    disk.make_folder(folder)
+    stamp = clock.utc_now().at.translate({ord(mark): None for mark in ":-."})
+    path = folder / f"{stamp}_{name.encode('utf-8', 'backslashreplace').decode()}.txt"
+    try:
+        with os.fdopen(disk.create_file(path), "wb") as file:
+            file.write(content.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise CannotWriteError(path, disk.reason(error), "the diagnostic is not written") from error
+
+
+def migration(legacy: LegacyFile) -> str:
+    """Return the diagnostic of the entries that were migrated (OBS-SCORE-001)."""
+    return f"Migrated {len(legacy.migrated)} playbook entries:\n{json.dumps(legacy.migrated, indent=2)}"
+
+
+def pruning(entries: Sequence[Entry], rule: str) -> str:
+    """Return the diagnostic of the entries that a rule pruned (OBS-SCORE-002)."""
+    details = "\n".join(
+        f'  - {entry.name}: "{entry.text[:_TEXT_SHOWN_CHARS]}" '
+        f"(helpful={entry.helpful}, harmful={entry.harmful}) reason: {rule}"
+        for entry in entries
+    )
+    return f"Pruned {len(entries)} key points:\n{details}"

@@ -1,0 +1,276 @@
+"""What the library raises: `TallybookError` and nothing else, with the argument's name, whatever a program passes."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+import tallybook
+from tallybook import compat
+from tallybook.ledger.events import EVENT_TYPES, RATINGS
+from tallybook.ledger.line import KNOWN_RATERS
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from helpers.command_line import Run
+
+HUGE = 10**5000
+WRONG: dict[str, object] = {
+    "None": None,
+    "a number": 5,
+    "a negative number": -1,
+    "an endless number": HUGE,
+    "a bool": True,
+    "a float": 1.5,
+    "bytes": b"x",
+    "a list": ["a"],
+    "an empty list": [],
+    "a dict": {"a": 1},
+    "an object": object(),
+    "an empty text": "",
+    "blanks": " ",
+    "half a surrogate pair": "\ud800",
+    "a NUL": "a\0b",
+    "an endless text": "x" * 200_001,
+}
+VIEW: tallybook.View[tallybook.State] = tallybook.View(tallybook.State, {})
+
+CALLS: dict[str, Callable[[tallybook.Ledger, Any], object]] = {
+    "open project": lambda _, bad: tallybook.open(bad),
+    "open by": lambda _, bad: tallybook.open(by=bad),
+    "open rater": lambda _, bad: tallybook.open(by=tallybook.Author(bad)),
+    "add session": lambda _, bad: tallybook.open(by=tallybook.Author("agent", bad)).add("a session"),
+    "Ledger project": lambda _, bad: tallybook.Ledger(bad),
+    "add text": lambda ledger, bad: ledger.add(bad),
+    "add key": lambda ledger, bad: ledger.add("a key", key=bad),
+    "rate name": lambda ledger, bad: ledger.rate(bad, "helpful"),
+    "rate rating": lambda ledger, bad: ledger.rate("kpt_001", bad),
+    "rate reason": lambda ledger, bad: ledger.rate("kpt_001", "helpful", reason=bad),
+    "record extraction": lambda ledger, bad: ledger.record(bad),
+    "record texts": lambda ledger, bad: ledger.record({"new_key_points": bad}),
+    "record text": lambda ledger, bad: ledger.record({"new_key_points": [bad]}),
+    "record section": lambda ledger, bad: ledger.record({"new_key_points": [{"text": "t", "section": bad}]}),
+    "record rating": lambda ledger, bad: ledger.record({"evaluations": [{"name": bad, "rating": bad}]}),
+    "record operation": lambda ledger, bad: ledger.record(
+        {"evaluations": [], "operations": [bad, {"type": "MERGE", "source_ids": [bad, bad], "merged_text": bad}]}
+    ),
+    "retire name": lambda ledger, bad: ledger.retire(bad),
+    "restore name": lambda ledger, bad: ledger.restore(bad),
+    "pin name": lambda ledger, bad: ledger.pin(bad),
+    "unpin reason": lambda ledger, bad: ledger.unpin("kpt_002", reason=bad),
+    "reword name": lambda ledger, bad: ledger.reword(bad, "text"),
+    "reword text": lambda ledger, bad: ledger.reword("kpt_002", bad),
+    "merge name": lambda ledger, bad: ledger.merge(bad, "kpt_002"),
+    "merge merged": lambda ledger, bad: ledger.merge("kpt_002", bad),
+    "undo event": lambda ledger, bad: ledger.undo(bad or "x"),
+    "undo session": lambda ledger, bad: ledger.undo(3, session=bad or "x"),
+    "undo reason": lambda ledger, bad: ledger.undo("x", reason=bad),
+    "entries at": lambda ledger, bad: ledger.entries(at=bad),
+    "events name": lambda ledger, bad: list(ledger.events(name=bad)),
+    "events session": lambda ledger, bad: list(ledger.events(session=bad)),
+    "events kinds": lambda ledger, bad: list(ledger.events(kinds=bad)),
+    "events kind": lambda ledger, bad: list(ledger.events(kinds=[bad])),
+    "events since": lambda ledger, bad: list(ledger.events(since=bad)),
+    "events until": lambda ledger, bad: list(ledger.events(until=bad)),
+    "fold view": lambda ledger, bad: ledger.fold(bad),
+    "fold at": lambda ledger, bad: ledger.fold(VIEW, at=bad),
+    "why words": lambda ledger, bad: ledger.why(bad),
+    "why at": lambda ledger, bad: ledger.why("kpt_001", at=bad),
+    "diff first": lambda ledger, bad: ledger.diff(bad),
+    "diff second": lambda ledger, bad: ledger.diff(1, bad),
+    "compat generate_keypoint_name": lambda _, bad: compat.generate_keypoint_name(bad),
+    "compat load_template": lambda _, bad: compat.load_template(bad),
+    "compat save_diagnostic content": lambda _, bad: compat.save_diagnostic(bad, "name"),
+    "compat save_diagnostic name": lambda _, bad: compat.save_diagnostic("content", bad),
+    "compat is_first_message": lambda _, bad: compat.is_first_message(bad),
+    "compat mark_session": lambda _, bad: compat.mark_session(bad),
+    "compat update playbook": lambda _, bad: compat.update_playbook_data(bad, {}),
+    "compat update key_points": lambda _, bad: compat.update_playbook_data({"key_points": bad}, {}),
+    "compat update entry": lambda _, bad: compat.update_playbook_data({"key_points": [bad]}, {}),
+    "compat update counter": lambda _, bad: compat.update_playbook_data(
+        {"key_points": [{"name": "kpt_001", "text": "a", "helpful": bad}]}, {}
+    ),
+    "compat update result": lambda _, bad: compat.update_playbook_data({"key_points": []}, bad),
+    "compat update items": lambda _, bad: compat.update_playbook_data(
+        {"key_points": []}, {"new_key_points": [bad], "evaluations": [bad, {"name": bad, "rating": bad}]}
+    ),
+    "compat format playbook": lambda _, bad: compat.format_playbook(bad),
+    "compat format key_points": lambda _, bad: compat.format_playbook({"key_points": bad}),
+    "compat format entry": lambda _, bad: compat.format_playbook({"key_points": [bad]}),
+    "compat save playbook": lambda _, bad: compat.save_playbook(bad),
+    "compat save key_points": lambda _, bad: compat.save_playbook(compat.load_playbook() | {"key_points": bad}),
+    "compat save entry": lambda _, bad: compat.save_playbook(compat.load_playbook() | {"key_points": [bad]}),
+    "compat save name": lambda _, bad: compat.save_playbook({"key_points": [{"name": bad, "text": "a"}]}),
+    "compat save top": lambda _, bad: compat.save_playbook({"owner": bad}),
+    "compat load_transcript": lambda _, bad: compat.load_transcript(bad),
+    "compat extract messages": lambda _, bad: asyncio.run(compat.extract_keypoints(bad, {})),
+    "compat extract message": lambda _, bad: asyncio.run(compat.extract_keypoints([bad], {})),
+    "compat extract playbook": lambda _, bad: asyncio.run(compat.extract_keypoints([], bad)),
+}
+
+
+@pytest.fixture
+def ledger(project: Path, monkeypatch: pytest.MonkeyPatch) -> tallybook.Ledger:
+    """Return the ledger of a project with two entries, of which the second is pinned."""
+    monkeypatch.chdir(project)
+    opened = tallybook.open(project)
+    opened.record({"new_key_points": ["Use types", "Write tests"]})
+    opened.pin("kpt_002")
+    return opened
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_wrong_argument_is_a_tallybook_error(
+    ledger: tallybook.Ledger, call: Callable[[tallybook.Ledger, Any], object]
+) -> None:
+    """A function takes an argument of another type, an empty one or one that is not Unicode, or raises one line."""
+    for what, bad in WRONG.items():
+        message = ""
+        try:
+            call(ledger, bad)
+        except tallybook.TallybookError as error:
+            message = str(error)
+        assert "--" not in message.partition(": ")[0], what
+        assert 1 >= len(message.splitlines()), what
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda ledger: ledger.record("{}"), "extraction: expected Mapping, got str; nothing was recorded"),
+        (lambda ledger: ledger.record({"evaluations": [{1}]}), "extraction: is not JSON: Object of type set is not"),
+        (lambda ledger: ledger.add(None), "text: expected str, got NoneType; nothing was recorded"),
+        (lambda ledger: ledger.add(""), "text: the text is empty; nothing was recorded"),
+        (lambda ledger: ledger.rate("kpt_001", "helpfull"), "rating: 'helpfull' is not a rating; use helpful,"),
+        (lambda ledger: ledger.rate("kpt_001", "helpful", reason="x" * 1_001), "reason: the reason has 1,001"),
+        (
+            lambda ledger: ledger.events(kinds=["point.ratd"]),
+            "kinds: 'point.ratd' is not a kind; a kind is",
+        ),
+        (lambda ledger: ledger.events(kinds=["points.*"]), "kinds: 'points.*' is not a kind"),
+        (lambda ledger: ledger.events(kinds="point.rated"), "kinds: expected several kinds, got str"),
+        (lambda ledger: ledger.events(since=True), "since: expected int, got bool"),
+        (lambda ledger: ledger.entries(at="yesterdy"), "at: 'yesterdy' is not a moment"),
+        (lambda ledger: ledger.why("kpt_001", at="x"), "at: 'x' is not a moment"),
+        (lambda ledger: ledger.fold(VIEW, at="x"), "at: 'x' is not a moment"),
+        (lambda ledger: ledger.undo(session="nobody"), "session nobody: no session has an id that begins with it"),
+        (lambda ledger: ledger.undo(3, session="s"), "undo: takes either event or session; give one of them"),
+        (lambda ledger: ledger.merge("kpt_001"), "merged: names no entry"),
+        (lambda _: tallybook.open("nowhere"), "nowhere: is not a folder"),
+        (
+            lambda _: tallybook.open(by=tallybook.Author("robot")),
+            "rater: 'robot' is not a rater; use one of human",
+        ),
+        (lambda _: compat.load_template("nothing.txt"), "name: 'nothing.txt' is not a template; use playbook.txt"),
+        (lambda _: compat.save_diagnostic("a", "../b"), "name: cannot be part of a file's name"),
+    ],
+)
+def test_a_message_names_the_argument(
+    ledger: tallybook.Ledger, call: Callable[[tallybook.Ledger], object], message: str
+) -> None:
+    """An error begins with the argument that is wrong, and names no option of the command line."""
+    with pytest.raises(tallybook.BadInputError) as refused:
+        call(ledger)
+    assert message == str(refused.value)[: len(message)]
+
+
+def test_a_disk_that_refuses_is_a_tallybook_error(project: Path) -> None:
+    """A ledger, a playbook and a transcript that are folders, and a diagnostic that has no room, are one line each."""
+    ledger = tallybook.open(project)
+    ledger.add("Use types")
+    log = Project(project).ledger / "events.jsonl"
+    log.rename(log.with_name("away"))
+    log.mkdir()
+    for call in (lambda: ledger.add("b"), ledger.entries, lambda: list(ledger.events()), lambda: ledger.diff(1)):
+        with pytest.raises(tallybook.TallybookError):
+            call()
+    with pytest.raises(tallybook.CannotWriteError, match="the diagnostic is not written"):
+        compat.save_diagnostic("content", "x" * 300)
+    transcript = project / "session.jsonl"
+    transcript.symlink_to(transcript)
+    assert [] == compat.load_transcript(transcript)
+
+
+def test_a_wrong_rating_or_kind_is_found_by_mypy(ledger: tallybook.Ledger) -> None:
+    """`rate` takes the ratings that count, and `events` the kinds that there are: mypy refuses any other text.
+
+    Without these errors mypy would report the comments below as unused.
+    """
+    with pytest.raises(tallybook.BadInputError):
+        ledger.rate("kpt_001", "helpfull")  # type: ignore[arg-type]
+    with pytest.raises(tallybook.BadInputError):
+        ledger.events(kinds=["point.ratd"])  # type: ignore[list-item]
+    assert tuple(RATINGS) == get_args(tallybook.RatingWord)
+    families = dict.fromkeys(f"{kind.partition('.')[0]}.*" for kind in EVENT_TYPES)
+    assert (*EVENT_TYPES, *families) == get_args(tallybook.EventKind)
+    for kind in get_args(tallybook.EventKind):
+        ledger.events(kinds=[kind])
+
+
+def test_an_event_is_yielded_with_its_time(ledger: tallybook.Ledger) -> None:
+    """The `at` of an event is a `datetime` in UTC that can be compared with the present."""
+    before = datetime.now(UTC)
+    ledger.rate("kpt_001", "helpful")
+    [rated] = ledger.events(kinds=["point.rated"])
+    assert timedelta(0) == rated.at.utcoffset()
+    assert before <= rated.at <= datetime.now(UTC)
+    assert (None, "agent", "kpt_001") == (rated.when, rated.by.rater, getattr(rated.event, "name", ""))
+
+
+def test_the_library_curates_as_the_verbs_do(ledger: tallybook.Ledger) -> None:
+    """Retire, restore, pin, unpin, reword and merge change the playbook; `diff` says what changed."""
+    start = ledger.pin("kpt_001").seq_to
+    assert start is not None
+    ledger.unpin("kpt_001")
+    ledger.retire("kpt_001", reason="too broad")
+    assert ["kpt_002"] == [entry.name for entry in ledger.entries()]
+    ledger.restore("kpt_001")
+    ledger.reword("kpt_001", "Use strict types")
+    ledger.rate("kpt_002", "helpful")
+    ledger.merge("kpt_001", "kpt_002", reason="the same")
+    [entry] = ledger.entries()
+    assert ("kpt_001", "Use strict types", 1) == (entry.name, entry.text, entry.helpful)
+    difference = ledger.diff(start)
+    [changed], [gone] = difference["changed"], difference["gone"]
+    assert ("kpt_001", "Use types", "kpt_002") == (changed["name"], changed["before"]["text"], gone["name"])
+    with pytest.raises(tallybook.NothingToDoError, match="kpt_001: is not pinned"):
+        ledger.unpin("kpt_001")
+
+
+def test_inside_an_agent_the_library_proposes_what_only_a_person_may(
+    ledger: tallybook.Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A protected entry stays: the change becomes a proposal, as with the verb, and an error says so."""
+    monkeypatch.setenv("CLAUDECODE", "1")
+    with pytest.raises(tallybook.ProposedError, match="retire: names a protected entry, so inside an agent"):
+        ledger.retire("kpt_002")
+    assert ["kpt_001", "kpt_002"] == [entry.name for entry in ledger.entries()]
+
+
+def test_a_playbook_without_entries_is_formatted_as_nothing() -> None:
+    """`format_playbook` returns an empty text for a playbook without key points, whether or not it has the key."""
+    assert "" == compat.format_playbook({})
+    assert "" == compat.format_playbook({"key_points": []})
+    assert {"key_points": []} == compat.update_playbook_data({}, {})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("add", "x"), ("rate", "kpt_001", "helpful"), ("retire", "kpt_001"), ("undo",), ("redact", "--text", "Use types")],
+)
+def test_an_unknown_rater_is_refused_and_the_raters_are_named(
+    ledger: tallybook.Ledger, run: Run, words: tuple[str, ...]
+) -> None:
+    """Each verb that records refuses `--rater robot` in one line that lists the raters, and records nothing."""
+    before = [event.id for event in ledger.events()]
+    more = ("--reason", "a name", "--yes", "--expect", "1") if words[0] == "redact" else ()
+    done = run(*words, *more, "--rater", "robot")
+    line = f"tallybook: rater: 'robot' is not a rater; use one of {', '.join(KNOWN_RATERS)}\n"
+    assert (2, line) == (done.code, done.err)
+    assert before == [event.id for event in ledger.events()]
