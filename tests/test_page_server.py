@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http.client import HTTPConnection
 import json
 import os
@@ -11,6 +12,8 @@ import signal
 import socket
 import subprocess
 import sys
+from threading import Thread, active_count
+import time
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,6 +22,8 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.film_reader import read_page
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.page import server
+from tallybook.projections.surfaces.page.make import Choices
 from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -228,6 +233,63 @@ def test_a_ledger_that_is_damaged_meanwhile_is_said_to_be(here: Project, served:
     )
     log.write_bytes(data)
     assert 200 == served.ask("/", Cookie=cookie).status
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://[", "//[x]/", "http://[::1]:x/?a=\xff"])
+def test_an_address_that_is_none_is_refused_without_a_traceback(here: Project, address: str) -> None:
+    """A request line that holds no address gets an answer, and standard error stays empty."""
+    with subprocess.Popen(COMMAND, cwd=here.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        port = urlsplit(json.loads(process.stdout.readline())["address"]).port or 0
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", port), END_S) as client:
+                client.sendall(f"GET {address} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode("latin-1"))
+                assert re.match(rb"HTTP/1\.0 4\d\d ", client.makefile("rb").read())
+        # A client that goes away in the middle of its request is no error either.
+        socket.create_connection(("127.0.0.1", port), END_S).close()
+        process.kill()
+        assert "" == process.stderr.read()
+
+
+def test_connections_that_drip_are_ended_and_bounded(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that does not end is cut off in time, however often a byte of it comes, and there is room for few."""
+    monkeypatch.setattr(server, "_REQUEST_S", 2)
+    monkeypatch.setattr(server, "_CHECK_S", 0.1)
+    running = server.Server(server.Source(here, Choices()), lambda _: None)
+    thread = Thread(target=server.serve, args=(running,), daemon=True)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    threads = active_count()
+    thread.start()
+    with ExitStack() as opened:
+        address = "127.0.0.1", running.server_port
+        clients = [opened.enter_context(socket.create_connection(address, END_S)) for _ in range(40)]
+        begin = time.monotonic()
+        most = 0
+        while clients and time.monotonic() - begin < END_S:
+            most = max(most, active_count() - threads)
+            clients = [client for client in clients if drip(client)]
+            time.sleep(0.1)
+    assert ([], True) == (clients, most <= server.MAX_CONNECTIONS + 1)
+    # There is room again: the next browser is answered.
+    connection = HTTPConnection("127.0.0.1", running.server_port, timeout=END_S)
+    connection.request("GET", "/")
+    assert 403 == connection.getresponse().status
+    connection.close()
+    running.parent = -1
+    thread.join(END_S)
+
+
+def drip(client: socket.socket) -> bool:
+    """Send one more byte of a header; return whether the server still listens."""
+    try:
+        client.sendall(b"G")
+        client.settimeout(0.01)
+        return client.recv(1) != b""
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
 
 
 def test_it_listens_on_the_loopback_alone(served: Served) -> None:

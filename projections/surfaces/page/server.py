@@ -7,15 +7,20 @@ from hmac import compare_digest
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import inf
 import os
 import signal
+import socket
+import sys
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from tallybook.ledger.clock import new_secret
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
+from tallybook.projections.surfaces.console.output import note
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.page.document import security_policy
 from tallybook.projections.surfaces.page.make import make
@@ -32,7 +37,9 @@ _TOKEN_BYTES: Final = 32
 _CHECK_S: Final = 1.0
 """Seconds between two looks at whether the process that started this one is still there."""
 _REQUEST_S: Final = 10
-"""Seconds for which a client may keep a connection without a request."""
+"""Seconds that a client has to send its request, however many pieces it comes in."""
+MAX_CONNECTIONS: Final = 32
+"""Connections at a time, each with a thread; a browser opens six. Further ones are closed at once."""
 
 REFUSED: Final = "the token is missing, wrong or used; use the last address the server printed"
 """Why a browser without the cookie gets nothing, and how it gets in."""
@@ -117,6 +124,7 @@ class Server(ThreadingHTTPServer):
             announce: Takes the next address each time that one was used.
         """
         self.source, self._announce, self._lock = source, announce, Lock()
+        self._deadlines: dict[Any, float] = {}
         # Taken before anybody knows the address: from then on whoever started this process may end.
         self.parent = os.getppid()
         self.token, self.cookie = (new_secret(_TOKEN_BYTES).hex() for _ in range(2))
@@ -132,6 +140,40 @@ class Server(ThreadingHTTPServer):
             with suppress(OSError):
                 self._announce(self.address)
             return True
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Return whether there is room for a connection."""
+        del request, client_address
+        return len(self._deadlines) < MAX_CONNECTIONS
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Note by when a connection must have sent its request, and answer it in a thread."""
+        self._deadlines[request] = monotonic() + _REQUEST_S
+        super().process_request(request, client_address)
+
+    def begin_answer(self, request: Any) -> None:
+        """Take the request of a connection as sent; the answer may take longer."""
+        self._deadlines[request] = inf
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, and forget it."""
+        self._deadlines.pop(request, None)
+        super().shutdown_request(request)
+
+    def end_slow_requests(self) -> None:
+        """End the connections whose request is not complete in time; each thread then closes its own."""
+        now = monotonic()
+        for request, deadline in [*self._deadlines.items()]:
+            if deadline < now:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say in one line what failed; a client that went away is no error."""
+        del request, client_address
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            note(f"page: {type(error).__name__}: {error}")
 
     @property
     def cookie_name(self) -> str:
@@ -156,9 +198,19 @@ class Handler(BaseHTTPRequestHandler):
     timeout = _REQUEST_S
     server_version, sys_version = "tallybook", ""
 
+    def parse_request(self) -> bool:
+        """Read the request, and note that it is complete."""
+        is_whole = super().parse_request()
+        self.server.begin_answer(self.request)
+        return is_whole
+
     def do_GET(self) -> None:
         """Answer with the page, the head of the ledger, or the cookie."""
-        path = urlsplit(self.path)
+        try:
+            path = urlsplit(self.path)
+        except ValueError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "this is not an address; use the one that the server printed")
+            return
         token = parse_qs(path.query).get("token", [""])[0]
         if self.headers.get("Host") not in self.server.hosts:
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this name is not the server's; use the address it printed")
@@ -234,3 +286,4 @@ def serve(server: Server) -> None:
     with server:
         while os.getppid() == server.parent:
             server.handle_request()
+            server.end_slow_requests()
