@@ -73,7 +73,8 @@ def test_a_playbook_that_cannot_be_read_is_set_aside(
     """The ledger begins without it, and a note says so."""
     write_playbook(b"no playbook")
     answer = run("init")
-    assert (0, "note: playbook.json: is not a playbook, and is set aside\n") == (answer.code, answer.err)
+    note = "note: playbook.json: cannot be used, and is set aside: is not JSON: Expecting value at line 1, column 1\n"
+    assert (0, note) == (answer.code, answer.err)
     assert [b"no playbook"] == [path.read_bytes() for path in claude.glob("playbook.json.unreadable-*")]
 
 

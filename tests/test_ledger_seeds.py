@@ -33,7 +33,7 @@ def through_the_ledger(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return tuple(batch.events)
 
 
-NO_PLAYBOOK = "is not a playbook, which is an object with a list of key_points"
+NO_PLAYBOOK = "is not a playbook, which is an object with key_points, sections, skills or bullets"
 COUNTERS = (
     dict.fromkeys(["true", "2.7", "-1", '"12a"', '"\u0661"', "null", "[1]", "NaN", "Infinity"], 0)
     | dict.fromkeys(["9007199254740993", "1e400", "9" * 5000, f'"{"9" * 5000}"'], MAX_INT)

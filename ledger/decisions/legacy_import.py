@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger.decisions import other_formats
 from tallybook.ledger.decisions.legacy_json import (
     DECODER,
     Json,
@@ -117,12 +118,21 @@ class _Slot:
         value: The item.
         section: The heading of its section, empty where that has none; None outside a section.
         skip: Why it cannot be an entry, whatever its value; empty where it may be one.
+        more_keys: Keys that its format has in an entry, and that this one does not: they are kept without a note.
+        written: The item as another format has it; None where that is ``value``.
     """
 
     place: str
     value: Json
     section: str | None = None
     skip: str = ""
+    more_keys: tuple[str, ...] = ()
+    written: Json = None
+
+    @property
+    def original(self) -> str:
+        """Return the item in JSON, as the file has it."""
+        return to_text(self.value if self.written is None else self.written)
 
     @property
     def name(self) -> str | None:
@@ -204,7 +214,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
         names = sections.setdefault(slot.section, []) if slot.section else []
         if reason:
             naming.note_number(slot.name)
-            skipped.append(ItemSkipped(index, reason, to_text(slot.value)))
+            skipped.append(ItemSkipped(index, reason, slot.original))
             notes: tuple[str, ...] = () if reason == HEADING else (f"{reason}; kept only in the ledger",)
         else:
             item, notes = _read_entry(index, slot, naming.assign(slot.name))
@@ -251,18 +261,23 @@ def _parse(data: bytes, source: str) -> Json:
 
 def _parse_playbook(data: bytes, source: str) -> JsonObject:
     """Return the playbook in the file."""
-    value = _parse(data, source)
+    lines = other_formats.read_lines(data)
+    value = _parse(data, source) if lines is None else lines
     if isinstance(value, JsonObject):
         top = value.last()
-        if isinstance(top.get("key_points"), list) or isinstance(top.get("sections"), JsonObject | list):
+        is_list = isinstance(top.get("key_points"), list)
+        if is_list or isinstance(top.get("sections"), JsonObject | list) or other_formats.table_of(top):
             return value
     hint = 'put {"key_points": …} around it' if isinstance(value, list) else ""
-    raise BadInputError(source, "is not a playbook, which is an object with a list of key_points", hint)
+    what = "is not a playbook, which is an object with key_points, sections, skills or bullets"
+    raise BadInputError(source, what, hint)
 
 
 def _own_keys(top: dict[str, Json]) -> tuple[str, ...]:
     """Return the top-level keys that are not passed on; sections are read where there is no list of key_points."""
     stamps = (STAMP, BOOK_STAMP) if _book_stamp(top) is not None else (STAMP,)
+    if other_formats.table_of(top):
+        return (*other_formats.TOP_KEYS, *stamps)
     return ("key_points", *stamps, *(() if isinstance(top.get("key_points"), list) else ("sections",)))
 
 
@@ -277,7 +292,9 @@ def _slots(content: JsonObject) -> Iterator[_Slot]:
     """Yield every item of the file that may be an entry, then the top-level keys that cannot be passed on."""
     top = content.last()
     key_points, sections = top.get("key_points"), top.get("sections")
-    if isinstance(key_points, list):
+    if other_formats.table_of(top):
+        yield from (_Slot(*item) for item in other_formats.items(content))
+    elif isinstance(key_points, list):
         yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(key_points))
     elif isinstance(sections, JsonObject | list):  # pragma: no branch - a playbook has one of the two
         yield from _section_slots(sections)
@@ -333,14 +350,14 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
     text = mend_text(str(fields.get("text", slot.value)))
     counts = _read_counts(fields) if fields else _Counts(0, 0, "bare_string", "bare_string")
     flaws = find_flaws(slot.value)
-    notes = flaws + counts.notes + _other_notes(fields, name)
+    notes = flaws + counts.notes + _other_notes({key: fields[key] for key in fields if key not in slot.more_keys}, name)
     origin = counts.origin if slot.section is None else "section"
     if flaws or (notes and origin == "canonical"):
         origin = "odd"
     entry = Entry(name, text, counts.helpful, counts.harmful)
     # An item that can be rebuilt from its origin and its entry need not be kept.
     implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(entry))
-    original = to_text(slot.value) if notes or to_plain(slot.value) != implied else ""
+    original = slot.original if notes or to_plain(slot.value) != implied else ""
     return LegacyItem(index, entry, origin, counts.migrated, counts.score, original), notes
 
 

@@ -104,7 +104,9 @@ class _Step:
 
     def target_fault(self, name: object) -> str:
         """Return why an entry cannot be named by an operation; empty where it can."""
-        if not isinstance(name, str) or name not in self.known.entries:
+        if not isinstance(name, str) or not name:
+            return "names no entry"
+        if name not in self.known.entries:
             return "no such entry in the playbook"
         if self.terms.shown is not None and name not in self.terms.shown:
             return "the prompt did not show this entry"
@@ -257,7 +259,8 @@ def _translate_tags(step: _Step, tags: Any) -> dict[str, Any]:
     ratings: dict[str, Any] = {}
     for index, tag in enumerate(tags):
         fields = tag if isinstance(tag, dict) else {}
-        name = fields.get("name")
+        # The reflector of the paper gives an entry's name as its id.
+        name = fields.get("name", fields.get("id"))
         fault = step.target_fault(name)
         if fault:
             step.ignored.append(IgnoredItem(f"{TAGS}[{index}]", fault, _name_or_none(name)))

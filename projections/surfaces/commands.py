@@ -115,7 +115,7 @@ class Imported(NamedTuple):
 
 def import_file(project: Project, data: bytes, source: str) -> Imported:
     """Import a legacy playbook as seed events; the same file twice adds nothing."""
-    from tallybook.ledger.decisions.legacy_import import read_legacy
+    from tallybook.ledger.decisions.legacy_import import HEADING, read_legacy
 
     legacy = read_legacy(data, source)
     report = recording.write(project, [requests.Request(requests.Import(data, source), {"rater": "import"})])
@@ -124,7 +124,8 @@ def import_file(project: Project, data: bytes, source: str) -> Imported:
         *({"source": problem.source, "message": problem.message} for problem in legacy.problems),
         *({"source": f"{source}: {part.item}", "message": part.reason} for part in outcome.ignored),
     )
-    skipped = len(legacy.items) + len(legacy.skipped) - len(outcome.added)
+    headings = sum(part.reason == HEADING for part in legacy.skipped)
+    skipped = len(legacy.items) + len(legacy.skipped) - headings - len(outcome.added)
     return Imported(len(outcome.added), skipped, problems, outcome.repeated)
 
 

@@ -141,8 +141,9 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
     try:
         # An entry without a name gets one that was never used.
         legacy = legacy_import.read_legacy(data, project.playbook.name, state.used)
-    except BadInputError:
-        problem = Problem(project.playbook.name, "is not a playbook, and is set aside")
+    except BadInputError as error:
+        why = str(error).removeprefix(f"{project.playbook.name}: ")
+        problem = Problem(project.playbook.name, f"cannot be used, and is set aside: {why}")
         return ExaminedFile(sha256=digest, unreadable=True, problems=(problem,))
     redacted = redacted_digests.load(project.ledger)
     if state.stamp == (0, ""):

@@ -191,6 +191,10 @@ def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequ
     except TallybookError as error:
         save_error(project, error)
         return entries
+    if report.file.unreadable or report.file.is_foreign:
+        # The session goes on without the file's entries, so somebody must hear of it.
+        with suppress(OSError):
+            os.write(2, f"tallybook: {report.file.problems[0]}\n".encode("utf-8", "backslashreplace"))
     if report.state is None:
         return entries
     return _entries_of(loads(playbook_bytes(report.state, settings.read(project).format).decode()))
