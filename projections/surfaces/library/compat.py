@@ -164,13 +164,17 @@ def load_playbook() -> dict[str, Any]:
         warnings.warn(f"{error}; this is the last rendering of playbook.json", stacklevel=2)
         return LoadedPlaybook(render.playbook_dict(last), last)
     file = playbook_file.examine(project, state, log.read)
+    told = None
     if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
         save_diagnostic(diagnostics.migration(file.legacy), diagnostics.MIGRATION)
+        told = file.sha256
     state = playbook_file.with_edit(state, file, clock.utc_now().at)
     document = render.playbook_dict(state)
     if file.legacy is not None and file.events:
         document["last_updated"] = file.legacy.top_keys.get("last_updated")
-    return LoadedPlaybook(document, state)
+    loaded = LoadedPlaybook(document, state)
+    loaded.told = diagnostics.Told(told, frozenset())
+    return loaded
 
 
 def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,6 +207,8 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     playbook["key_points"] = entries
     if pruned and is_diagnostic_mode():
         save_diagnostic(diagnostics.pruning(_read_entries(pruned), SPEC_POLICY.rule), diagnostics.PRUNING)
+        if loaded is not None:
+            loaded.told = loaded.told._replace(pruned=loaded.told.pruned.union(entry["name"] for entry in pruned))
     return playbook
 
 
@@ -248,7 +254,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     project = Project(get_project_dir())
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else _as_edit(project, playbook)
     check_type(list, key_points=loaded.get("key_points"))
-    report = record.write(project, list_requests(loaded))
+    report = record.write(project, list_requests(loaded), told=loaded.told)
     renamed: dict[str, str] = {}
     for outcome in report.outcomes:
         renamed |= outcome.renamed

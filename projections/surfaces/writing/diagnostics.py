@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tallybook.ledger import clock
-from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.errors import BadInputError, CannotWriteError, Problem, TallybookError
 from tallybook.ledger.names import UNPRINTABLE
 from tallybook.ledger.storage import disk
 
@@ -17,10 +17,23 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Entry
     from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.record import WriteResult
 
 MIGRATION = "playbook_migration"
 PRUNING = "playbook_pruning"
 _TEXT_SHOWN_CHARS = 80
+
+
+class Told(NamedTuple):
+    """What ``compat`` wrote diagnostics of when it loaded and updated a playbook, before it is saved.
+
+    Attributes:
+        file: SHA-256 of the file that was migrated; None for none.
+        pruned: Names of the pruned entries.
+    """
+
+    file: str | None
+    pruned: frozenset[str]
 
 
 def is_enabled(project: Project) -> bool:
@@ -61,3 +74,24 @@ def pruning(entries: Sequence[Entry], rule: str) -> str:
         for entry in entries
     )
     return f"Pruned {len(entries)} key points:\n{details}"
+
+
+def report(project: Project, result: WriteResult, told: Told | None) -> tuple[Problem, ...]:
+    """Write the diagnostics of a write; return a problem where one could not be written.
+
+    Args:
+        project: The project, whose diagnostic mode is on.
+        result: What was recorded.
+        told: What its caller has reported already.
+    """
+    told = told or Told(None, frozenset())
+    texts = [(migration(legacy), MIGRATION) for legacy in result.migrated if legacy.sha256 != told.file]
+    pruned = [entry for entry in result.pruned if entry.name not in told.pruned]
+    if pruned and result.state is not None:
+        texts.append((pruning(pruned, result.state.policy.rule), PRUNING))
+    try:
+        for text, name in texts:
+            save(project, text, name)
+    except TallybookError as error:
+        return (Problem("diagnostic", str(error)),)
+    return ()

@@ -24,6 +24,7 @@ from tallybook.projections.playbook import render
 from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.surfaces.writing.diagnostics import Told
 from tallybook.projections.surfaces.writing.requests import Change, Request, Update
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class LoadedPlaybook(dict[str, Any]):
         updates: What was applied and not yet saved: (extraction result, text → name in this dict, its key).
         known: Every name that the ledger had when this dict was loaded, and that this dict got since.
         decided: What is pinned, pardoned and merged; it is no part of the document.
+        told: What diagnostics were written of since it was loaded or saved.
     """
 
     def __init__(self, document: Mapping[str, Any], state: Playbook) -> None:
@@ -51,6 +53,7 @@ class LoadedPlaybook(dict[str, Any]):
         self.updates: list[tuple[dict[str, Any], dict[str, str], str]] = []
         self.known = set(state.used)
         self.decided = Playbook()
+        self.told = Told(None, frozenset())
         self.settle(state)
 
     def settle(self, state: Playbook) -> None:
@@ -61,6 +64,7 @@ class LoadedPlaybook(dict[str, Any]):
         self.top = _top(self)
         self.high_water = max(self.high_water, state.high_water)
         self.updates = []
+        self.told = Told(self.told.file, frozenset())
         self.decided = Playbook(pinned=state.pinned, pardons=state.pardons, merged=state.merged)
 
     def apply(self, payload: dict[str, Any], names: dict[str, str]) -> None:

@@ -32,6 +32,7 @@ from tallybook.projections.surfaces.history import as_of, cache_files, playbook_
 from tallybook.projections.surfaces.history.reading import catch_up, current, log_with_book, open_for_append
 from tallybook.projections.surfaces.lift import marker
 from tallybook.projections.surfaces.workspace.personal import prefix_of
+from tallybook.projections.surfaces.writing import diagnostics
 from tallybook.projections.surfaces.writing.requests import (
     UNSCREENED,
     Import,
@@ -47,15 +48,17 @@ from tallybook.projections.surfaces.writing.requests import (
 from tallybook.projections.surfaces.writing.spooled import rename_entries, request_to_json, requests_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.log import Transaction
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
     from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.diagnostics import Told
     from tallybook.projections.surfaces.writing.requests import Action
 
 # Another program may change playbook.json again while this one takes in its last change.
@@ -111,6 +114,8 @@ class WriteResult:
         file: ``playbook.json`` as it was before; a manual edit of it was recorded first.
         problems: Items with masked secrets, unusable items of the file, spooled payloads that cannot be read.
         unrendered: Why ``playbook.json`` could not be written; None if it was, or if another writer writes it.
+        pruned: The entries that any of the batches pruned, with their last text and counts.
+        migrated: The legacy files that were recorded, with an entry that was migrated: the playbook and imports.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -118,9 +123,18 @@ class WriteResult:
     file: ExaminedFile
     problems: tuple[Problem, ...] = ()
     unrendered: Exception | None = None
+    pruned: tuple[Entry, ...] = ()
+    migrated: tuple[LegacyFile, ...] = ()
 
 
-def write(project: Project, requests: Sequence[Request], *, cold: bool = False, begin: bool = False) -> WriteResult:
+def write(
+    project: Project,
+    requests: Sequence[Request],
+    *,
+    cold: bool = False,
+    begin: bool = False,
+    told: Told | None = None,
+) -> WriteResult:
     """Record requests, each as one batch, and render ``playbook.json``.
 
     A manual edit of ``playbook.json`` and the spool are recorded first. Secrets in what a model supplied are masked,
@@ -131,6 +145,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         requests: The requests, in order.
         cold: Whether to fold the whole history without any checkpoint.
         begin: Whether to create the ledger even if there is nothing to record.
+        told: What the caller has written diagnostics of already.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written.
@@ -163,6 +178,8 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
             # The events are durable; the file can be rendered again at any time.
             report = attrs.evolve(report, unrendered=error)
         marker.refresh(project, report.state or state, undone=any(isinstance(one.action, Undo) for one in requests))
+    if diagnostics.is_enabled(project):
+        report = attrs.evolve(report, problems=(*report.problems, *diagnostics.report(project, report, told)))
     cache_files.remove_former(project.ledger)
     if requests:
         cache_files.sweep(project.ledger)
@@ -274,17 +291,34 @@ def _append(
         if file.events:
             by = {"rater": "import" if file.adopted else "human"}
             _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key))
-        recorded, problems = _record_spool(project, log, tx, state, redacted)
+        recorded, waited, problems = _record_spool(project, log, tx, state, redacted)
         outcomes = record_all(tx, state, requests, file, redacted)
-    return WriteResult(outcomes, state, file, (*file.problems, *problems)), recorded
+    names = [name for outcome in (*waited, *outcomes) for name in outcome.pruned]
+    pruned = tuple(state.gone[name] for name in names if name in state.gone)
+    migrated = tuple(_migrated(file, requests, outcomes))
+    return WriteResult(outcomes, state, file, (*file.problems, *problems), pruned=pruned, migrated=migrated), recorded
+
+
+def _migrated(file: ExaminedFile, requests: Sequence[Request], outcomes: Sequence[Outcome]) -> Iterator[LegacyFile]:
+    """Yield the legacy files that were recorded now, those with an entry in an old shape."""
+    if file.events and file.legacy is not None and file.legacy.migrated:
+        yield file.legacy
+    for request, outcome in zip(requests, outcomes, strict=True):
+        if isinstance(request.action, Import) and outcome.events:
+            from tallybook.ledger.decisions.legacy_import import read_legacy
+
+            legacy = read_legacy(request.action.data, request.action.source)
+            if legacy.migrated:
+                yield legacy
 
 
 def _record_spool(
     project: Project, log: JsonlLog, tx: Transaction, state: Playbook, redacted: Redactions
-) -> tuple[list[spool.SpoolFile], list[Problem]]:
+) -> tuple[list[spool.SpoolFile], list[Outcome], list[Problem]]:
     """Record the spool, each payload under its own key, so that it counts once even if its file survives a crash."""
     files, problems = spool.read_files(project.ledger)
     recorded: list[spool.SpoolFile] = []
+    waited: list[Outcome] = []
     for file in files:
         try:
             # Another version may have spooled it without masking.
@@ -298,8 +332,9 @@ def _record_spool(
             problems += masked
             refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, RefusedText)]
             problems += [Problem(f"spool/{file.name}: {part.item}", part.reason) for part in refused]
+            waited += outcomes
             recorded.append(file)
-    return recorded, problems
+    return recorded, waited, problems
 
 
 def _with_present_names(log: JsonlLog, request: Request) -> Request:
