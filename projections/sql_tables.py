@@ -28,42 +28,42 @@ def _parse_columns(text: str) -> dict[str, str]:
 
 COLUMNS: Final = {
     "events": _parse_columns(
-        "seq BIGINT, id VARCHAR, at TIMESTAMP, when TIMESTAMP, kind VARCHAR, v INTEGER, session VARCHAR, rater VARCHAR,"
-        "agent VARCHAR, model VARCHAR, body JSON, free JSON, void BOOLEAN"
+        "seq INTEGER, id TEXT, at TEXT, when TEXT, kind TEXT, v INTEGER, session TEXT, rater TEXT,"
+        "agent TEXT, model TEXT, body JSON, free JSON, void INTEGER"
     ),
     "points": _parse_columns(
-        "name VARCHAR, text VARCHAR, helpful BIGINT, harmful BIGINT, low DOUBLE, high DOUBLE,"
-        "changed BIGINT, at TIMESTAMP, rater VARCHAR"
+        "name TEXT, text TEXT, helpful INTEGER, harmful INTEGER, low REAL, high REAL,"
+        "changed INTEGER, at TEXT, rater TEXT"
     ),
     "graveyard": _parse_columns(
-        "name VARCHAR, text VARCHAR, helpful BIGINT, harmful BIGINT, status VARCHAR, rule VARCHAR, reason VARCHAR,"
-        "went_into VARCHAR, seq BIGINT, at TIMESTAMP, rater VARCHAR, session VARCHAR"
+        "name TEXT, text TEXT, helpful INTEGER, harmful INTEGER, status TEXT, rule TEXT, reason TEXT,"
+        "went_into TEXT, seq INTEGER, at TEXT, rater TEXT, session TEXT"
     ),
 }
-"""Table → its columns → their types. Times are UTC."""
+"""Table → its columns → their types in SQLite. Times are texts as the ledger writes them, truth values 0 and 1."""
 
 SHARED_COLUMNS: Final = {
-    "events": _parse_columns("writer VARCHAR, book BIGINT"),
-    "points": _parse_columns("changed_book BIGINT, writer VARCHAR"),
-    "graveyard": _parse_columns("book BIGINT, writer VARCHAR"),
+    "events": _parse_columns("writer TEXT, book INTEGER"),
+    "points": _parse_columns("changed_book INTEGER, writer TEXT"),
+    "graveyard": _parse_columns("book INTEGER, writer TEXT"),
 }
 """Table → its further columns in a shared history: the machine, and the number of an event in the book."""
 
 # Which ratings count is decided by the vocabulary of the ledger alone.
-_VALID: Final = "body->>'rating' IN ({})".format(", ".join(map(repr, RATINGS)))
+_VALID: Final = "json_extract(body, '$.rating') IN ({})".format(", ".join(map(repr, RATINGS)))
 
 VIEWS: Final[dict[str, str]] = {
     "ratings": f"""
-        SELECT seq, id, "at", "when", body->>'name' AS name, body->>'rating' AS rating, session, rater, agent, model,
-            void, {_VALID} AS valid
+        SELECT seq, id, at, "when", json_extract(body, '$.name') AS name, json_extract(body, '$.rating') AS rating,
+            session, rater, agent, model, void, {_VALID} AS valid
         FROM events WHERE kind = 'point.rated'""",  # noqa: S608 - made of constants
     "sessions": f"""
         SELECT session, min("at") AS first, max("at") AS last, count(*) AS events,
-            count(*) FILTER (
+            count(*) FILTER (WHERE
                 kind = 'point.rated' AND NOT void AND {_VALID}
             ) AS ratings,
-            count(*) FILTER (kind = 'point.added' AND NOT void) AS learned,
-            count(*) FILTER (kind = 'point.cited') AS cited
+            count(*) FILTER (WHERE kind = 'point.added' AND NOT void) AS learned,
+            count(*) FILTER (WHERE kind = 'point.cited') AS cited
         FROM events WHERE session IS NOT NULL GROUP BY session ORDER BY first, session""",  # noqa: S608 - made of constants
 }
 """SQL view → its query."""

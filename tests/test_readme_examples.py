@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 import json
 import os
 from pathlib import Path
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 LEGACY = ROOT / "tests" / "data" / "legacy-playbook.json"
 SESSION = "3f1a"
-ELSEWHERE = ("jq", "duckdb", "git ", "psql", "pg_dump", "find ")
+ELSEWHERE = ("jq", "git ", "psql", "pg_dump", "find ")
 """Commands of other tools. These run them: test_history_sql.py, test_action.py, test_git_playbook_file.py,
 test_sharing_git_damage.py, tests/faults/share_power.py,
 test_sharing_postgres_operator.py."""
@@ -76,8 +75,6 @@ def make_clone(project: Path) -> None:
 @pytest.mark.parametrize("block", blocks_of_the_command(), ids=lambda block: f"{block.page}:{block.code[:40].strip()}")
 def test_a_block_of_commands_runs(block: Example, demo_project: Path, project: Path) -> None:
     """Every line of it exits with 0 in a project that has a playbook."""
-    if find_spec("duckdb") is None and "tallybook sql" in block.code:
-        pytest.skip("duckdb, of the extra sql, is not installed")
     shutil.copytree(demo_project, project, dirs_exist_ok=True)
     bin_ = project.parent / f"{project.name}-bin"
     bin_.mkdir()

@@ -233,7 +233,9 @@ def test_what_if_without_a_writer(anna: SharedMachine) -> None:
 
 def test_sql_has_writer_and_book(anna: SharedMachine) -> None:
     """The tables have the machine of an event and its number in the book."""
-    rows = anna.lines("sql", "SELECT writer, count(*) AS events, max(book) AS last FROM events GROUP BY 1 ORDER BY 1")
+    rows = anna.lines(
+        "sql", "SELECT writer, count(*) AS events, max(book) AS last FROM events GROUP BY 1 ORDER BY 1 NULLS LAST"
+    )
     assert [("anna-0a1b2c3d", 8, 8), ("ben-0a1b2c3d", 9, 17), (None, 5, None)] == [
         (row["writer"], row["events"], row["last"]) for row in rows
     ]

@@ -56,10 +56,10 @@ def graveyard(project: Project, /, *, when: str | None, as_json: bool) -> None:
 @click.argument("query")
 @at_when
 def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> None:
-    """Query the ledger in SQL with DuckDB.
+    """Query the ledger in SQL.
 
-    DuckDB comes with the extra `sql`. A QUERY of - is read from standard input. Tables: events, ratings, sessions,
-    points (the playbook) and graveyard; DESCRIBE shows their columns. A query cannot write, nor read a file or an
+    The database is SQLite. A QUERY of - is read from standard input. Tables: events, ratings, sessions, points (the
+    playbook) and graveyard; PRAGMA table_info(NAME) shows their columns. A query cannot write, nor read a file or an
     address. --json prints one object a line for each row.
     """
     from tallybook.projections.surfaces.console import tables, terminal

@@ -61,7 +61,7 @@ GROUPS: Final = {
         Row("diff", "cli.diff", "Compare the playbook at two moments"),
         Row("bisect", "cli.bisect", "Find the event that made a condition true"),
         Row("what-if", "cli.whatif", "Replay history under another policy or without some events"),
-        Row("sql", "cli.history", "Query the ledger in SQL with DuckDB"),
+        Row("sql", "cli.history", "Query the ledger in SQL"),
         Row("page", "page.cli", "Write a page that shows the history in a browser"),
     ),
     "Curation": (
