@@ -84,6 +84,30 @@ def test_a_complete_installation_is_fine(here: Project, name: str, *, user: bool
     assert sorted([("ok", f"installed in {path}, for {OTHERS[name].title}"), *rest]) == sorted(messages(here))
 
 
+@pytest.mark.parametrize(
+    ("text", "off"),
+    [
+        ('[hooks.state."{path}:stop:0:0"]\ntrusted_hash = "sha256:0"\nenabled = false\n', "Stop"),
+        (
+            "[features]\nhooks = false\n",
+            "SessionStart, UserPromptSubmit, PostToolUse, Stop, SubagentStop, PreCompact, SessionEnd",
+        ),
+    ],
+    ids=["one hook", "all hooks"],
+)
+def test_a_hook_of_codex_that_is_switched_off_is_named(here: Project, text: str, off: str) -> None:
+    """A hook that a person switched off in Codex's interface is not run, though it is installed and trusted."""
+    path = put(here, "codex")
+    trust(path, *(event for event in OTHERS["codex"].events if event != off))
+    record = Path.home() / ".codex" / "config.toml"
+    record.write_text(record.read_text() + text.format(path=path))
+    fix = f"switch them on in its interface, or {record}, if that was not meant"
+    message = f"Codex CLI has the hooks for {off} switched off, and does not run them"
+    assert [("note", message, fix)] == [one for one in findings(here) if "Codex" in one[1] and one[0] != "ok"]
+    record.write_text(record.read_text().replace("false", "true"))
+    assert [] == [one for one in findings(here) if "Codex" in one[1] and one[0] != "ok"]
+
+
 def test_claude_code_is_named_where_only_another_agent_is_installed(here: Project) -> None:
     """Its folder at home shows that it is there."""
     (Path.home() / ".claude" / "projects").mkdir(parents=True)

@@ -93,6 +93,12 @@ def _check_file(name: str, files: Installation, other: OtherFile, setup: Setup) 
     if waiting := [event for event in files.events if event in calls - trusted]:
         message = f"{files.title} has no record of trust in the hooks for {', '.join(waiting)}, and does not run them"
         yield Finding(NOTE, message, f"start {files.programs[0]} in {setup.folder} and trust the hooks")
+    if off := [
+        event for event in files.events if is_recorded and event in calls & trust.switched_off_events(files, other.path)
+    ]:
+        message = f"{files.title} has the hooks for {', '.join(off)} switched off, and does not run them"
+        where = f"its interface, or {trust.record_of_trust(files)}"
+        yield Finding(NOTE, message, f"switch them on in {where}, if that was not meant")
 
 
 def missing_programs(call: Call, path: Path, where: str, repair: str) -> Iterator[Finding]:

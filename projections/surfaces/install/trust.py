@@ -1,11 +1,11 @@
-"""An agent's own record of the hooks that it trusts; it is only read."""
+"""An agent's own record of the hooks that it trusts, and of those that are switched off; it is only read."""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.projections.surfaces.install import places
@@ -25,21 +25,47 @@ def record_of_trust(files: Installation) -> Path:
 
 
 def trusted_events(files: Installation, path: Path) -> set[str]:
-    """Return the events of a file of hooks for which an agent has recorded trust, by the agent's names.
+    """Return the events of a file of hooks for which an agent has recorded trust, by the agent's names."""
+    return set(_recorded(files, path))
+
+
+def switched_off_events(files: Installation, path: Path) -> set[str]:
+    """Return the events of a file of hooks that a person switched off in the agent's interface.
+
+    Codex CLI writes ``enabled = false`` next to its trust, and ``[features] hooks = false`` for all of them.
+    """
+    features = _settings(files).get("features")
+    if isinstance(features, dict) and features.get("hooks") is False:
+        return set(files.events)
+    return {
+        event for event, states in _recorded(files, path).items() if any(one.get("enabled") is False for one in states)
+    }
+
+
+def _settings(files: Installation) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_small(record_of_trust(files), _MAX_BYTES).decode())
+    except (OSError, ValueError, RecursionError, CannotWriteError):
+        return {}
+
+
+def _recorded(files: Installation, path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the recorded events of a file of hooks, by the agent's names → what the agent says of its hooks.
 
     Codex CLI records it as ``[hooks.state."FILE:session_start:0:0"]``, with a hash that is not checked here; FILE of a
     plugin is ``NAME@MARKETPLACE:hooks/hooks.json``.
     """
-    try:
-        record = tomllib.loads(read_small(record_of_trust(files), _MAX_BYTES).decode())
-    except (OSError, ValueError, RecursionError, CannotWriteError):
-        return set()
-    hooks = record.get("hooks")
+    hooks = _settings(files).get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
-    keys = [key.rsplit(":", 3) for key in (state if isinstance(state, dict) else ())]
     paths = {str(path), os.path.realpath(path)}
     match path.parts:
         case [*_, "plugins", "cache", market, name, _, folder, file]:
             paths.add(f"{name}@{market}:{folder}/{file}")
-    recorded = {key[1] for key in keys if len(key) == 4 and key[0] in paths}  # noqa: PLR2004 - FILE, event, two indices
-    return {event for event in files.events if re.sub("(?<!^)(?=[A-Z])", "_", event).lower() in recorded}
+    by_key: dict[str, list[dict[str, Any]]] = {}
+    for key, value in state.items() if isinstance(state, dict) else ():
+        # FILE, event, two indices
+        file, *place = key.rsplit(":", 3)
+        if file in paths and len(place) == 3:  # noqa: PLR2004 - as above
+            by_key.setdefault(place[0], []).append(value if isinstance(value, dict) else {})
+    names = {event: re.sub("(?<!^)(?=[A-Z])", "_", event).lower() for event in files.events}
+    return {event: by_key[name] for event, name in names.items() if name in by_key}
