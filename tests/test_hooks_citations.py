@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.hook_calls import START, call, events, here
+from helpers.hook_calls import HOOK, START, call, events, here
 from helpers.injections import give
 from helpers.spool_files import held
 from helpers.transcripts import Script, ask_again, kept
@@ -198,3 +199,22 @@ def test_sessions_that_name_each_other_as_forks_end_the_search(here: Project) ->
             by_text = json.dumps(by, separators=(",", ":"))
             file.write(f'{{"by":{by_text},\t"kind":"playbook.injected","v":2,"body":{json.dumps(body)}}}\n')
     assert set() == lineages.find_given(here, "s1", ["kpt_001"])
+
+
+def test_a_citation_that_nothing_can_hold_is_said_and_recorded_later(project: Path) -> None:
+    """Where neither the ledger nor its spool takes it, standard error says so, and the transcript brings it later."""
+    place = Project(project)
+    commands.add(place, "Use type hints", HUMAN)
+    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("As [kpt_001] says.")
+    give(place, "s1", "kpt_001")
+    (place.ledger / "spool").write_text("in the way of a folder", encoding="utf-8")
+    stop = {"hook_event_name": "Stop", "session_id": "s1", "last_assistant_message": "As [kpt_001] says."}
+    with held(place):
+        done = subprocess.run(HOOK, input=json.dumps(stop).encode(), capture_output=True, timeout=60, check=False)
+    assert (0, b"", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
+    assert done.stderr.startswith(b"tallybook: ")
+    assert b"spool" in done.stderr
+    (place.ledger / "spool").unlink()
+    ask_again(place, script)
+    assert 0 == run_here(["reflect"])
+    assert ["kpt_001"] == cited(place)

@@ -11,7 +11,7 @@ import os
 import sys
 
 from tallybook.ledger import clock
-from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.fast_stdlib import loads, read_up_to, sha256
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage import disk
@@ -135,7 +135,7 @@ def _give_up(*_: object) -> None:
     os._exit(0)
 
 
-def _report(project: ProjectPaths, error: BadInputError) -> None:
+def _report(project: ProjectPaths, error: TallybookError) -> None:
     """Write an error that a person can fix to standard error, and save it for ``doctor``."""
     with suppress(Exception):
         os.write(2, f"tallybook: {error}\n".encode("utf-8", "backslashreplace"))
@@ -153,10 +153,13 @@ def handle(payload: Payload, folder: str | None = None) -> str:
 
 
 def _run_action(action: Callable[[ProjectPaths, Payload], str], project: ProjectPaths, payload: Payload) -> str:
-    """Run one action, and return its answer; its error is saved, and does not stop the others."""
+    """Run one action, and return its answer; its error is saved, and does not stop the others.
+
+    Where neither the ledger nor its spool can be written nothing can be saved either: standard error alone says so.
+    """
     try:
         return action(project, payload)
-    except BadInputError as error:
+    except (BadInputError, CannotWriteError) as error:
         _report(project, error)
         return ""
     except Exception as error:  # noqa: BLE001 - as in run
