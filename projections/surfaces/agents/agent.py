@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from errno import EIO, ENOTSUP
+from io import BytesIO
 import os
 
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, BinaryIO
 
 
 class Payload(NamedTuple):
@@ -62,6 +65,8 @@ class Entry(NamedTuple):
         at: When it was written, as it is there; empty without one.
         is_subagents: Whether a subagent wrote it.
         subagent: That subagent's id; empty if the line does not name it.
+        more: Further messages of the line.
+        is_unknown: Whether the line is of no form that is known.
     """
 
     role: str = "user"
@@ -70,13 +75,15 @@ class Entry(NamedTuple):
     at: str = ""
     is_subagents: bool = False
     subagent: str = ""
+    more: Sequence[Entry] = ()
+    is_unknown: bool = False
 
 
 class Transcripts(NamedTuple):
     """How to find and read an agent's transcripts.
 
     Attributes:
-        pattern: The sessions' own transcripts, below the agent's folder of them.
+        pattern: The sessions' own transcripts, below the agent's folder of them, without the endings of their names.
         name: How the name of such a file begins; empty if any name can be one.
         read_line: Returns what a line says, from its JSON object and the set of what earlier lines of the file said, to
             which it adds: an agent that writes something twice is read as if it wrote it once.
@@ -86,6 +93,11 @@ class Transcripts(NamedTuple):
         subagents: Returns the transcripts of the session's subagents by their names in the ledger: SUBAGENT and an id.
         is_per_project: Whether a folder of transcripts holds those of one project.
         parent_of: Returns the session that a file's session is a fork of; empty if it is none, or the files do not say.
+        endings: How the names of transcripts end; a later one is packed, or of an earlier version of the agent.
+        archive: Folder next to the agent's folder of transcripts in which it puts some of them; empty if there is none.
+        places_of: Returns where a transcript can lie, which its agent may pack or move, the first place first.
+        undo_mark: Bytes that only lines have which take back what earlier ones said; empty if the agent writes none.
+        undone_by: Returns what they took back, as ``read_line`` adds it, from the objects of all lines.
     """
 
     pattern: str
@@ -97,6 +109,11 @@ class Transcripts(NamedTuple):
     subagents: Callable[[str], dict[str, str]]
     is_per_project: bool
     parent_of: Callable[[str], str] = lambda _: ""
+    endings: tuple[str, ...] = (".jsonl",)
+    archive: str = ""
+    places_of: Callable[[str], tuple[str, ...]] = lambda path: (path,)
+    undo_mark: bytes = b""
+    undone_by: Callable[[Iterable[Mapping[str, Any]]], set[str]] = lambda _: set()
 
 
 class Agent(NamedTuple):
@@ -185,10 +202,65 @@ def list_of(document: Mapping[str, Any], field: str) -> list[Any]:
 def read_first_line(path: str) -> Mapping[str, Any]:
     """Return the JSON object on the first line of a file; an empty one if there is none yet, or it is damaged."""
     try:
-        with open(path, "rb") as file:
+        with open_lines(path) as file:
             return parse_line(file.readline(MAX_FIRST_LINE_BYTES))
     except OSError:
         return {}
+
+
+PACKED = ".zst"
+"""Ending of the name of a file that Zstandard compressed."""
+DOCUMENT = ".json"
+"""Ending of the name of a transcript that is one JSON object with all messages."""
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
+
+
+@contextmanager
+def open_lines(path: str) -> Iterator[BinaryIO]:
+    """Open a transcript as lines of JSON objects, whatever it lies in.
+
+    Raises:
+        OSError: It cannot be read, or not be unpacked.
+    """
+    if path.endswith(PACKED):
+        with _open_packed(path) as file:
+            yield file
+    elif path.endswith(DOCUMENT):
+        yield BytesIO(_document_lines(path))
+    else:
+        with open(path, "rb") as file:
+            yield file
+
+
+@contextmanager
+def _open_packed(path: str) -> Iterator[BinaryIO]:
+    try:
+        # Python has it since 3.14.
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        try:
+            from backports import zstd  # type: ignore[import-not-found,no-redef,unused-ignore]
+        except ImportError as error:
+            raise OSError(ENOTSUP, "it is packed, and the package backports.zstd is not installed", path) from error
+    try:
+        with zstd.open(path) as file:
+            yield file
+    except (EOFError, zstd.ZstdError) as error:
+        raise OSError(EIO, f"it cannot be unpacked: {error}", path) from error
+
+
+def _document_lines(path: str) -> bytes:
+    """Return a JSON object with messages as lines: itself without them, and each of them; empty for anything else."""
+    with open(path, "rb") as file:
+        text = file.read(MAX_DOCUMENT_BYTES + 1)
+    try:
+        value = loads(text.decode("utf-8", "replace")) if len(text) <= MAX_DOCUMENT_BYTES else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise OSError(EIO, "it is no JSON object, or too large", path)
+    header = {field: content for field, content in value.items() if field != "messages"}
+    return "".join(f"{dumps(one)}\n" for one in (header, *list_of(value, "messages"))).encode("utf-8", "replace")
 
 
 def parse_line(data: bytes) -> Mapping[str, Any]:
@@ -205,10 +277,10 @@ def is_plain_name(name: str) -> bool:
     return bool(name) and not {"/", "\\", "\0"}.intersection(name) and name not in {".", ".."}
 
 
-def jsonl_files(folder: str) -> list[str]:
+def jsonl_files(folder: str, endings: tuple[str, ...] = (".jsonl",)) -> list[str]:
     """Return the names of the files of JSON lines in a folder, sorted; none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.name.endswith(".jsonl") and entry.is_file())
+            return sorted(entry.name for entry in entries if entry.name.endswith(endings) and entry.is_file())
     except OSError:
         return []

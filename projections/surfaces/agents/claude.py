@@ -60,6 +60,7 @@ def read_line(line: Mapping[str, Any], _: set[str]) -> Entry:
         text_of(line, "uuid"),
         text_of(line, "timestamp"),
         is_subagents,
+        is_unknown="type" not in line,
     )
 
 
@@ -113,7 +114,7 @@ def subagents(path: str) -> dict[str, str]:
 
 
 TRANSCRIPTS = Transcripts(
-    pattern="*/*.jsonl",
+    pattern="*/*",
     name="",
     read_line=read_line,
     # Only the uses of tools matter, and their answers follow soon.

@@ -7,6 +7,7 @@ import os
 
 from tallybook.projections.surfaces.agents import claude
 from tallybook.projections.surfaces.agents.agent import (
+    PACKED,
     SUBAGENT,
     Agent,
     Entry,
@@ -24,7 +25,7 @@ from tallybook.projections.surfaces.agents.agent import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from tallybook.projections.surfaces.agents.installation import Installation
@@ -54,6 +55,7 @@ USES = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_
 """Kind of an item → its field with a tool's input."""
 ANSWERS = ("function_call_output", "custom_tool_call_output")
 _PREFIX = "rollout-"
+ENDINGS = (".jsonl", ".jsonl" + PACKED)
 _TIME_CHARS = len("2026-11-23T12-24-22-")
 _DAY = "%Y/%m/%d"
 _MAX_DAYS = 31
@@ -63,16 +65,43 @@ def read_line(line: Mapping[str, Any], seen: set[str]) -> Entry:
     """Return what a line says; an item that a fork or a compaction repeats says it once."""
     item, at = object_of(line, "payload"), text_of(line, "timestamp")
     if line.get("type") != "response_item":
-        return Entry(at=at)
-    own, turn = text_of(item, "id", "call_id"), text_of(object_of(item, _PASSED_ON), "turn_id")
-    # A model's server may count its ids in every session anew, or in every answer.
-    uuid, blocks = (f"{turn}:{own}" if turn and own else own), _blocks(item)
-    role, key = "assistant" if item.get("role") == "assistant" else "user", f"{uuid}:{hash(repr(blocks))}"
+        # The first versions wrote items without anything around them.
+        return Entry(at=at, is_unknown="payload" not in line)
+    uuid, blocks = _uuid(item), _blocks(item)
+    role, key = "assistant" if item.get("role") == "assistant" else "user", _key(uuid, at, blocks)
     # A summary is the answer to the program's own prompt.
-    if (uuid and key in seen) or object_of(line, "metadata").get("compaction_output"):
+    if key in seen or object_of(line, "metadata").get("compaction_output"):
         return Entry(role, (), uuid, at)
     seen.add(key)
     return Entry(role, blocks, uuid, at)
+
+
+def _uuid(item: Mapping[str, Any]) -> str:
+    """Return the id of an item: a model's server may count its own in every session anew, or in every answer."""
+    own, turn = text_of(item, "id", "call_id"), text_of(object_of(item, _PASSED_ON), "turn_id")
+    return f"{turn}:{own}" if turn and own else own
+
+
+def _key(uuid: str, at: str, blocks: object) -> str:
+    return f"{uuid or at}:{hash(repr(blocks))}"
+
+
+def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the items of the turns that a person took back: as many of the last ones as a line says."""
+    turns: list[list[str]] = [[]]
+    undone: set[str] = set()
+    for line in lines:
+        item = object_of(line, "payload")
+        if line.get("type") == "response_item":
+            blocks = _blocks(item)
+            if item.get("role") == "user" and blocks:
+                turns.append([])
+            turns[-1].append(_key(_uuid(item), text_of(line, "timestamp"), blocks))
+        elif item.get("type") == "thread_rolled_back":
+            number = item.get("num_turns")
+            for _ in range(min(number, len(turns) - 1) if isinstance(number, int) else 0):
+                undone.update(turns.pop())
+    return undone
 
 
 _PASSED_ON = "internal_chat_message_metadata_passthrough"
@@ -107,7 +136,23 @@ def _input(given: object) -> object:
 
 def session_of(path: str) -> str:
     """Return the id that ends the file's name: the session's, or the subagent's."""
-    return claude.session_of(path)[len(_PREFIX) + _TIME_CHARS :]
+    return claude.session_of(path.removesuffix(PACKED))[len(_PREFIX) + _TIME_CHARS :]
+
+
+_SESSIONS, _ARCHIVE = "sessions", "archived_sessions"
+
+
+def places_of(path: str) -> tuple[str, ...]:
+    """Return where a transcript can lie: after a week Codex packs it, and a person can archive it and take it back."""
+    plain = path.removesuffix(PACKED)
+    name, parts = os.path.basename(plain), plain.split(os.sep)
+    top = next((number for number, part in enumerate(parts) if part in {_SESSIONS, _ARCHIVE}), None)
+    files = [plain]
+    if top is not None:
+        home = os.sep.join(parts[:top])
+        day = name[len(_PREFIX) :].partition("T")[0].split("-")
+        files += [os.path.join(home, _SESSIONS, *day, name), os.path.join(home, _ARCHIVE, name)]
+    return tuple(dict.fromkeys(place for file in files for place in (file, file + PACKED)))
 
 
 def folder_of(path: str) -> str:
@@ -131,12 +176,13 @@ def session_of_subagent(path: str) -> str:
 def subagents(path: str) -> dict[str, str]:
     """Return the transcripts of the session's subagents, which lie among those of other sessions of the same days."""
     session, earliest = session_of(path), os.path.basename(path)[: len(_PREFIX) + _TIME_CHARS]
-    found = {}
+    found: dict[str, str] = {}
     for folder in _days(path):
-        for name in jsonl_files(folder):
+        for name in jsonl_files(folder, ENDINGS):
             file = os.path.join(folder, name)
             if name.startswith(_PREFIX) and name >= earliest and session_of_subagent(file) == session:
-                found[SUBAGENT + session_of(file)] = file
+                # While it is packed it lies there twice.
+                found.setdefault(SUBAGENT + session_of(file), file)
     return found
 
 
@@ -145,6 +191,9 @@ def _days(path: str) -> list[str]:
     from time import localtime, mktime, strftime
 
     folder = os.path.dirname(path)
+    if os.path.basename(folder) == _ARCHIVE:
+        places = places_of(path)
+        return [folder, *_days(next((place for place in places[2:] if os.path.isfile(place)), places[2]))]
     top, *day = folder.rsplit(os.sep, 3)
     try:
         year, month, first = map(int, day)
@@ -157,7 +206,7 @@ def _days(path: str) -> list[str]:
 
 
 TRANSCRIPTS = Transcripts(
-    pattern="*/*/*/rollout-*.jsonl",
+    pattern="*/*/*/rollout-*",
     name=_PREFIX,
     read_line=read_line,
     lookback=None,
@@ -166,6 +215,11 @@ TRANSCRIPTS = Transcripts(
     subagents=subagents,
     is_per_project=False,
     parent_of=parent_of,
+    endings=ENDINGS,
+    archive=_ARCHIVE,
+    places_of=places_of,
+    undo_mark=b'"thread_rolled_back"',
+    undone_by=undone_by,
 )
 
 AGENT = Agent(

@@ -95,7 +95,8 @@ def read_line(line: Mapping[str, Any], _: set[str]) -> Entry:
     kind, data = text_of(line, "type"), object_of(line, "data")
     subagent = text_of(line, "agentId")
     role = "assistant" if kind == "assistant.message" else "user"
-    return Entry(role, _blocks(kind, data), text_of(line, "id"), text_of(line, "timestamp"), bool(subagent), subagent)
+    uuid, at = text_of(line, "id"), text_of(line, "timestamp")
+    return Entry(role, _blocks(kind, data), uuid, at, bool(subagent), subagent, is_unknown=not kind)
 
 
 def _blocks(kind: str, data: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -133,7 +134,7 @@ def subagents(_: str) -> dict[str, str]:
 
 
 TRANSCRIPTS = Transcripts(
-    pattern=f"*/{_NAME}",
+    pattern="*/events",
     name=_NAME,
     read_line=read_line,
     lookback=claude.TRANSCRIPTS.lookback,

@@ -6,6 +6,7 @@ import os
 
 from tallybook.projections.surfaces.agents import claude
 from tallybook.projections.surfaces.agents.agent import (
+    DOCUMENT,
     SUBAGENT,
     Agent,
     Entry,
@@ -23,7 +24,7 @@ from tallybook.projections.surfaces.agents.agent import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from tallybook.projections.surfaces.agents.installation import Installation
@@ -57,8 +58,44 @@ PROGRAM_TEXTS = ("<hook_context>", "<session_context>", "<state_snapshot>")
 def read_line(line: Mapping[str, Any], seen: set[str]) -> Entry:
     """Return what a line says that no earlier one with its id said.
 
-    Patches (``$set``) repeat messages that have lines of their own.
+    The messages in a patch (``$set``) count only until one has a line of its own: later ones are repeated, or made up.
     """
+    patch = object_of(line, "$set") or ({} if "id" in line else line)
+    messages = [one for one in list_of(patch, "messages") if isinstance(one, dict)]
+    if messages and _OWN not in seen:
+        return Entry(more=[_read_message(one, seen) for one in messages])
+    if "id" in line:
+        seen.add(_OWN)
+        return _read_message(line, seen)
+    return Entry(at=text_of(line, "timestamp", "startTime"), is_unknown=KNOWN_FIELDS.isdisjoint(line))
+
+
+_OWN = "a message with a line of its own"
+KNOWN_FIELDS = {"$set", "$rewindTo", "sessionId"}
+"""Of each line that is no message, one."""
+
+
+def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return what was said from the message on to which a person went back; an unknown one means all of it."""
+    undone: set[str] = set()
+    parts: dict[str, set[str]] = {}
+    for line in lines:
+        target = line.get("$rewindTo")
+        if isinstance(target, str):
+            names = list(parts)
+            for name in names[names.index(target) if target in parts else 0 :]:
+                undone |= parts.pop(name)
+            continue
+        listed = list_of(object_of(line, "$set"), "messages")
+        for message in [one for one in (listed or [line]) if isinstance(one, dict)]:
+            if uuid := text_of(message, "id"):
+                said: set[str] = set()
+                _read_message(message, said)
+                parts.setdefault(uuid, set()).update(said)
+    return undone
+
+
+def _read_message(line: Mapping[str, Any], seen: set[str]) -> Entry:
     uuid, at = text_of(line, "id"), text_of(line, "timestamp", "startTime")
     if line.get("type") == "user":
         shown = list_of(line, "displayContent") or line.get("content")
@@ -70,7 +107,10 @@ def read_line(line: Mapping[str, Any], seen: set[str]) -> Entry:
         for call in list_of(line, "toolCalls"):
             blocks += _call(call, seen) if isinstance(call, dict) else []
         return Entry("assistant", blocks, uuid, at)
-    return Entry(uuid=uuid, at=at)
+    return Entry(uuid=uuid, at=at, is_unknown=line.get("type") not in PROGRAM_TYPES)
+
+
+PROGRAM_TYPES = ("info", "warning", "error")
 
 
 def _texts(content: object) -> list[str]:
@@ -140,9 +180,14 @@ def subagents(path: str) -> dict[str, str]:
     return {SUBAGENT + claude.session_of(name): os.path.join(folder, name) for name in names}
 
 
+def places_of(path: str) -> tuple[str, ...]:
+    """Return where a transcript can lie: newer versions write an old one anew when its session is resumed."""
+    return (path, f"{path}l") if path.endswith(DOCUMENT) else (path,)
+
+
 _MAX_PATH_CHARS = 4096
 TRANSCRIPTS = Transcripts(
-    pattern="*/chats/session-*.jsonl",
+    pattern="*/chats/session-*",
     name="session-",
     read_line=read_line,
     lookback=None,
@@ -150,6 +195,10 @@ TRANSCRIPTS = Transcripts(
     folder_of=folder_of,
     subagents=subagents,
     is_per_project=True,
+    endings=(".jsonl", DOCUMENT),
+    places_of=places_of,
+    undo_mark=b'"$rewindTo"',
+    undone_by=undone_by,
 )
 
 

@@ -13,7 +13,7 @@ from tallybook.ledger import clock
 from tallybook.projections.reflections import GONE, INTERRUPTED, NO_RATER, last_failure
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_duration, format_names
-from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.reflection import schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
 from tallybook.projections.surfaces.reflection.replies import TIMEOUT_S
 from tallybook.projections.surfaces.workspace import settings
@@ -125,7 +125,7 @@ def _pending_sessions(context: Context, state: Reflections, options: Settings) -
 
 
 def _has_transcript(session: Session) -> bool:
-    return session.transcript is not None and Path(session.transcript).is_file()
+    return session.transcript is not None and transcript.locate(Path(session.transcript)).is_file()
 
 
 def _describe_pending(context: Context, sessions: Collection[Session]) -> str:

@@ -46,6 +46,7 @@ class Piece:
             the agent's hooks see only the last message of a turn.
         at: When its last turn was written, as the ledger writes it; None where that is unknown.
         is_last: Whether nothing of the session is left after it.
+        unknown: How many of its lines are of no form that is known.
     """
 
     room: int = attrs.field(eq=False)
@@ -55,6 +56,7 @@ class Piece:
     citations: list[Request] = attrs.field(factory=list)
     at: str | None = None
     is_last: bool = True
+    unknown: int = 0
 
     @property
     def text(self) -> str:
@@ -124,7 +126,7 @@ def all_pieces(unread: Unread) -> Iterator[Piece]:
 
 def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
     """Add what is left of one transcript; return False where the piece is full before its end."""
-    size = path.stat().st_size
+    size = transcript.size_of(path)
     begin = _begin(unread, file, path, size)
     end, last_uuid, is_full, is_silent = begin, "", False, begin == 0
     searched_to = unread.searched_to.end.get(file, 0)
@@ -142,6 +144,7 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
         if line.begin >= searched_to:
             _add_citations(piece, line, file, unread)
         piece.at = _ledger_time(line.at) or piece.at
+        piece.unknown += line.is_unknown
         end, last_uuid = line.end, line.uuid or last_uuid
     seen = end if is_full else max(size, end, 0 if file else unread.request_end)
     # A session that ended before any prompt: nothing of it was read, and what it was given was given to nobody.
@@ -171,12 +174,15 @@ def _uuids_read_elsewhere(unread: Unread, path: Path) -> Iterator[str]:
     first = _first_uuid(path)
     for other, end in unread.others.items():
         with suppress(OSError):
-            if first and end and other != path and other.is_file() and _first_uuid(other) == first:
-                yield from (line.uuid for line in transcript.lines(other) if line.uuid and line.end <= end)
+            if first and end and other != path and _first_uuid(transcript.locate(other)) == first:
+                read = transcript.lines(transcript.locate(other))
+                yield from (line.uuid for line in read if line.uuid and line.end <= end)
 
 
 def _first_uuid(path: Path) -> str:
-    return next((line.uuid for line in islice(transcript.lines(path), _HEAD_LINES) if line.uuid), "")
+    # What is taken back later has an id as well.
+    reader = transcript.reader_of(path)._replace(undo_mark=b"")
+    return next((line.uuid for line in islice(transcript.lines(path, 0, reader), _HEAD_LINES) if line.uuid), "")
 
 
 def _ledger_time(at: str) -> str | None:

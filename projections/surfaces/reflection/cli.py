@@ -178,6 +178,7 @@ def _line(result: Result) -> str:
     parts += [f"pruned {name}" for name in result.pruned]
     parts += [f"{result.quotes} quoted"] if result.quotes else []
     parts += [f"ignored {what}" for what in result.ignored]
+    parts += [f"{format_count(result.unknown, 'line')} not understood"] if result.unknown else []
     return f"{result.session}: {', '.join(parts)}, {result.tokens:,} tokens"
 
 
@@ -219,7 +220,7 @@ def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflectio
     """
     playbook = pair.together(project, commands.playbook(project).state)
     for name, session in sessions.items():
-        if not session.transcript or not Path(session.transcript).is_file():
+        if not session.transcript or not transcript.locate(Path(session.transcript)).is_file():
             continue
         # The worker reports one that cannot be read.
         with suppress(OSError):
@@ -261,7 +262,7 @@ def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str)
     """
     try:
         paths = transcript.find_below(folder)
-        sizes = {path: path.stat().st_size for path in sorted(paths, key=_begin_time)}
+        sizes = {path: transcript.size_of(path) for path in sorted(paths, key=_begin_time)}
     except OSError as error:
         raise BadInputError(f"--from {folder}", f"cannot be read: {reason(error)}") from error
     if not sizes:

@@ -120,6 +120,7 @@ def has_more(session: Session, rater: str) -> bool:
     if session.transcript is None:
         return awaits and not session.is_transcript_gone
     path = Path(session.transcript)
+    path = transcript.locate(path)
     if session.is_transcript_gone and not path.is_file():
         # Reported once; it may come back, from a backup or with a folder that was not mounted.
         return False
@@ -130,16 +131,17 @@ def _has_grown(session: Session, path: Path, rater: str) -> bool:
     """Say whether the transcripts of a session differ from what was read of them, and have for a while."""
     position, quiet_us = session.position(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
     try:
-        stats = {file: one.stat() for file, one in transcript.files_of(path).items()}
+        files = transcript.files_of(path)
+        if any(one.stat().st_mtime_ns // 1000 > quiet_us for one in files.values()):
+            return False
+        sizes = {file: transcript.size_of(one) for file, one in files.items()}
     except OSError:
         return False
-    if any(stat.st_mtime_ns // 1000 > quiet_us for stat in stats.values()):
-        return False
-    own_size, own_end = stats.pop("").st_size, position.end.get("", 0)
+    own_size, own_end = sizes.pop(""), position.end.get("", 0)
     # The session's own may end with half a line, which is accounted for.
     if own_size < own_end or own_size > max(own_end, position.length):
         return True
-    return any(stat.st_size > position.end.get(file, 0) for file, stat in stats.items())
+    return any(size > position.end.get(file, 0) for file, size in sizes.items())
 
 
 def may_be_read(path: Path, plan: Plan) -> bool:
@@ -155,7 +157,8 @@ def may_be_read(path: Path, plan: Plan) -> bool:
 def is_inside_now(session: Session, plan: Plan) -> bool:
     """Say whether a transcript that was once outside may be read: an earlier version knew one agent's folder."""
     failed = session.attempt is None and session.failure is not None and session.failure.cause == OUTSIDE
-    return failed and session.transcript is not None and may_be_read(Path(session.transcript), plan)
+    path = session.transcript
+    return failed and path is not None and may_be_read(transcript.locate(Path(path)), plan)
 
 
 def wait_for_writers(project: Project, plan: Plan) -> None:
@@ -221,7 +224,7 @@ def _find_transcripts(project: Project, sessions: Mapping[str, Session]) -> dict
     """Return the transcripts of sessions that began in a project."""
     found: dict[str, list[Path]] = {}
     for folder, reader in transcript.folders().items():
-        for path in folder.glob(reader.pattern):
+        for path in transcript.find_in(folder, reader):
             name = reader.session_of(os.fspath(path))
             if name in sessions and is_of_project(path, project):
                 found.setdefault(name, []).append(path)
@@ -237,7 +240,7 @@ def _choose(paths: Collection[Path], known: str | None) -> Path:
     def rank(path: Path) -> tuple[bool, int]:
         # Agents delete old transcripts at any time.
         with suppress(OSError):
-            return os.fspath(path) == known, path.stat().st_size
+            return os.fspath(path) == known, transcript.size_of(path)
         return False, 0
 
     return max(paths, key=rank)
@@ -257,11 +260,10 @@ def is_of_project(path: Path, project: Project) -> bool:
 def _examine(path: Path, now_us: int) -> OpenSession | None:
     """Return what a transcript and those of its subagents show, None where it cannot be examined."""
     try:
-        stats = [one.stat() for one in transcript.files_of(path).values()]
+        written_us = max(one.stat().st_mtime_ns // 1000 for one in transcript.files_of(path).values())
+        return OpenSession(path, transcript.size_of(path), written_us <= now_us - _STILL_US)
     except OSError:
         return None
-    written_us = max(stat.st_mtime_ns // 1000 for stat in stats)
-    return OpenSession(path, stats[-1].st_size, written_us <= now_us - _STILL_US)
 
 
 def with_killed(project: Project, known: Reflections) -> Reflections:

@@ -6,6 +6,7 @@ module of the agent that wrote it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 import json
 import os
 from pathlib import Path
@@ -76,6 +77,7 @@ class Line:
         at: When it was written, as it is there; empty without one.
         sidechain: Whether a subagent wrote it, in the session's own transcript.
         subagent: That subagent's id; empty if the line does not name it.
+        is_unknown: Whether it is of no form that is known.
     """
 
     begin: int
@@ -85,12 +87,47 @@ class Line:
     at: str = ""
     sidechain: bool = False
     subagent: str = ""
+    is_unknown: bool = False
 
 
 def folders() -> dict[Path, Transcripts]:
     """Return the agents' own folders of transcripts, and how to read those."""
-    readers = {Path(table.transcripts_folder(name)): table.load(name).transcripts for name in table.AGENTS}
-    return {folder: reader for folder, reader in readers.items() if reader is not None}
+    found: dict[Path, Transcripts] = {}
+    for name in table.AGENTS:
+        reader, folder = table.load(name).transcripts, Path(table.transcripts_folder(name))
+        if reader is not None:
+            found[folder] = reader
+            if reader.archive:
+                found[folder.with_name(reader.archive)] = reader._replace(pattern=reader.pattern.rpartition("/")[2])
+    return found
+
+
+def find_in(folder: Path, reader: Transcripts, pattern: str = "") -> Iterator[Path]:
+    """Yield the sessions' own transcripts in an agent's folder of them, or those of a pattern."""
+    for ending in reader.endings:
+        yield from folder.glob((pattern or reader.pattern) + ending)
+
+
+def locate(path: Path) -> Path:
+    """Return where a transcript lies now: its agent may have packed or moved it; itself if it lies nowhere."""
+    places = map(Path, reader_of(path).places_of(os.fspath(path)))
+    return next((place for place in places if place.is_file()), path)
+
+
+def size_of(path: Path) -> int:
+    """Return the length of a transcript as lines, in bytes: for a packed one, of what it holds.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    stat = path.stat()
+    return stat.st_size if path.suffix == ".jsonl" else _unpacked_size(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache
+def _unpacked_size(path: Path, _changed_ns: int, _size: int) -> int:
+    with agent.open_lines(os.fspath(path)) as file:
+        return file.seek(0, os.SEEK_END)
 
 
 def reader_of(path: Path) -> Transcripts:
@@ -110,7 +147,8 @@ def find_below(folder: Path) -> dict[Path, Transcripts]:
     for reader in folders().values():
         parts = reader.pattern.split("/")
         for begin in range(int(reader.is_per_project), len(parts)):
-            paths |= dict.fromkeys(folder.glob("/".join(parts[begin:])))
+            if reader.name or begin < len(parts) - 1:
+                paths |= dict.fromkeys(find_in(folder, reader, "/".join(parts[begin:])))
     readers = {path: reader_of(path) for path in paths if path.is_file()}
     files = {os.fspath(path): reader.subagents(os.fspath(path)) for path, reader in readers.items()}
     subagents = {Path(file) for found in files.values() for file in found.values()}
@@ -140,7 +178,7 @@ class _Memory:
 
     def add(self, entry: Entry) -> None:
         """Remember the uses of tools in a line that ask for the playbook, those of our own server among them."""
-        for block in entry.blocks:
+        for block in (block for one in (entry, *entry.more) for block in one.blocks):
             if block.get("type") == "tool_use" and (
                 _SERVER in str(block.get("name")) or _ASKS_FOR_PLAYBOOK.search("\n".join(_texts(block.get("input"))))
             ):
@@ -159,8 +197,8 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None) -> Iter
         OSError: It cannot be read.
     """
     reader = reader or reader_of(path)
-    with path.open("rb") as file:
-        memory = _Memory()
+    memory = _Memory(seen=_undone(path, reader))
+    with agent.open_lines(os.fspath(path)) as file:
         file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
         while (room := begin - file.tell()) > 0 and (data := file.readline(min(room, MAX_LINE_BYTES))):
             memory.add(reader.read_line(load_object(data), memory.seen))
@@ -176,6 +214,17 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None) -> Iter
             begin = end
 
 
+def _undone(path: Path, reader: Transcripts) -> set[str]:
+    """Return what later lines of a transcript took back."""
+    if not reader.undo_mark:
+        return set()
+    with agent.open_lines(os.fspath(path)) as file:
+        if not any(reader.undo_mark in data for data in iter(lambda: file.readline(MAX_LINE_BYTES), b"")):
+            return set()
+        file.seek(0)
+        return reader.undone_by(map(load_object, iter(lambda: file.readline(MAX_LINE_BYTES), b"")))
+
+
 def load_object(data: bytes) -> dict[str, Any]:
     """Return a JSON object, an empty one for anything else."""
     try:
@@ -187,12 +236,16 @@ def load_object(data: bytes) -> dict[str, Any]:
 
 def _line(data: bytes, begin: int, end: int, reader: Transcripts, memory: _Memory) -> Line:
     """Return a line, without turns if it is damaged or has no message."""
-    entry = reader.read_line(load_object(data), memory.seen)
+    fields = load_object(data)
+    entry = reader.read_line(fields, memory.seen)
     memory.add(entry)
-    turns = [_turn(block, entry.role, memory.asked_ids) for block in entry.blocks]
+    messages_ = (entry, *entry.more)
+    turns = [_turn(block, one.role, memory.asked_ids) for one in messages_ for block in one.blocks]
     shown = tuple(turn for turn in turns if turn is not None and turn.text)
-    uuid, at, subagent = map(_valid, (entry.uuid, entry.at, entry.subagent))
-    return Line(begin, end, shown, uuid, at, entry.is_subagents, subagent)
+    times = [one.at for one in messages_ if one.at]
+    uuid, at, subagent = map(_valid, (entry.uuid, times[-1] if times else "", entry.subagent))
+    is_unknown = not data.isspace() and (not fields or any(one.is_unknown for one in messages_))
+    return Line(begin, end, shown, uuid, at, entry.is_subagents, subagent, is_unknown)
 
 
 def messages(path: Path) -> Iterator[dict[str, str]]:
@@ -201,12 +254,14 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
     Raises:
         OSError: It cannot be read.
     """
-    reader, seen = reader_of(path), set[str]()
-    with path.open("rb") as file:
+    reader = reader_of(path)
+    seen = _undone(path, reader)
+    with agent.open_lines(os.fspath(path)) as file:
         for entry in (reader.read_line(load_object(data), seen) for data in file):
-            content = "\n".join(_texts_of(entry))
-            if content and not content.lstrip().startswith(_ECHOES):
-                yield {"role": entry.role, "content": _valid(content)}
+            for message in (entry, *entry.more):
+                content = "\n".join(_texts_of(message))
+                if content and not content.lstrip().startswith(_ECHOES):
+                    yield {"role": message.role, "content": _valid(content)}
 
 
 def _texts_of(entry: Entry) -> list[str]:

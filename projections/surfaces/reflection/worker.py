@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.hooks import lineages
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.personal import pair
-from tallybook.projections.surfaces.reflection import chunks, raters, schedule
+from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
 from tallybook.projections.surfaces.workspace import personal
@@ -70,6 +70,7 @@ class Result:
         quotes: How many quotes were recorded.
         failed: Why nothing was recorded, empty otherwise.
         ignored: The parts of the answer that count nothing, and why.
+        unknown: How many lines of the transcript were not understood.
     """
 
     session: str
@@ -80,6 +81,7 @@ class Result:
     quotes: int = 0
     failed: str = ""
     ignored: tuple[str, ...] = ()
+    unknown: int = 0
 
 
 @attrs.frozen
@@ -217,7 +219,7 @@ def unread(known: Reflections, name: str, plan: Plan, session: Session, playbook
     }
     return chunks.Unread(
         name,
-        Path(session.transcript or os.devnull),
+        transcript.locate(Path(session.transcript or os.devnull)),
         plan.rater,
         session.position(plan.rater),
         session.searched_to,
@@ -282,7 +284,8 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
     except RaterError as error:
         return _fail(state, name, error)
     outcome = _write(state, name, PlainEvents((*piece.quotes, *piece.reads)), piece)
-    return Result(name, quotes=len(piece.quotes), failed=_REPEATED if outcome.repeated else "")
+    failed = _REPEATED if outcome.repeated else ""
+    return Result(name, quotes=len(piece.quotes), failed=failed, unknown=piece.unknown)
 
 
 def _next_piece(state: _State, name: str, session: Session) -> Piece:
@@ -291,7 +294,7 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
     Raises:
         RaterError: Its transcript is missing, or may not or cannot be read.
     """
-    path = Path(session.transcript or os.devnull)
+    path = transcript.locate(Path(session.transcript or os.devnull))
     cause, reason = GONE, "the transcript is gone"
     try:
         if path.is_file():
@@ -353,6 +356,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
         len(piece.quotes),
         _REPEATED if outcome.repeated else "",
         (*answer.ignored, *(f"{one.item}: {one.reason}" for one in all_ignored if one.item.startswith(OPERATIONS))),
+        piece.unknown,
     )
 
 
