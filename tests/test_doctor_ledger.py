@@ -149,7 +149,7 @@ def test_events_dated_far_ahead_are_named(here: Project) -> None:
         record_events(here.root, "s1", events(plain(80)), when)
     ((level, message),) = findings_of(here, "clock")
     numbers = f"{last + 1}, {last + 2}, {last + 5} and 1 more"
-    assert ("note", f"events {numbers} are dated far ahead of the time at which they were recorded") == (level, message)
+    assert ("note", f"events {numbers} are dated far ahead of the time of recording, which counts") == (level, message)
 
 
 @pytest.mark.parametrize(

@@ -246,8 +246,8 @@ def check_clock(context: Context) -> Iterator[Finding]:
         message = f"the newest event is of {newest}, and this machine's clock says {now}; {_numbered(ahead)} later"
         yield Finding(NOTE, message, "set the clock; until then `--at` with a time or an age may be wrong")
     if unlikely:
-        message = f"{_numbered(unlikely)} dated far ahead of the time at which they were recorded"
-        fix = "they count for when they were recorded; `tallybook undo NUMBER` takes one back, to send it with its time"
+        message = f"{_numbered(unlikely)} dated far ahead of the time of recording, which counts"
+        fix = "`tallybook undo NUMBER` undoes an event, so that it can be sent with its right time"
         yield Finding(NOTE, message, fix)
 
 
