@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
+import os
+import resource
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +15,11 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.git_ledgers import counts, make_repository, save, switch
 from helpers.git_repositories import git
-from helpers.hook_calls import START, call
+from helpers.hook_calls import HOOK, START, call, told
 from helpers.real_command import assert_refused
 from helpers.real_command import run as real_run
 from tallybook.ledger.reading import recovery
+from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
@@ -265,3 +270,68 @@ def test_the_last_line_of_a_copy_may_lack_its_line_break(here: Project, tmp_path
     assert 0 == answer.code
     assert "left out" not in answer.err
     assert {"one": (1, 0)} == counts(here)
+
+
+# Small files that are large
+
+
+HOLE_BYTES = 3 * 1024**3
+MEMORY_BYTES = 1024**3
+SMALL_FILES = [
+    "erasing",
+    redaction.FINISHED_FILE,
+    "redacted/digests.json",
+    "hook-error",
+    "rendered",
+    "spool/2026-11-21T201703.123456Z-a.json",
+    "book/current",
+    "book/results.json",
+    "marks/question",
+    ".gitignore",
+]
+
+
+def limit_memory() -> None:
+    """Let this process have no more memory than a fraction of the hole."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+@pytest.mark.parametrize("name", SMALL_FILES)
+def test_a_hole_in_a_small_file_costs_no_memory(here: Project, name: str) -> None:
+    """Whichever file of the ledger holds 3 GiB, hooks give the playbook, and commands answer in little memory."""
+    path = here.ledger / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    os.truncate(path, HOLE_BYTES)
+    payload = json.dumps({"session_id": "s9", **START}).encode()
+    hook = subprocess.run(HOOK, input=payload, capture_output=True, check=False, preexec_fn=limit_memory)
+    assert (0, b"") == (hook.returncode, hook.stderr)
+    assert "one" in told(hook.stdout.decode())
+    for words in (["show"], ["verify"], ["doctor"], ["rate", "kpt_001", "helpful"]):
+        answer = real_run(here, *words, before=limit_memory)
+        assert answer.code in {0, 1, 4}, (words, answer)
+        assert "MemoryError" not in answer.err
+        assert 1 >= len(answer.err.splitlines()) or "note: " in answer.err
+    assert not path.exists() or path.stat().st_blocks * 512 < 1024**2
+
+
+def test_a_pending_redaction_that_is_too_large_is_ignored_and_named(here: Project) -> None:
+    """Tallybook writes none of that size, so it is another machine's; `verify` says that it can be deleted."""
+    path = here.ledger / "erasing"
+    path.touch()
+    os.truncate(path, HOLE_BYTES)
+    assert {"one": (1, 0)} == counts(here)
+    assert "erasing was not written on this machine and is ignored; delete it" in real_run(here, "verify").out
+    assert 0 == real_run(here, "rate", "kpt_001", "helpful").code
+
+
+@pytest.mark.parametrize(("size", "limit", "is_read"), [(5, 5, True), (6, 5, False), (0, 0, True)])
+def test_a_file_is_read_up_to_its_bound(tmp_path: Path, size: int, limit: int, *, is_read: bool) -> None:
+    """A file of the ledger that holds a byte more is refused with its bound."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * size)
+    if is_read:
+        assert b"x" * size == disk.read_file(path, limit)
+        return
+    with pytest.raises(disk.TooLargeError, match=f"holds more than {limit} bytes; move it away"):
+        disk.read_file(path, limit)

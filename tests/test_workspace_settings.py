@@ -301,7 +301,7 @@ WRONG = [
     ("[[playbook]]\nbudget_chars = 1", "playbook: expected a section, [playbook]"),
     ("budget_chars 1", "is not TOML: Expected '=' after a key in a key/value pair (at line 1, column 14)"),
     (b"\xff\xfe[\0", "is not UTF-8 text; save it as UTF-8"),
-    ("#" * 65_537, "cannot be read: it holds more than 65,536 bytes"),
+    ("#" * 65_537, "cannot be read: holds more than 65,536 bytes"),
 ]
 
 

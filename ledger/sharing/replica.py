@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 FOLDER = "book"
 CURRENT = "current"
 ASIDE = ".aside-"
-_MAX_BYTES = 8 * 1024
 _READ_BYTES = 1024 * 1024
 _KEY = re.compile(rb'"key":"([^"]*)"')
 _BLOCK = re.compile(rb'"kind":"book\.block","v":1,"body":\{"first":[0-9]+,"last":([0-9]+)\}')
@@ -68,7 +67,7 @@ class Current:
 def read_current(ledger: StrPath) -> Current | None:
     """Return which copy is the present one; None where there is none."""
     with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
-        fields: Any = json.loads(disk.read_file(os.path.join(ledger, FOLDER, CURRENT))[:_MAX_BYTES])
+        fields: Any = json.loads(disk.read_file(os.path.join(ledger, FOLDER, CURRENT)))
         seq, chain, offset = fields["upto"]
         copy, taken, (first, last) = fields["copy"], fields["taken"], fields["block"]
         erased = fields.get("erased", 0)

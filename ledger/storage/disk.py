@@ -30,6 +30,8 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+SMALL_BYTES = 16 * 1024 * 1024
+"""A file of the ledger other than the log holds at most this, where it does not say otherwise."""
 LOCK_WAIT_MS = 250
 """A writer waits this long for the lock; then its payload is spooled, so that no agent has to wait."""
 
@@ -38,6 +40,10 @@ _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else 
 _NO_LINK = "replace it by what it points to"
 
 flush_data = getattr(os, "fdatasync", os.fsync)
+
+
+class TooLargeError(CannotWriteError):
+    """A file holds more than Tallybook writes to it."""
 
 
 def reason(error: OSError) -> str:
@@ -133,20 +139,43 @@ def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool 
     return fd
 
 
-def read_file(path: StrPath) -> bytes:
-    """Return the bytes of a regular file of the ledger; a pipe in its place is refused without waiting for it.
+def read_file(path: StrPath, limit: int = SMALL_BYTES) -> bytes:
+    """Return the bytes of a regular file of the ledger other than the log, as ``read_small``.
 
     Raises:
         FileNotFoundError: It does not exist.
-        CannotWriteError: It is not a regular file, or its folder is a link.
+        CannotWriteError: As ``read_small``, or its folder is a link.
         OSError: It cannot be read.
     """
     refuse_link(os.path.dirname(path))
+    return read_small(path, limit)
+
+
+def read_small(path: StrPath, limit: int) -> bytes:
+    """Return the bytes of a regular file that is no link; a pipe in its place is refused without waiting for it.
+
+    Args:
+        path: The file.
+        limit: What it may hold at most, in bytes.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+        TooLargeError: It holds more.
+        CannotWriteError: It is a link, no regular file, or cannot be opened.
+        OSError: It cannot be read.
+    """
     fd = open_file(path, write=False)
     try:
-        return read_up_to(fd)
+        return read_open(fd, path, limit)
     finally:
         os.close(fd)
+
+
+def read_open(fd: int, path: StrPath, limit: int = SMALL_BYTES) -> bytes:
+    """Return the bytes of an open file, as ``read_small``: no file costs more time and memory than its limit."""
+    if os.fstat(fd).st_size > limit:
+        raise TooLargeError(path, f"holds more than {limit:,} bytes", "move it away")
+    return read_up_to(fd, limit)
 
 
 def make_folder(path: StrPath, *, durable: bool = True) -> None:

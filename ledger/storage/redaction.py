@@ -15,7 +15,7 @@ from contextlib import suppress
 import os
 
 from tallybook.ledger.errors import CannotWriteError, Problem
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps, read_up_to
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps
 from tallybook.ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, head_field
 from tallybook.ledger.storage import disk
 
@@ -38,6 +38,8 @@ _BEGIN = b'"body":{"begin":'
 _PIECE_BYTES = 1024 * 1024
 # More time than a process needs between creating the pending file and renaming it.
 _NOTE_NS = 600 * 10**9
+# No character takes more than four bytes.
+_MAX_PENDING_CHARS = disk.SMALL_BYTES // 4 - 1024
 _REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
 
 
@@ -165,14 +167,15 @@ def read_pending(folder: StrPath) -> PendingRedaction | None:
         while not is_current:
             fd = disk.open_file(path, write=False)
             try:
-                data = read_up_to(fd)
+                data = disk.read_open(fd, path)
                 # A process that finishes the redaction renames the file, and then overwrites it with blanks.
                 is_current = os.path.samestat(os.fstat(fd), os.stat(path))
                 if is_current and (redaction := _parse_pending(data, fd)) is not None:
                     return redaction
             finally:
                 os.close(fd)
-    except FileNotFoundError:
+    except (FileNotFoundError, disk.TooLargeError):
+        # Tallybook writes no such large one.
         pass
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "it lists texts that must be erased: put it back, or delete it and redact again"
@@ -237,6 +240,8 @@ def write_pending(folder: StrPath, pending: PendingRedaction) -> None:
     """
     path = os.path.join(folder, PENDING_FILE)
     value = {"ids": list(pending.ids), "texts": list(pending.texts), "reason": pending.reason, "by": dict(pending.by)}
+    if len(dumps(value)) > _MAX_PENDING_CHARS:
+        raise CannotWriteError(path, f"would hold more than {_MAX_PENDING_CHARS:,} characters", "nothing was redacted")
     try:
         disk.replace_file(path, lambda fd: dumps(value | {"proof": _proof(fd)}).encode())
     except CannotWriteError as error:
@@ -268,7 +273,9 @@ def remove_pending(folder: StrPath) -> None:
 def _overwrite_and_remove(path: StrPath) -> None:
     """Overwrite a file with blanks and remove it, if it exists."""
     with suppress(FileNotFoundError):
-        _overwrite(path)
+        # A larger one is not Tallybook's, and no disk should be filled with blanks for it.
+        if os.stat(path).st_size <= disk.SMALL_BYTES:
+            _overwrite(path)
         with suppress(FileNotFoundError):
             os.unlink(path)
 

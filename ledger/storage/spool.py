@@ -10,7 +10,7 @@ import os
 
 from tallybook.ledger.errors import CannotWriteError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps
-from tallybook.ledger.line import GENESIS, Draft, Position, Stamp, frame, normalize_key
+from tallybook.ledger.line import GENESIS, MAX_BATCH_BYTES, Draft, Position, Stamp, frame, normalize_key
 from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
@@ -86,6 +86,8 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
     except ValueError as error:
         # A number that JSON does not have, or half of a surrogate pair.
         raise CannotWriteError(path, str(error), "nothing was recorded") from error
+    if len(data) > MAX_BATCH_BYTES:
+        raise CannotWriteError(path, f"would hold more than {MAX_BATCH_BYTES:,} bytes")
     disk.replace_file(path, data)
     disk.note_acknowledged()
     return path
@@ -109,12 +111,13 @@ def read_files(folder: StrPath, since: str = "") -> tuple[list[SpoolFile], list[
     for name in names:
         path = os.path.join(spool, name)
         try:
-            value = json.loads(disk.read_file(path))
+            value = json.loads(disk.read_file(path, MAX_BATCH_BYTES))
             files.append(SpoolFile(path, value["id"], value["at"], value["requests"]))
         except FileNotFoundError:
             continue  # Another process recorded it meanwhile.
         except (OSError, ValueError, KeyError, TypeError, RecursionError, CannotWriteError) as error:
-            problems.append(Problem(f"{FOLDER}/{name}", f"cannot be read: {type(error).__name__}; it stays there"))
+            why = error.reason if isinstance(error, disk.TooLargeError) else type(error).__name__
+            problems.append(Problem(f"{FOLDER}/{name}", f"cannot be read: {why}; it stays there"))
     return files, problems
 
 

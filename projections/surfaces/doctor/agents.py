@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.events import PlaybookInjected, PointCited, TranscriptRead
+from tallybook.ledger.storage import disk
 from tallybook.ledger.verification import read_verified
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.output import format_count
@@ -21,7 +22,7 @@ from tallybook.projections.surfaces.install import places, trust
 from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, is_there
 from tallybook.projections.surfaces.install.hook_entries import own_calls, own_timeouts
 from tallybook.projections.surfaces.workspace import settings
-from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, read_small
+from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.doctor.hook_settings import OtherFile, Setup
     from tallybook.projections.surfaces.install.hook_command import Call
 
-_MAX_MARKER_BYTES = 64 * 1024
 # Seconds and milliseconds are further apart than any two timeouts that a person would choose.
 _OTHER_UNIT = 50
 _DAYS = 30
@@ -141,7 +141,7 @@ def _unanswered(context: Context) -> Iterator[Finding]:
     """Report who called last and was given nothing."""
     path = context.project.ledger / MARKS / UNANSWERED
     try:
-        document = json.loads(read_small(path, _MAX_MARKER_BYTES))
+        document = json.loads(disk.read_file(path))
         ago = context.age(_text(document, "at"))
     except (OSError, ValueError, LookupError, RecursionError, CannotWriteError):
         return

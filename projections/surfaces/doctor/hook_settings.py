@@ -15,7 +15,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.install.hook_entries import calls_us, own_calls, own_timeouts
-from tallybook.projections.surfaces.workspace.project import CLAUDE, read_small
+from tallybook.projections.surfaces.workspace.project import CLAUDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -156,7 +156,7 @@ def read_document(path: Path, max_bytes: int = _MAX_SETTINGS_BYTES) -> tuple[dic
         The document, empty where it cannot be read, and the fault, empty without one.
     """
     try:
-        text = read_small(os.path.realpath(path), max_bytes).decode("utf-8-sig")
+        text = disk.read_small(os.path.realpath(path), max_bytes).decode("utf-8-sig")
         if path.suffix == ".toml":
             return tomllib.loads(text), ""
         document = json.loads(text, parse_constant=_refuse) if text.strip() else {}

@@ -240,7 +240,9 @@ def _last_error(context: Context) -> Iterator[Finding]:
     path = context.project.ledger / ledger_access.ERROR_FILE
     try:
         message = disk.read_file(path).decode("utf-8", "replace").strip()
-    except (FileNotFoundError, CannotWriteError):
+    except FileNotFoundError:
         return
+    except CannotWriteError as error:
+        message = f"cannot be read: {error.reason}"
     fix = f"run `rm {quote(str(path))}` once that is fixed"
     yield Finding(NOTE, f"the last hook error: {message}", fix)

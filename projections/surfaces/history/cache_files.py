@@ -144,7 +144,7 @@ class CacheFiles:
         if cache_folder is None:
             return None
         try:
-            data = disk.read_file(Path(cache_folder, self.folder, name))
+            data = disk.read_file(Path(cache_folder, self.folder, name), sys.maxsize)
             checksum, content = data[:_SUM_CHARS], data[_SUM_CHARS:]
             if _checksum(content) != checksum:
                 return None

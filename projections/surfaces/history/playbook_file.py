@@ -13,6 +13,7 @@ import attrs
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, MissingLinesError, Problem
 from tallybook.ledger.events import PlaybookAdopted
 from tallybook.ledger.fast_stdlib import import_lazily, sha256
+from tallybook.ledger.line import MAX_BATCH_BYTES
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold
@@ -96,7 +97,7 @@ def read_bytes(path: Path) -> bytes | None:
         CannotWriteError: It cannot be read now, so it may hold a manual edit and must not be replaced.
     """
     try:
-        return disk.read_file(path)
+        return disk.read_file(path, MAX_BATCH_BYTES)
     except FileNotFoundError:
         return None
     except (OSError, CannotWriteError) as error:
@@ -109,8 +110,8 @@ def read_bytes(path: Path) -> bytes | None:
 def last_rendered(project: Project) -> Rendered | None:
     """Return the last rendering of ``playbook.json``, None where the note of it is missing or damaged."""
     # The note only saves comparing, so no error of it counts.
-    with contextlib.suppress(CannotWriteError, ValueError):
-        seq, digest = (read_bytes(project.ledger / "rendered") or b"").decode("ascii").split()
+    with contextlib.suppress(OSError, CannotWriteError, ValueError):
+        seq, digest = disk.read_file(project.ledger / "rendered").decode("ascii").split()
         if seq.isdigit():
             return Rendered(int(seq), digest)
     return None

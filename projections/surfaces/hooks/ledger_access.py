@@ -141,7 +141,7 @@ def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
     _refuse_large(path)
     entries: Sequence[Mapping[str, Any]] = ()
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
-        document = loads(disk.read_file(path).decode("utf-8"))
+        document = loads(disk.read_file(path, MAX_PLAYBOOK_BYTES).decode("utf-8"))
         found = _entries_of(document)
         if _are_entries(found):
             entries = found

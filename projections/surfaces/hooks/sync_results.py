@@ -19,7 +19,6 @@ from tallybook.ledger.fast_stdlib import dumps, loads
 from tallybook.ledger.line import first_seq
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.workspace.project import read_small
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ MAX_LINES = 200
 """A result has no more lines of changes; `diff` of its event numbers has them all."""
 _LOCK = "results.lock"
 _WAIT_MS = 5_000
-_MAX_BYTES = 16 * 1024 * 1024
 _FAILING_US = 24 * 3600 * clock.MICROSECONDS
 _FIELDS = {"at": int, "since": int, "events": list, "changes": list, "problems": list, "shown": bool}
 
@@ -45,7 +43,7 @@ _FIELDS = {"at": int, "since": int, "events": list, "changes": list, "problems":
 def read(project: AnyProject) -> list[dict[str, Any]]:
     """Return the results of syncs, the newest last; none where the file is not one that syncs wrote."""
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError, TallybookError):
-        found = loads(read_small(_path(project.ledger, NAME), _MAX_BYTES).decode("utf-8"))
+        found = loads(disk.read_file(_path(project.ledger, NAME)).decode("utf-8"))
         if type(found) is list and all(_is_result(one) for one in found):
             return found
     return []

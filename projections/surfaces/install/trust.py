@@ -8,8 +8,8 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.install import places
-from tallybook.projections.surfaces.workspace.project import read_small
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def switched_off_events(files: Installation, path: Path) -> set[str]:
 
 def _settings(files: Installation) -> dict[str, Any]:
     try:
-        return tomllib.loads(read_small(record_of_trust(files), _MAX_BYTES).decode())
+        return tomllib.loads(disk.read_small(record_of_trust(files), _MAX_BYTES).decode())
     except (OSError, ValueError, RecursionError, CannotWriteError):
         return {}
 

@@ -20,7 +20,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import normalize_key
+from tallybook.ledger.line import MAX_BATCH_BYTES, normalize_key
 from tallybook.ledger.names import find_name
 from tallybook.ledger.storage import disk, spool
 from tallybook.projections.surfaces.history import reading
@@ -265,7 +265,7 @@ def finish(mine: Project) -> None:
 
 def _finish(mine: Project, path: Path) -> None:
     try:
-        content = json.loads(disk.read_file(path))
+        content = json.loads(disk.read_file(path, MAX_BATCH_BYTES))
         project, key = Project(Path(content["project"])), content["key"]
         requests = requests_from_json(content["requests"], key, content["at"]) if _has_key(project, key) else []
     except (ValueError, KeyError, TypeError, RecursionError, BadInputError):

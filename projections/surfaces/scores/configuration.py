@@ -13,8 +13,8 @@ import attrs
 
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.storage import disk
 from tallybook.projections.scores.configuration.model import SESSION, score_id
-from tallybook.projections.surfaces.workspace.project import read_small
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -105,7 +105,7 @@ def _in_order(_owner: Any, _field: Any, value: Any) -> Any:
 def _load_own(path: Path) -> Any:
     """Return what a project's own file says, None where there is none."""
     try:
-        return parse_yaml(read_small(path, MAX_BYTES))
+        return parse_yaml(disk.read_small(path, MAX_BYTES))
     except FileNotFoundError:
         return None
     except CannotWriteError as error:

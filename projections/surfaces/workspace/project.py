@@ -13,7 +13,7 @@ import os
 import stat
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
-from tallybook.ledger.fast_stdlib import NamedTuple, read_up_to
+from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
@@ -279,28 +279,6 @@ def _upward(folder: str) -> Iterator[str]:
 # Repositories
 
 
-def read_small(path: StrPath, limit: int) -> bytes:
-    """Return the bytes of a regular file that is no link.
-
-    Args:
-        path: The file.
-        limit: What it may hold at most, in bytes.
-
-    Raises:
-        ValueError: It holds more.
-        CannotWriteError: It is a link, no regular file, or cannot be opened.
-        OSError: It is not there, or cannot be read.
-    """
-    fd = disk.open_file(path, write=False)
-    try:
-        data = read_up_to(fd, limit + 1)
-    finally:
-        os.close(fd)
-    if len(data) > limit:
-        raise ValueError(f"it holds more than {limit:,} bytes")
-    return data
-
-
 def repository_folders(start: str) -> tuple[str, ...]:
     """Return the folders from one up to the top of its repository, the one that holds ``.git``.
 
@@ -372,7 +350,7 @@ def gitdir_of(top: str) -> str:
 
 
 def _read_line(path: str) -> str:
-    return os.fsdecode(read_small(path, _MAX_POINTER_BYTES)).rstrip("\r\n")
+    return os.fsdecode(disk.read_small(path, _MAX_POINTER_BYTES)).rstrip("\r\n")
 
 
 def has_own_ledger(settings: StrPath) -> bool:
@@ -383,7 +361,7 @@ def has_own_ledger(settings: StrPath) -> bool:
     """
     with suppress(OSError, ValueError, RecursionError, TallybookError):
         disk.refuse_link(os.path.dirname(settings))
-        data = read_small(settings, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf")
+        data = disk.read_small(settings, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf")
         section, is_mentioned = b"", False
         for line in data.split(b"\n"):
             setting = line.partition(b"#")[0].strip()

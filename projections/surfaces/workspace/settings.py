@@ -19,7 +19,6 @@ from tallybook.projections.surfaces.workspace.project import (
     MAX_SETTINGS_BYTES,
     SETTINGS_PLACE,
     claude_folder,
-    read_small,
     repository_folders,
 )
 
@@ -273,7 +272,7 @@ def load(path: str) -> SettingsFile:
     """Read a settings file; a missing file has no settings."""
     try:
         disk.refuse_link(os.path.dirname(path))
-        data = read_small(path, MAX_SETTINGS_BYTES)
+        data = disk.read_small(path, MAX_SETTINGS_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return SettingsFile({})
     except (OSError, ValueError, CannotWriteError) as error:
@@ -340,7 +339,7 @@ def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> S
         return None
     with suppress(*_FAULTS):
         disk.refuse_link(os.path.dirname(cache))
-        cached = loads(read_small(cache, _MAX_CACHE_BYTES).decode("utf-8", "surrogatepass"))
+        cached = loads(disk.read_small(cache, _MAX_CACHE_BYTES).decode("utf-8", "surrogatepass"))
         values = cached["values"]
         rules = {rule.field: rule for rule in SETTINGS.values() if rule.field}
         if cached["files"] == list(map(list, places)) and values.keys() == rules.keys():
