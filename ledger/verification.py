@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from binascii import crc32
 import contextlib
 import os
+import re
 from typing import TYPE_CHECKING
 
 import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.codec import decode, parse_head_at
+from tallybook.ledger.encoding.codec import decode, decode_author, parse_head_at
+from tallybook.ledger.encoding.event_json import REFUSALS
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LogRecovered, UnknownEvent
-from tallybook.ledger.line import LOG_NAME, START, line_fault, split_line, split_lines
+from tallybook.ledger.line import (
+    BY_FIELDS,
+    CRC_BYTES,
+    FREE_MARK,
+    LOG_NAME,
+    SECTION,
+    START,
+    line_fault,
+    split_line,
+    split_lines,
+)
 from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.storage import disk, redaction
@@ -28,6 +41,10 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.head import Head
 
 _MAX_REMEMBERED = 65_536
+_PLAIN = rb'"[ !#-\[\]-~]+"'
+_PLAIN_AUTHOR = re.compile(
+    rb'\{"rater":%b%b\}' % (_PLAIN, b"".join(b'(?:,"%b":%b)?' % (field.encode(), _PLAIN) for field in BY_FIELDS[1:]))
+)
 
 
 @attrs.frozen
@@ -80,18 +97,23 @@ class _Findings:
     notes: list[str] = attrs.field(factory=list)
     missing: list[tuple[int, int | None]] = attrs.field(factory=list)
     kinds: dict[str, int] = attrs.field(factory=dict)
-    ids: set[str] = attrs.field(factory=set)
+    ids: set[bytes] = attrs.field(factory=set)
     keys: set[str] = attrs.field(factory=set)
     canonical: set[bytes] = attrs.field(factory=set)
     authors: set[bytes] = attrs.field(factory=set)
-    has_new_author: bool = False
+    undecoded: set[int] = attrs.field(factory=set)
     at: str = ""
     erased: list[tuple[int, str]] = attrs.field(factory=list)
     replaced: set[str] = attrs.field(factory=set)
     redactions: dict[str, EventRecord] = attrs.field(factory=dict)
     pending: frozenset[str] = frozenset()
     expect: tuple[int, str] | None = None
-    position: Position = START
+    last: RawBatch | None = None
+
+    @property
+    def position(self) -> Position:
+        """Return the position after the last batch before any problem."""
+        return START if self.last is None else self.last.position
 
     def damaged(self, seq: int, message: str) -> None:
         """Add damage of a line that exists."""
@@ -183,16 +205,80 @@ def _verify_bytes(
             findings.problems.append(part.stop.problem)
             findings.missing.append(part.missing)
             continue
-        for index, line in enumerate(split_lines(part.data)):
+        if FREE_MARK in part.data or part.erased:
+            findings.erased += redaction.find_erased(part)
+            findings.replaced.update(redaction.find_replaced(part))
+        # A batch with a line that is wrong or unusual is checked line by line, to name it.
+        for index, line in enumerate(() if _is_plain(part, findings) else split_lines(part.data)):
             _check_line(line, part, index, findings)
-        findings.erased += redaction.find_erased(part)
-        findings.replaced.update(redaction.find_replaced(part))
         if findings.expect == (part.last, part.chain):
             findings.expect = None
         yield part
         if not findings.problems:
-            findings.position = part.position
+            findings.last = part
         progress(part.end, size)
+
+
+def _is_plain(batch: RawBatch, findings: _Findings) -> bool:
+    """Return whether a batch is as Tallybook writes most: new, in time, and one time and author in all lines; note it.
+
+    The head of its first line is parsed; those of the others are only compared with it.
+    """
+    lines, size = batch.lines, len(batch.lines)
+    form = parse_head_at(lines[0].partition(SECTION)[0], batch, 0)
+    if form is None or form.at < findings.at or form.key in findings.keys or not _is_author(form.by, findings):
+        return False
+    first = b'","at":"%b"' % form.at.encode() + (b"" if form.when is None else b',"when":"%b"' % form.when.encode())
+    key = b"" if form.key is None else b'","key":"%b' % form.key.encode()
+    by = b',%d],"by":%b,\t' % (size, form.by)
+    ids, seq, canonical = [], form.seq - 1, findings.canonical
+    for number, line in enumerate(lines, 1):
+        begin = b'"seq":%d,"id":"' % (seq + number)
+        id_begin = CRC_BYTES + len(begin)
+        id_end = line.find(b'"', id_begin)
+        head = b'%b%b,"part":[%d%b' % (key, first, number, by)
+        key = b""
+        what = line[id_end + len(head) :]
+        core = line[CRC_BYTES:-2]
+        if what not in canonical:
+            what, mark, free = what.partition(FREE_MARK)
+            core = line[CRC_BYTES : -len(mark + free)] if mark else core
+            value = b"{" + (what + b"}" if mark else what[:-1])
+            if not strict_json.is_canonical(value) or not (
+                free.startswith(redaction.NULL) or not mark or strict_json.is_canonical(free[:-2])
+            ):
+                return False
+            if not mark and len(canonical) < _MAX_REMEMBERED:
+                canonical.add(what)
+        if not (
+            line.startswith(head, id_end)
+            and line.startswith(begin, CRC_BYTES)
+            and line.startswith(b'{"crc":"%08x",' % crc32(core))
+        ):
+            return False
+        ids.append(line[id_begin:id_end])
+    if len({*ids}) < size or not findings.ids.isdisjoint(ids) or not b"".join(ids).replace(b"-", b"").isalnum():
+        return False
+    findings.ids.update(ids)
+    findings.at = form.at
+    if form.key is not None:
+        findings.keys.add(form.key)
+    return True
+
+
+def _is_author(by: bytes, findings: _Findings) -> bool:
+    """Return whether a text is an author in the spelling of the ledger, remembering those that are."""
+    if by in findings.authors:
+        return True
+    try:
+        # Most authors have a session of their own, and decoding each takes longer than all else.
+        if _PLAIN_AUTHOR.fullmatch(by) is None:
+            decode_author(by)
+    except REFUSALS:
+        return False
+    if len(findings.authors) < _MAX_REMEMBERED:
+        findings.authors.add(by)
+    return True
 
 
 def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
@@ -209,13 +295,12 @@ def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -
         and (free is None or free.startswith(redaction.NULL) or strict_json.is_canonical(free))
     ):
         findings.damaged(seq, "its chain fits, but it is not canonical JSON")
-    if form.by not in findings.authors:
-        findings.has_new_author = True
-        if len(findings.authors) < _MAX_REMEMBERED:
-            findings.authors.add(form.by)
-    if form.id in findings.ids:
+    if not _is_author(form.by, findings):
+        findings.undecoded.add(batch.last)
+    id_ = form.id.encode()
+    if id_ in findings.ids:
         findings.damaged(seq, f"repeats the id {form.id}")
-    findings.ids.add(form.id)
+    findings.ids.add(id_)
     if form.key is not None:
         if form.key in findings.keys:
             findings.damaged(seq, f"repeats the key {form.key}")
@@ -238,13 +323,13 @@ def _is_canonical(value: bytes, findings: _Findings) -> bool:
 
 def _check_batch(batch: Batch, findings: _Findings) -> None:
     """Check the events of a batch, and decode its metadata where it has a new author or a redaction."""
-    has_new_author, findings.has_new_author = findings.has_new_author, False
-    if has_new_author or EventRedacted in map(type, batch.events):
+    kinds = {*map(type, batch.events)}
+    if batch.last in findings.undecoded or EventRedacted in kinds:
         # Decoding the records also checks a new author against its class.
         for record in batch.records:
             if isinstance(record.event, EventRedacted):
                 findings.redactions[record.event.id] = record
-    for event in batch.events:
+    for event in batch.events if kinds & {UnknownEvent, LogRecovered} else ():
         if isinstance(event, UnknownEvent):
             kind = f"{event.kind}/{event.v}"
             findings.kinds[kind] = findings.kinds.get(kind, 0) + 1
@@ -263,7 +348,8 @@ def _check_redactions(findings: _Findings) -> None:
         what = "a redaction of one text was" if number == 1 else f"a redaction of {number} texts was"
         findings.notes.append(f"{what} started and not finished; the next command that writes continues it")
     # A machine that shares a book redacts events of others, too, which are not in its own ledger.
-    present = (findings.redactions.keys() & findings.ids) - {id_ for _, id_ in findings.erased} - findings.replaced
+    present = {id_ for id_ in findings.redactions if id_.encode() in findings.ids}
+    present -= {*(id_ for _, id_ in findings.erased), *findings.replaced}
     findings.notes += [f"the text of event {id_} was redacted but is still in the log" for id_ in sorted(present)]
 
 

@@ -33,7 +33,7 @@ LINES = {
     "memory": 2,
     "eventsourcing": 4,
     "formats": 3,
-    "questions": 9,
+    "questions": 11,
     "page": 10,
     "page-browser": 3,
     "forecast": 13,

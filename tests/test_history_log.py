@@ -306,3 +306,58 @@ def test_following_ends_without_a_reader(here: Project) -> None:
         process.wait(ENDS_WITHIN_S)
         assert process.stderr is not None
         assert (0, b"") == (process.returncode, process.stderr.read())
+
+
+# The last events, read from the end
+
+
+def read_bytes_of(here: Project, run: Run, *words: str) -> tuple[list[int], int]:
+    """Return the numbers of the events that a command lists, and how many bytes of files it reads by offset."""
+    sizes: list[int] = []
+    real = os.pread
+
+    def counted(fd: int, size: int, offset: int) -> bytes:
+        data = real(fd, size, offset)
+        sizes.append(len(data))
+        return data
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "pread", counted)
+        listed = seqs(run(*words, "--json"))
+    assert here.ledger.exists()
+    return listed, sum(sizes)
+
+
+def make_ratings(here: Project, number: int) -> None:
+    """Append so many ratings."""
+    with reading.open_log(here).transaction() as tx:
+        for _ in range(number):
+            tx.append([encode(PointRated("kpt_001", "neutral"))], {"rater": "human"})
+
+
+def test_the_last_events_are_read_from_the_end(here: Project, run: Run) -> None:
+    """`log -n` reads no more of a ledger that is four times as long."""
+    make_ratings(here, 400)
+    few = read_bytes_of(here, run, "log", "-n", "5")
+    make_ratings(here, 1_600)
+    many = read_bytes_of(here, run, "log", "-n", "5")
+    assert [*range(404, 409)] == few[0]
+    assert [*range(2004, 2009)] == many[0]
+    assert few[1] * 1.2 > many[1]
+
+
+@pytest.mark.parametrize("tail", [b"", b"torn", b"no break"])
+def test_the_last_events_are_those_of_the_whole_list(here: Project, run: Run, tail: bytes) -> None:
+    """Whatever precedes the end, a sealed range with whole lines or an undo, `log -n N` lists the last N of `log`."""
+    log = here.ledger / "events.jsonl"
+    make_ratings(here, 3)
+    log.write_bytes(log.read_bytes() + b"\0\n" + log.read_bytes().splitlines(keepends=True)[-1].replace(b"1", b"9"))
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert 0 == run("undo").code
+    make_ratings(here, 2)
+    log.write_bytes(log.read_bytes()[:-1] if tail == b"no break" else log.read_bytes() + tail)
+    every = run("log", "--json").out.splitlines()
+    for number in range(1, len(every) + 3):
+        assert every[-number:] == run("log", "-n", str(number), "--json").out.splitlines()
+    people = run("log").out.splitlines()
+    assert people[-4:] == run("log", "-n", "4").out.splitlines()

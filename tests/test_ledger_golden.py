@@ -17,6 +17,7 @@ import attrs
 import pytest
 
 from helpers.ledger_lines import Read
+from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     EVENT_TYPES,
@@ -75,6 +76,7 @@ from tallybook.ledger.events import (
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.records import Author
+from tallybook.ledger.verification import verify
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")
 SOURCE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -372,3 +374,11 @@ def test_the_sums_and_checksums_follow_their_documented_rules() -> None:
         assert ("free" in line) == (free is not None)
         if free is not None:
             assert line["sum"] == sha256(free[1].encode()).hexdigest()[:32]
+
+
+def test_golden_lines_are_verified_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`verify` checks no line of an intact ledger by itself, whatever kinds, keys, times and texts it has."""
+    monkeypatch.setattr("tallybook.ledger.verification._check_line", None)
+    log = JsonlLog(tmp_path)
+    log.path.write_bytes(GOLDEN.read_bytes())
+    assert () == verify(log).problems

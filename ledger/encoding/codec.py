@@ -296,7 +296,7 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
             if fields is None:
                 raise ValueError("its head is not one that Tallybook writes here")
             seq, id_, key, at, when, part, by = fields
-            author = _decode_author(by)
+            author = decode_author(by)
             if not rest.startswith(continued):
                 records.append(EventRecord(shared_number(seq), at, next(remaining), id_, author, key, when, part))
         except (*REFUSALS, StopIteration) as error:
@@ -305,7 +305,7 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
 
 
 @lru_cache(maxsize=1024)
-def _decode_author(by: bytes) -> Author:
+def decode_author(by: bytes) -> Author:
     """Return the author of an event; most events of a session have the same one."""
     return structure_fields(_loads(by), Author, "$.by")
 

@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.events import EVENT_TYPES
-from tallybook.ledger.line import CONTINUED
+from tallybook.ledger.line import CONTINUED, START
 from tallybook.projections.event_rows import EventFilter, is_of_kind
 from tallybook.projections.surfaces.console.notices import find_seq
 from tallybook.projections.surfaces.console.options import Verb, WholeNumber
 from tallybook.projections.surfaces.console.output import METER, answer, note
 from tallybook.projections.surfaces.history import moments
-from tallybook.projections.surfaces.history.events import comes_from, event_parts, find_undone_events, raters
+from tallybook.projections.surfaces.history.events import (
+    comes_from,
+    event_parts,
+    find_start,
+    find_undone_events,
+    raters,
+)
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_writers
 
@@ -141,14 +148,15 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
     """
     ledger = _open(project, options["until"])
     selection = _parse_filter(project, ledger, options | {"follow": follow})
-    limit = options["limit"]
-    if limit is not None and selection == EventFilter(since=selection.since) and not log_with_book(ledger):
+    limit, start = options["limit"], START
+    if limit is not None and selection == EventFilter(since=selection.since) and type(ledger) is JsonlLog:
         # Every event counts, so the last of them are those before the head.
         selection = attrs.evolve(selection, since=max(selection.since, ledger.head().seq - limit))
+        start = find_start(ledger, limit)
     paged = sys.stdout.isatty() and not (follow or as_json)
     # Ctrl-C is the regular end of following.
     with suppress(*[KeyboardInterrupt] if follow else []):
-        for position, records in event_parts(ledger, selection, wait_for_more if follow else None):
+        for position, records in event_parts(ledger, selection, wait_for_more if follow else None, start):
             last = records
             if log_with_book(ledger):
                 # The book lists events as they came in.

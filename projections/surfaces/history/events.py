@@ -5,30 +5,57 @@ A batch is decoded only if its bytes may match: every writer writes a name, a se
 
 from __future__ import annotations
 
+from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import UnknownEntryError
+from tallybook.ledger.errors import DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import SECTION, START, first_seq, head_field
+from tallybook.ledger.line import CHAIN_CHARS, LINE_END, SECTION, START, Position, first_seq, head_field, place_of
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.event_rows import EventFilter, brief, row, select_events
 from tallybook.projections.fold import UndoneIds, find_undone, undos_in
 from tallybook.projections.surfaces.history.reading import current, log_with_book
+from tallybook.projections.surfaces.hooks.ledger_access import lines_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from tallybook.ledger.line import Position, RawBatch
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import EventRecord
 
 
 # Filtering bytes
+
+
+def find_start(log: JsonlLog, count: int) -> Position:
+    """Return a position that at least so many events follow, found from the end; START where that takes long.
+
+    The chain of the batches after it leads to the acknowledged one, which proves it.
+    """
+    head = log.read_head()
+    if head is None:
+        return START
+    offset = head.position.offset
+    for line in lines_before(log.log_file, offset):
+        seq, part, parts = place_of(line + b"\n")
+        if part and part == parts and seq <= head.position.seq - count:
+            chain = line[-CHAIN_CHARS - len(LINE_END) :][:CHAIN_CHARS].decode()
+            position = Position(seq, chain, offset)
+            # It may be in a sealed range.
+            with suppress(DamagedLedgerError):
+                deque(log.read(position), 0)
+                return position
+            return START
+        offset -= len(line) + 1
+    return START
 
 
 def _needles(event_filter: EventFilter) -> list[tuple[bytes, ...]]:
@@ -114,7 +141,7 @@ def find_undone_events(log: Log, after: Position = START) -> Undone:
 def find_undos(log: Log, after: Position = START) -> list[EventRecord]:
     """Return the undos after a position."""
     needle = _of_kind(KIND_OF[EventsVoided])
-    if not log.may_contain(needle):
+    if after == START and not log.may_contain(needle):
         # As in most ledgers; so a listing begins at once, and the log is read once.
         return []
     after = START if log_with_book(log) else after
@@ -163,9 +190,9 @@ class _Cursor:
         listed: Ids of the events of a shared history that were listed.
     """
 
-    def __init__(self) -> None:
-        """Begin at the beginning."""
-        self.position = START
+    def __init__(self, start: Position = START) -> None:
+        """Begin after a position."""
+        self.position = start
         self.has_matched = False
         self.listed: set[str] = set()
 
@@ -197,7 +224,7 @@ class _Cursor:
 
 
 def event_parts(
-    log: Log, event_filter: EventFilter, wait: Callable[[], bool] | None = None
+    log: Log, event_filter: EventFilter, wait: Callable[[], bool] | None = None, start: Position = START
 ) -> Iterator[tuple[Position, Iterator[EventRecord]]]:
     """Yield the wanted events, newest last, in parts, each with the position after which it begins.
 
@@ -206,12 +233,13 @@ def event_parts(
         event_filter: The filter.
         wait: Called at the end of each part; returns when there may be another, and whether to go on. None for one
             part alone.
+        start: Where to begin.
 
     Raises:
         UnknownEntryError: There is one part, and no event of the whole log is about the wanted entry.
     """
-    cursor = _Cursor()
-    yield START, cursor.records(log, event_filter)
+    cursor = _Cursor(start)
+    yield start, cursor.records(log, event_filter)
     while wait is not None and event_filter.until is None and wait():
         if log_with_book(log):
             log.refreshed()
