@@ -172,7 +172,7 @@ def test_a_pipe_or_device_does_not_block_a_command(
     assert ["mine"] == [entry["text"] for entry in commands.show(bare)["key_points"]]
     assert_refused(run(bare, "replay", "--check"), 1, "is not a playbook")
     answer = run(bare, "add", "new")
-    says = "note: playbook.json: cannot be used, and is set aside: is not JSON: Expecting value at line 1, column 1\n"
+    says = "note: playbook.json: cannot be used, and is set aside: is empty\n"
     assert (0, says) == (answer.code, answer.err)
     assert ["mine", "new"] == texts(bare)
     assert [kind] == [stat.S_IFMT(path.stat().st_mode) for path in bare.claude.glob("playbook.json.*")]
