@@ -182,7 +182,7 @@ def test_the_project_and_json_options_are_accepted_anywhere(
 def test_every_verb_accepts_a_project_after_it(run: Run, verb: str) -> None:
     """The error names a project that does not exist, whichever verb it follows."""
     words = {"add": ["x"], "rate": ["a", "helpful"], "retire": ["a"]}.get(verb, [])
-    assert (2, "", "tallybook: --project /nowhere: is not a folder\n") == run(verb, *words, "--project", "/nowhere")
+    assert (2, "", "tallybook: /nowhere: is not a folder\n") == run(verb, *words, "--project", "/nowhere")
 
 
 @pytest.mark.parametrize(
