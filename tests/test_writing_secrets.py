@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import base64
+from importlib.metadata import distributions
 import itertools
 import json
-import logging
+import random
 import re
-import subprocess
-import sys
+import time
 from typing import TYPE_CHECKING, Any, NoReturn
-import warnings
+from uuid import UUID
 
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
@@ -22,7 +22,7 @@ from tallybook import compat
 from tallybook.ledger.errors import BadInputError, LockHeldError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record, secrets
+from tallybook.projections.surfaces.writing import record, secret_formats, secrets
 from tallybook.projections.surfaces.writing.requests import UNSCREENED, Change, Import, Request, Update
 
 if TYPE_CHECKING:
@@ -77,11 +77,71 @@ def test_a_private_key_that_was_cut_off_is_masked_to_its_last_line(lines: int) -
     assert f"See {expected}\nand so on." == secrets.mask(f"See {cut}\nand so on.").text
 
 
+@pytest.mark.parametrize("row", secret_formats.PREFIXED, ids=lambda row: " ".join(map(str, row)))
+def test_every_prefix_of_the_table_has_an_example(row: tuple[str, str, str, int]) -> None:
+    """Each row of the table masks an example of its format."""
+    name, prefix, alphabet, least = row
+    pattern = re.compile(f"{prefix}{alphabet}{{{least},}}", re.ASCII)
+    assert any(pattern.match(example.secret) for example in EXAMPLES if example.name == name)
+
+
 def test_every_format_has_an_example() -> None:
-    """A format of a later detect-secrets is noticed here, and gets an example."""
-    names = {one.name for one in secrets._formats()[0]}
-    assert {example.name for example in EXAMPLES} == names
-    assert not names & {"Base64 High Entropy String", "Hex High Entropy String", "Secret Keyword", "Public IP (ipv4)"}
+    """The examples have every name that a mask can have, and no other."""
+    assert secret_formats.NAMES == {example.name for example in EXAMPLES}
+
+
+@EACH
+def test_what_another_scanner_finds_in_an_example_is_masked(example: Example) -> None:
+    """A finding of a scanner that somebody else maintains is never left in the masked text."""
+    # There are wheels for the usual machines alone.
+    scanner = pytest.importorskip("redact_secret")
+    text = f"see {example.text} x"
+    masked = secrets.mask(text).text
+    assert [] == [text[one.start : one.end] for one in scanner.scan(text) if text[one.start : one.end] in masked]
+
+
+@pytest.mark.parametrize(
+    "before", [r"\n", r"\t", "%3D", "\x1b[32m", "\x1b[1;31m", '"', "'", "=", "(", "_", "/", "密"], ids=ascii
+)
+def test_a_token_is_found_next_to_what_begins_no_word(before: str) -> None:
+    """A token behind an escape of JSON, of an address or of a terminal is masked like any other."""
+    assert f"{before}{GITHUB.masked}" == secrets.mask(f"{before}{GITHUB.text}").text
+
+
+def make_ordinary_lines() -> list[str]:
+    """Return 2,000 lines without a secret: of packages' descriptions, and digests, ids and images as they occur."""
+    chance = random.Random(25)  # noqa: S311 - lines, not keys
+    metadata = (distribution.read_text("METADATA") or "" for distribution in distributions())
+    # What a project shows as a token of its own is one.
+    lines = {line for text in metadata for line in text.splitlines() if line and "eyJ" not in line and "@" not in line}
+    made = []
+    for _ in range(55):
+        commit, digest, raw = chance.randbytes(20).hex(), chance.randbytes(32), chance.randbytes(300)
+        name, url_safe = UUID(bytes=chance.randbytes(16), version=4), base64.urlsafe_b64encode(raw).decode()
+        made += [
+            f"{commit} Fix the parser",
+            f"release-{commit}",
+            f"release-{commit[:12]}-{name}",
+            f"sha256-{base64.b64encode(digest).decode()}",
+            f"sha512-{base64.b64encode(raw[:64]).decode()}",
+            f"sha256:{digest.hex()}",
+            f"tallybook/page.py,sha256={base64.urlsafe_b64encode(digest).decode().rstrip('=')},3041",
+            f"cache-key-{digest.hex()}",
+            str(name),
+            f"session_{name}",
+            f"task-{name}.json",
+            f"main.{commit}.chunk.js and libcore-{commit[:16]}.so",
+            f"index-{url_safe[:22]}.css",
+            f"![image](data:image/png;base64,{base64.b64encode(raw).decode()})",
+            url_safe,
+        ]
+    return [*chance.sample(sorted(lines), 2000 - len(made)), *made]
+
+
+def test_ordinary_lines_are_not_masked() -> None:
+    """In 2,000 lines of descriptions, digests, ids and images nothing is taken for a secret."""
+    lines = make_ordinary_lines()
+    assert (2000, []) == (len(lines), [line for line in lines if secrets.mask(line).names])
 
 
 @pytest.mark.parametrize("text", INNOCENT)
@@ -103,10 +163,11 @@ def test_two_formats_in_one_place_are_one_mask() -> None:
     assert f"https://me:{GITHUB.masked}@git.local/" == secrets.mask(f"https://me:{GITHUB.secret}@git.local/").text
 
 
-def test_a_text_that_goes_on_uncovering_secrets_is_masked_whole() -> None:
-    """A text made to need a round for each secret is masked whole after a few."""
-    masked = secrets.mask("GR" + "1348941" * 200 + ("GR" + "1348941") * 200)
-    assert ("[masked: whole text]", "whole text") == (masked.text, masked.names[-1])
+def test_a_token_is_masked_beside_one_of_an_exact_format() -> None:
+    """A token that only its shape shows is masked as well where a text holds one of an exact format."""
+    masked = secrets.mask(f"newco_{MIXED[:40]} and {GITHUB.text}")
+    assert f"[masked: Other Token] and {GITHUB.masked}" == masked.text
+    assert ("GitHub Token", "Other Token") == masked.names
 
 
 PIECES = st.one_of(
@@ -129,44 +190,6 @@ def test_masking_leaves_no_match_and_changes_nothing_the_second_time(text: str) 
     assert bool(once.names) == (once.text != text)
 
 
-SQUARE = "Square OAuth Secret"
-SOUGHT = [
-    *((name, pattern) for name, pattern in secrets._detectors() if name not in secrets._LEFT_OUT | {SQUARE}),
-    *((one.name, one.pattern) for one in secrets._formats()[0] if one.name == SQUARE),
-]
-
-
-@pytest.mark.parametrize(
-    "pattern", [pytest.param(pattern, id=f"{name} {i}") for i, (name, pattern) in enumerate(SOUGHT)]
-)
-@settings(max_examples=20)
-@given(data=st.data())
-def test_the_cheap_check_is_wider_than_every_format(pattern: Any, data: st.DataObject) -> None:
-    """No text that a format fits, in the words of detect-secrets where ours are no narrower, is skipped."""
-    assert secrets._HINT.search(data.draw(st.from_regex(pattern)))
-
-
-def test_a_square_secret_has_no_backslash() -> None:
-    """Square's secrets are URL-safe base64; a match of detect-secrets with backslashes is none."""
-    text = "sq0" + "csp-" + "0" * 12 + "\\" + "0" * 19 + "\\" + "0" * 10
-    (theirs,) = (pattern for name, pattern in secrets._detectors() if name == SQUARE)
-    assert theirs.fullmatch(text)
-    assert text is secrets.mask(text).text
-    assert (SQUARE,) == secrets.list_formats(text.replace("\\", "_"))
-
-
-@pytest.mark.parametrize("name", ["OpenAI Token", "NPM tokens"])
-@given(data=st.data())
-def test_our_formats_find_all_that_the_originals_do(name: str, data: st.DataObject) -> None:
-    """Every match of a replaced expression of detect-secrets is found; a quote or a blank is no part of a token."""
-    pattern = next(pattern for theirs, pattern in secrets._detectors() if theirs == name)
-    text = data.draw(st.from_regex(pattern))
-    found = pattern.search(text)
-    assert found is not None
-    assume(name != "NPM tokens" or not found[2] or re.match(r"npm_[^\s\"']", found[2]))
-    assert name in secrets.list_formats(text)
-
-
 JSON_OBJECTS = st.dictionaries(st.text("abcdefgh", min_size=1), st.integers() | st.text(), min_size=1, max_size=3)
 
 
@@ -176,57 +199,45 @@ def test_a_json_web_token_is_found_whatever_its_content(head: Any, body: Any, be
     assert f"{before}[masked: JSON Web Token]" == secrets.mask(f"{before}{part(head)}.{part(body)}").text
 
 
-def test_a_deeply_nested_token_is_masked() -> None:
-    """A payload that the reader refuses is masked, and raises nothing."""
-    deep = base64.urlsafe_b64encode(b'{"a":' + b"[" * 60_000).decode().rstrip("=")
-    assert "[masked: JSON Web Token]" == secrets.mask(f"{deep}.{deep}").text
+HOSTILE = [
+    *("key ", "_", "-", "a-", "/", "//", "://", "://a:", "%3D", "[1m", "a", "0", "ab1", "1/1234567890/12345:", "MDAw"),
+    *(
+        "eyJ",
+        "eyJaaaaaaaa-",
+        "s" + "k-",
+        "-s" + "k-",
+        "key-",
+        "xox" + "b-",
+        "hvs.",
+        "dp.st.aa-",
+        "SG.aaaaaaaaaaaaaaaa.",
+    ),
+    *(
+        "aws_",
+        "aws key ",
+        "ibm-",
+        "sl-",
+        "api_key ",
+        "secret",
+        "bearer 1a",
+        "?sig=%2B",
+        "_auth" + "Token=",
+        "1Q~",
+        "A3-",
+    ),
+    *("BEGIN ", "BEGIN PRIVATE", "END PRIVATE ", "re_aaaaaaaa_", "12345678:", "softlayer.com/", "[masked: "),
+]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "key" + " " * 100_000 + "x",
-        "eyJ" * 33_000,
-        ("s" + "k-") * 33_000,
-        "/" * 100_000,
-        "//" * 50_000 + "/:_auth" + "Token=",
-        "://" * 33_000 + "@",
-        "-" * 100_000 + "x" * 20,
-        "BEGIN " * 16_000 + "PRIVATE",
-        "END PRIVATE " * 8_000 + "x" * 20,
-        ("xox" + "b-") * 20_000,
-    ],
-    ids=lambda text: text[:12],
-)
-def test_a_hostile_text_is_searched_quickly(text: str) -> None:
-    """A text on which the expressions of detect-secrets take minutes or never end is searched in time."""
-    assert text is secrets.mask(text).text
-
-
-WARNINGS = """
-import logging, warnings
-shown = warnings.showwarning
-from tallybook.projections.surfaces.writing import secrets as screen
-screen.mask("something_like_a_token")
-print(shown is warnings.showwarning, logging._warnings_showwarning)
-"""
-
-
-def test_loading_the_detector_leaves_the_process_its_warnings() -> None:
-    """detect-secrets redirects a process's warnings to its log; a program that imports Tallybook keeps its own."""
-    done = subprocess.run([sys.executable, "-W", "error", "-c", WARNINGS], capture_output=True, text=True, check=False)
-    assert ("True None\n", "") == (done.stdout, done.stderr)
-
-
-def test_a_process_that_logs_its_warnings_still_does() -> None:
-    """If the program itself redirected its warnings to the log before, they still go there."""
-    logging.captureWarnings(capture=True)
-    try:
-        shown = warnings.showwarning
-        secrets._detectors()
-        assert shown is warnings.showwarning
-    finally:
-        logging.captureWarnings(capture=False)
+@pytest.mark.parametrize("end", ["", "!" * 20])
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_a_hostile_text_is_searched_in_linear_time(piece: str, end: str) -> None:
+    """A text of 200,000 characters that repeats the beginning of a format takes a fraction of a second."""
+    text = (piece * 200_000)[:200_000] + end
+    before = time.process_time()
+    spans = list(secret_formats.find(text))
+    assert time.process_time() - before < 2
+    assert len(spans) < len(text)
 
 
 @pytest.fixture
@@ -240,7 +251,7 @@ def everything_in(project: Project) -> bytes:
     return b"\0".join(path.read_bytes() for path in sorted(project.claude.rglob("*")) if path.is_file())
 
 
-@pytest.mark.parametrize("rater", ["reflector", "agent", "tallybook", "somebody"])
+@pytest.mark.parametrize("rater", ["reflector", "agent", "tallybook"])
 def test_a_models_text_is_masked_before_it_is_written(here: Project, rater: str) -> None:
     """No file of the project holds the secret, the playbook has the mask, and a note reports it."""
     payload = {
@@ -318,36 +329,3 @@ def test_a_payload_too_deep_to_search_is_refused() -> None:
     with pytest.raises(BadInputError, match="nested too deeply"):
         secrets.mask_payload({"new_key_points": [deep]})
     assert ("no object", ()) == secrets.mask_payload("no object")
-
-
-LOADED = """
-import sys
-from tallybook.projections.surfaces.entry_point import run
-code = run(["record"])
-print("detect_secrets" in sys.modules)
-sys.exit(code)
-"""
-
-
-@pytest.mark.parametrize(
-    ("payload", "loaded"),
-    [
-        (extraction(("kpt_001", "helpful"), ("use_type_hints", "harmful")), False),
-        (extraction(new=["Run the tests first.", "Never force-push."]), False),
-        (extraction(new=[f"Use {GITHUB.text}"]), True),
-    ],
-)
-def test_the_detector_is_loaded_only_for_what_could_hold_a_secret(
-    project: Path, payload: dict[str, Any], loaded: bool
-) -> None:
-    """Ratings and plain sentences are recorded without it; a text with a token-like word loads it."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED],
-        input=json.dumps(payload),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=project,
-    )
-    assert (0, str(loaded)) == (done.returncode, done.stdout.splitlines()[-1])
-    assert loaded == ("note: new_key_points[0]: a secret was masked (GitHub Token)" in done.stderr)
