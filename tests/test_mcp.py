@@ -62,6 +62,11 @@ def parse(result: Any) -> Any:
     return json.loads(result.content[0].text)
 
 
+def refuse_constant(name: str) -> float:
+    """Refuse what Python reads and JSON does not have."""
+    raise AssertionError(f"{name} is not JSON")
+
+
 def talk(project: Project, *messages: object, settings: str = "") -> list[dict[str, Any]]:
     """Send lines to a server and return its answers, each parsed."""
     if settings:
@@ -76,7 +81,7 @@ def talk(project: Project, *messages: object, settings: str = "") -> list[dict[s
         env=os.environ | {"CLAUDE_PROJECT_DIR": str(project.root)},
     )
     assert b"" == done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line, parse_constant=refuse_constant) for line in done.stdout.splitlines()]
 
 
 def call(tool: str, **arguments: object) -> dict[str, Any]:
@@ -183,6 +188,50 @@ def test_one_rating_counts_per_entry_and_session(playbook: Project) -> None:
         assert other["result"]["isError"]
         assert "this session rated it before" in other["result"]["content"][0]["text"]
     assert 1 == commands.playbook(playbook).state.entries["kpt_001"].harmful
+
+
+NAMES = ["half \ud800 of a pair", "x" * 100_000, "line\nbreak \u2028\t\x00", ""]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=["half a surrogate pair", "long", "controls", "empty"])
+def test_no_name_of_a_client_keeps_a_model_from_rating(playbook: Project, name: str) -> None:
+    """What the ledger cannot hold of a client's name is replaced, in both eras of the protocol."""
+    info = {"name": name, "version": "1"}
+    modern = {"_meta": {"io.modelcontextprotocol/clientInfo": info}}
+    rating = call("rate", name="kpt_001", rating="helpful")
+    greeting = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"clientInfo": info}}
+    other = call("rate", name="kpt_002", rating="helpful")
+    answers = talk(playbook, greeting, rating, other | {"params": other["params"] | modern})
+    assert [False, False] == [answer["result"]["isError"] for answer in answers[1:]]
+    agents = [row["by"].get("agent", "") for row in commands.list_events(playbook) if row["kind"] == "point.rated"]
+    assert [name.replace("\ud800", "?")[:200]] * 2 == agents
+    assert commands.verify(playbook).ok
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+@pytest.mark.parametrize("place", ["id", "params"])
+def test_a_number_that_json_does_not_have_is_not_repeated(playbook: Project, number: str, place: str) -> None:
+    """The answer is an error in JSON, and the next request is answered."""
+    params = {"_meta": {"io.modelcontextprotocol/protocolVersion": "NUMBER"}}
+    id_ = "NUMBER" if place == "id" else 1
+    message = {"jsonrpc": "2.0", "id": id_, "method": "ping"} | ({"params": params} if place == "params" else {})
+    odd = json.dumps(message).replace('"NUMBER"', number).encode()
+    first, second = talk(playbook, odd, {"jsonrpc": "2.0", "id": 2, "method": "ping"})
+    assert (protocol.PARSE_ERROR, None) == (first["error"]["code"], first["id"])
+    assert {"jsonrpc": "2.0", "id": 2, "result": {}} == second
+
+
+def test_a_session_that_no_event_can_have_is_refused_at_the_start(playbook: Project, run: Run) -> None:
+    """The server does not start, so no rating fails later."""
+    refused = run("--project", str(playbook.root), "mcp", "--session", "half \ud800 of a pair")
+    assert (2, True) == (refused.code, "--session: needs 1 to 200 printable characters" in refused.err)
+
+
+def test_an_id_is_given_back_as_it_came(playbook: Project) -> None:
+    """A client finds its request by the id, even one that is not Unicode text."""
+    ids = ["half \ud800 of a pair", "ключ", 7, -1.5]
+    answers = talk(playbook, *({"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in ids))
+    assert ids == [answer["id"] for answer in answers]
 
 
 def test_a_session_of_a_model_is_undone_as_a_whole(playbook: Project) -> None:

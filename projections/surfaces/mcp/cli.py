@@ -9,6 +9,7 @@ import click
 
 from tallybook.ledger.clock import new_id, utc_now
 from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.console.options import provenance_of
 from tallybook.projections.surfaces.mcp import protocol
 from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.workspace import settings
@@ -27,6 +28,7 @@ def mcp(project: Project, /, *, session: str | None) -> None:
     rates and adds has the rater agent; `tallybook undo --of SESSION` takes it back. The setting write = false in the
     section [mcp] lets the model only read.
     """
+    provenance_of({"session": session})
     writes = settings.read(project).write
     agent = find_agent()
     # What it gives out is the agent's to cite, where its client says which session starts it.

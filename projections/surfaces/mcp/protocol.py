@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from importlib.metadata import version
 import json
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.names import MAX_NAME_CHARS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +65,8 @@ def serve(source: BinaryIO, sink: BinaryIO, server: Server) -> None:
         else:
             answer = _answer_line(data, server)
         if answer is not None:
-            sink.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+            # In ASCII, because an id can hold half of a surrogate pair, which UTF-8 does not have.
+            sink.write(json.dumps(answer).encode() + b"\n")
             sink.flush()
 
 
@@ -75,13 +78,25 @@ def _skip_line(source: BinaryIO, data: bytes) -> None:
 def _answer_line(data: bytes, server: Server) -> Any:
     """Return the answer to one line, None where none is wanted."""
     try:
-        message = json.loads(data)
+        message = json.loads(data, parse_constant=_read_number, parse_float=_read_number)
     except (ValueError, RecursionError):
         return _error(None, ProtocolError(PARSE_ERROR, "not JSON; send one JSON-RPC message a line"))
     if isinstance(message, list) and message:
         # Version 2025-03-26 lets clients send several messages at once.
         return [answer for one in message if (answer := _answer(one, server)) is not None] or None
     return _answer(message, server)
+
+
+def _read_number(text: str) -> float:
+    """Return a number; NaN and what is infinite are not JSON, and an answer would repeat them.
+
+    Raises:
+        ValueError: It is one of these.
+    """
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def _answer(message: Any, server: Server) -> dict[str, Any] | None:
@@ -157,5 +172,6 @@ def _handshake_version(params: Mapping[str, Any]) -> str:
 
 
 def _client_name(info: Any) -> str:
+    """Return the name of the client as the ledger can hold it with every event; empty where it gives none."""
     name = info.get("name") if isinstance(info, dict) else None
-    return name if isinstance(name, str) else ""
+    return name[:MAX_NAME_CHARS].encode("utf-8", "replace").decode() if isinstance(name, str) else ""
