@@ -2,6 +2,7 @@
 
     TallybookError            message of one line, and the exit code
     ├── BadInputError         2  the input is invalid
+    │   └── UsedKeyError      1  the idempotency key was used for another payload
     ├── UnknownEntryError     1  no entry ever had this name
     ├── NothingToDoError      1  already done, or impossible for this entry
     ├── DamagedLedgerError    3  acknowledged bytes are missing or changed
@@ -64,6 +65,20 @@ class BadInputError(TallybookError):
     def __init__(self, where: str, what: str, hint: str = "") -> None:
         """Build the message ``where: what; hint``."""
         super().__init__(f"{where}: {what}" + (f"; {hint}" if hint else ""))
+
+
+class UsedKeyError(BadInputError):
+    """The idempotency key of a delivery was used for another payload before."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, key: str, first: int | None = None, last: int | None = None) -> None:
+        """Name the key and the events of the first delivery; None while that waits in the spool."""
+        events = f"event {first}" if first == last else f"events {first} to {last}"
+        place = "in the spool" if first is None else f"recorded as {events}"
+        super().__init__(
+            f"key {key}", f"was used for another payload, {place}", "use another key; nothing was recorded"
+        )
 
 
 class UnknownEntryError(TallybookError):

@@ -10,6 +10,8 @@ occur raw inside a string:
 
 ``chain`` proves the batch: the first 16 bytes, in hex, of SHA-256 over the previous chain value (32 zeros at first)
 and every byte of the batch before the chain's own section, except the values of ``free``, which ``sum`` covers.
+``key`` is on a batch's first line: the idempotency key, followed by " payload:" and the digest of what was delivered
+where the caller gave the key.
 ``crc`` is CRC-32 over the rest of the first two sections: where the chain does not fit, it tells which line changed.
 """
 
@@ -37,6 +39,7 @@ GENESIS = "0" * CHAIN_CHARS
 CHAIN_MARK = b',\t"chain":"'
 CHAIN_END = b'"}\n'
 FREE_MARK = b',\t"free":'
+PAYLOAD_MARK = " payload:"
 SECTION = b",\t"
 # The bytes after CHAIN_MARK: the chain value and the end of the line.
 CHAIN_TAIL_BYTES = CHAIN_CHARS + len(CHAIN_END)
@@ -49,6 +52,7 @@ _PART_CHARS = 24
 AT_CHARS = len("2026-11-21T20:17:03.123456Z")
 FIRST_YEAR = "0001"
 CONTINUED = "text.continued"
+_HEX = frozenset("0123456789abcdef")
 BY_FIELDS = ("rater", "session", "agent", "model", "place")
 KNOWN_RATERS = ("human", "agent", "reflector", "import", "test", "tallybook")
 """The raters that a request may name; a ledger may hold others."""
@@ -151,9 +155,33 @@ def head_field(line: bytes, field: bytes) -> str:
     return line[start : line.find(b'"', start)].decode("ascii", "replace")
 
 
+def batch_delivery(data: bytes) -> tuple[str, str]:
+    """Return the idempotency key of a batch and the digest of its payload; each is empty without one.
+
+    Only the first line carries them, before ``at``.
+    """
+    return split_key(head_field(data[: max(data.find(b',"at":"'), 0)], b"key"))
+
+
 def batch_key(data: bytes) -> str:
-    """Return the idempotency key of a batch, which only its first line carries, before ``at``; empty without one."""
-    return head_field(data[: max(data.find(b',"at":"'), 0)], b"key")
+    """Return the idempotency key of a batch; empty without one."""
+    return batch_delivery(data)[0]
+
+
+def join_key(key: str, payload: str) -> str:
+    """Return what a line has as its key: the key, and the digest of the payload where the caller gave the key."""
+    return f"{key}{PAYLOAD_MARK}{payload}" if payload else key
+
+
+def split_key(joined: str) -> tuple[str, str]:
+    """Return the key and the digest in what ``join_key`` returned; the digest is empty where there is none."""
+    key, mark, payload = joined.rpartition(PAYLOAD_MARK)
+    return (key, payload) if mark and is_digest(payload) else (joined, "")
+
+
+def is_digest(text: str) -> bool:
+    """Return whether a text has the form that ``digest`` returns."""
+    return len(text) == CHAIN_CHARS and _HEX.issuperset(text)
 
 
 def first_seq(data: bytes) -> int:
@@ -269,7 +297,8 @@ class Stamp(NamedTuple):
         by: Who records it, in BY_FIELDS and WRITER; keys in the order in which they are written.
         new_id: Returns a new id for each line.
         new_salt: Returns a new salt for each free section.
-        key: Idempotency key: printable ASCII without quotes and backslashes; None where a batch cannot come twice.
+        key: What ``join_key`` returns: printable ASCII without quotes and backslashes; None where a batch cannot come
+            twice.
     """
 
     position: Position

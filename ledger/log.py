@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tallybook.ledger.line import Draft, Position, RawBatch
+    from tallybook.ledger.reading.deliveries import Delivery
 
 
 class Transaction(Protocol):
@@ -26,7 +27,13 @@ class Transaction(Protocol):
         """Look up many idempotency keys at once, an optimisation for the appends that follow."""
         ...
 
-    def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
+    def find_delivery(self, key: str, payload: str = "") -> Delivery | None:
+        """Return the batch that has this idempotency key; None where none has."""
+        ...
+
+    def append(
+        self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None, payload: str = ""
+    ) -> RawBatch | None:
         """Append a batch; return None if the ledger already has a batch with this idempotency key."""
         ...
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.line import SECTION, head_field
+from tallybook.ledger.line import SECTION, head_field, join_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -52,6 +52,7 @@ class EventRecord:
         key: Idempotency key of its batch, on the first line only; None without one.
         when: When it happened, if that was another time; None otherwise.
         part: Index in its batch, from 1, and the size of the batch.
+        payload: Digest of what was delivered under the key, where its caller gave it; empty otherwise.
     """
 
     seq: int
@@ -62,6 +63,12 @@ class EventRecord:
     key: str | None = None
     when: str | None = None
     part: tuple[int, int] = (1, 1)
+    payload: str = ""
+
+    @property
+    def delivery(self) -> str | None:
+        """Return what its line has as its key, as ``line.join_key`` returns it; None without a key."""
+        return None if self.key is None else join_key(self.key, self.payload)
 
 
 class Batch:

@@ -96,11 +96,11 @@ def about(event: events.Event, name: str) -> bool:
 
 
 def row(record: EventRecord) -> dict[str, Any]:
-    """Return ``{seq, id, at, [when], kind, v, part, by, [key], body, [free]}`` of one record.
+    """Return ``{seq, id, at, [when], kind, v, part, by, [key, [payload]], body, [free]}`` of one record.
 
     Returns:
-        ``when`` and ``key`` only where the event has them, ``free`` only for kinds with free text: text by field, or
-        None where it was redacted.
+        ``when``, ``key`` and ``payload`` only where the event has them, ``free`` only for kinds with free text: text by
+        field, or None where it was redacted.
     """
     event = record.event
     kind, version = kind_of(event)
@@ -110,6 +110,8 @@ def row(record: EventRecord) -> dict[str, Any]:
     result |= {"kind": kind, "v": version, "part": list(record.part), "by": by_json(record.by)}
     if record.key is not None:
         result["key"] = record.key
+    if record.payload:
+        result["payload"] = record.payload
     if isinstance(event, events.UnknownEvent):
         result["body"] = json.loads(event.body)
         return result if event.free is None else result | {"free": json.loads(event.free)}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from helpers.command_line import Run
 
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
-RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled", "rated"]
+RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled", "rated", "repeated"]
 STORY = ["name", "text", "status", "helpful", "harmful", "rule", "decided_by", "trail", "ignored"]
 BESIDE = ["origin", "original", "notes", "told", "cited", "stood", "vanished_by", "deciding", "lineage", "stale"]
 HELPED = ["import", "add", "rate", "record", "replay", "show", "why", "blame", "graveyard", "sql", "log", "verify"]
@@ -60,7 +60,7 @@ def test_add_and_rate_answer_with_what_they_recorded(project: Path, ask: Callabl
     del project
     answer = ask("add", "use types")
     assert RECORDED == list(answer)
-    expected = {"added": ["kpt_001"], "pruned": [], "ignored": [], "spooled": False, "rated": []}
+    expected = {"added": ["kpt_001"], "pruned": [], "ignored": [], "spooled": False, "rated": [], "repeated": False}
     assert {"seq_from": 2, "seq_to": 3} | expected == answer
     rated = [{"name": "kpt_001", "text": "use types", "helpful": 1, "harmful": 0}]
     expected |= {"seq_from": 4, "seq_to": 5, "added": [], "rated": rated}
@@ -89,12 +89,12 @@ def test_record_names_each_unknown_key_as_ignored(ask: Callable[..., Any]) -> No
 
 
 @pytest.mark.usefixtures("here")
-def test_a_second_delivery_answers_with_no_events(ask: Callable[..., Any]) -> None:
-    """A second delivery under one key is not recorded, and its answer has no event numbers."""
+def test_a_second_delivery_answers_with_the_events_of_the_first(ask: Callable[..., Any]) -> None:
+    """A second delivery under one key is not recorded, and its answer has the event numbers of the first."""
     first = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
     again = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
     assert (4, 5) == (first["seq_from"], first["seq_to"])
-    assert dict(zip(RECORDED, (None, None, [], [], [], False, []), strict=True)) == again
+    assert dict(zip(RECORDED, (4, 5, [], [], [], False, [], True), strict=True)) == again
     assert 1 == ask("show")["key_points"][0]["helpful"]
 
 

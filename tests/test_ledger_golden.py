@@ -73,7 +73,7 @@ from tallybook.ledger.events import (
     TranscriptRead,
     UnknownEvent,
 )
-from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame
+from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame, join_key
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.records import Author
 from tallybook.ledger.verification import verify
@@ -95,6 +95,7 @@ class Golden:
         events: Its events.
         key: Its key, None without one.
         when: When its events happened, None for the time of recording.
+        payload: Digest of what its caller delivered under the key, empty without one.
     """
 
     at: str
@@ -102,6 +103,7 @@ class Golden:
     events: tuple[Event, ...]
     key: str | None = None
     when: str | None = None
+    payload: str = ""
 
 
 BATCHES = [
@@ -286,6 +288,13 @@ BATCHES = [
         {"rater": "human"},
         (PointReviewed(("kpt_003", "kpt_005"), "duplicate", "keep"),),
     ),
+    Golden(
+        "2026-11-25T19:00:00.000000Z",
+        {"rater": "agent", "session": "s3", "agent": "mcp"},
+        (PointRated("kpt_003", "helpful"), PlaybookUpdated(0, 1, 0)),
+        key="a delivery: 7",
+        payload="0123456789abcdef0123456789abcdef",
+    ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})
 
@@ -309,7 +318,7 @@ def framed(golden: Golden, mark: Position) -> RawBatch:
             golden.by,
             lambda: f"0192aaaa-0000-7000-8000-{next(ids):012x}",
             lambda: f"5a17{next(salts):012x}",
-            golden.key,
+            None if golden.key is None else join_key(golden.key, golden.payload),
         ),
     )
 
@@ -335,6 +344,7 @@ def test_the_golden_ledger_has_the_same_events() -> None:
     for golden, batch in zip(BATCHES, found, strict=True):
         first = batch.records[0]
         assert (golden.at, golden.key, golden.when) == (first.at, first.key, first.when)
+        assert golden.payload == first.payload
         assert {Author(**golden.by)} == {record.by for record in batch.records}
 
 

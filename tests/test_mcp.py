@@ -179,15 +179,19 @@ def test_a_list_of_tools_is_short_and_says_what_each_may_do(playbook: Project) -
 
 
 def test_one_rating_counts_per_entry_and_session(playbook: Project) -> None:
-    """The second rating of an entry is refused in the same session, also under a merged or differently spelt name."""
+    """In a session the same rating again is answered as a repeat, and any other rating of the entry is refused."""
     assert 0 == entry_point.run(["--project", str(playbook.root), "merge", "kpt_001", "kpt_002"])
-    names = ("kpt_001", "kpt_001", "KPT_001", "kpt_1", "kpt_002")
-    first, *others = talk(playbook, *(call("rate", name=name, rating="harmful") for name in names))
-    assert not first["result"]["isError"]
-    for other in others:
-        assert other["result"]["isError"]
-        assert "this session rated it before" in other["result"]["content"][0]["text"]
-    assert 1 == commands.playbook(playbook).state.entries["kpt_001"].harmful
+    names = ("kpt_001", "kpt_001", "KPT_001", "kpt_1")
+    others = (call("rate", name="kpt_002", rating="harmful"), call("rate", name="kpt_001", rating="helpful"))
+    answers = talk(playbook, *(call("rate", name=name, rating="harmful") for name in names), *others)
+    told = [json.loads(answer["result"]["content"][0]["text"]) for answer in answers[: len(names)]]
+    assert [False, True, True, True] == [one["repeated"] for one in told]
+    assert {tuple(told[0]["events"])} == {tuple(one["events"]) for one in told}
+    for refused in answers[len(names) :]:
+        assert refused["result"]["isError"]
+        assert "this session rated it before" in refused["result"]["content"][0]["text"]
+    entry = commands.playbook(playbook).state.entries["kpt_001"]
+    assert (0, 1) == (entry.helpful, entry.harmful)
 
 
 NAMES = ["half \ud800 of a pair", "x" * 100_000, "line\nbreak \u2028\t\x00", ""]

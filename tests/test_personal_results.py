@@ -92,7 +92,7 @@ def test_a_result_is_divided_once_under_its_key(run: Run, project: Path, mine: P
         made = json.loads(run("record", "--key", "k1", "--json", stdin=json.dumps(BOTH).encode()).out)
     assert ({"kpt_001": (1, 0)}, {"my_001": (1, 0)}) == (counts(run), counts(run, "--mine"))
     assert (["k1"], ["k1"]) == (keys_of(Project(project), PointRated), keys_of(mine, PointRated))
-    assert made["mine"]["seq_from"] is None
+    assert (True, True) == (made["repeated"], made["mine"]["repeated"])
     again = json.loads(run("record", "--json", stdin=json.dumps(BOTH).encode()).out)
     assert [("evaluations[2]", "kpt_009")] == [(one["item"], one["name"]) for one in again["ignored"]]
 

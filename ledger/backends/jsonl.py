@@ -12,7 +12,18 @@ import os
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import import_lazily
-from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Position, RawBatch, Stamp, frame, normalize_key
+from tallybook.ledger.line import (
+    FORMAT,
+    LOG_NAME,
+    START,
+    Draft,
+    Position,
+    RawBatch,
+    Stamp,
+    frame,
+    join_key,
+    normalize_key,
+)
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
@@ -147,6 +158,18 @@ class JsonlLog:
         finally:
             size = os.fstat(fd).st_size
             watch(size, size)
+            os.close(fd)
+
+    def find_delivery(self, key: str) -> Delivery | None:
+        """Return the batch that has an idempotency key, without the lock; None where none has."""
+        try:
+            fd = disk.open_file(self.log_file, write=False)
+        except FileNotFoundError:
+            return None
+        try:
+            key = normalize_key(key)
+            return deliveries.find_deliveries(fd, (key,), os.fstat(fd).st_size).get(key)
+        finally:
             os.close(fd)
 
     def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
@@ -310,13 +333,16 @@ class Transaction:
         """Yield the batches that the log had before this transaction, after a position."""
         return self._log.read(after)
 
-    def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
+    def append(
+        self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None, payload: str = ""
+    ) -> RawBatch | None:
         """Add a batch; it is written when the transaction is left.
 
         Args:
             drafts: The events, at least one.
             by: Who records them; at least ``rater``.
             key: Idempotency key; None where the delivery cannot come twice.
+            payload: Digest of what is delivered, where the caller gave the key.
 
         Returns:
             The batch; None where the ledger has the key already, and nothing is added.
@@ -326,15 +352,14 @@ class Transaction:
         """
         if not drafts:
             raise BadInputError("batch", "has no event")
-        if key is not None:
-            key = normalize_key(key)
-            self.look_up((key,))
-            if self._deliveries.get(key) is not None:
-                self._needs_flush = True
+        if key is None:
+            batch = frame(drafts, self._stamp(self.position, by, None))
+        else:
+            if Transaction.find_delivery(self, key) is not None:
                 return None
-        batch = frame(drafts, self._stamp(self.position, by, key))
-        if key is not None:
-            self._deliveries[key] = deliveries.Delivery(batch.first, batch.last)
+            key = normalize_key(key)
+            batch = frame(drafts, self._stamp(self.position, by, join_key(key, payload)))
+            self._deliveries[key] = deliveries.Delivery(batch.first, batch.last, payload)
         self.append_framed(batch)
         return batch
 
@@ -348,9 +373,23 @@ class Transaction:
         if self._log.files is not None:
             self._log.files.mark_shared()
 
+    def find_delivery(self, key: str, payload: str = "") -> Delivery | None:
+        """Return the batch that has an idempotency key, written or added here; None where none has.
+
+        Args:
+            key: The key.
+            payload: Digest of what is delivered, where the caller gave the key.
+        """
+        del payload
+        self.look_up((key,))
+        delivery = self._deliveries.get(normalize_key(key))
+        # What is answered to a repetition is as durable as what was answered first.
+        self._needs_flush = self._needs_flush or delivery is not None
+        return delivery
+
     def look_up(self, keys: Iterable[str]) -> None:
         """Look up many keys at once, so that appending under each of them does not search the log again."""
-        new = set(map(normalize_key, keys)) - self._deliveries.keys()
+        new = {plain for key in keys if (plain := normalize_key(key)) not in self._deliveries}
         files = self._log.files
         if new and files is not None:
             self._deliveries |= dict.fromkeys(new)

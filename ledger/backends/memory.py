@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Self
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import SYSTEM
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame, normalize_key
+from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame, join_key, normalize_key
+from tallybook.ledger.reading.deliveries import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ class MemoryLog:
         """Begin without a single event."""
         self.now = now
         self.batches: list[RawBatch] = []
-        self.keys: set[str] = set()
+        self.deliveries: dict[str, Delivery] = {}
 
     def head(self) -> Position:
         """Return the position after the last batch."""
@@ -60,7 +61,7 @@ class MemoryTransaction:
         """Begin after the last batch."""
         self._log = log
         self._pending: list[RawBatch] = []
-        self._keys: set[str] = set()
+        self._deliveries: dict[str, Delivery] = {}
         self.position = log.head()
 
     def __enter__(self) -> Self:
@@ -74,7 +75,7 @@ class MemoryTransaction:
         """Keep the appended batches, or, after an exception, none."""
         if kind is None:
             self._log.batches += self._pending
-            self._log.keys |= self._keys
+            self._log.deliveries |= self._deliveries
 
     def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield the batches that the ledger had before this transaction."""
@@ -83,19 +84,27 @@ class MemoryTransaction:
     def look_up(self, wanted: Iterable[str]) -> None:
         """Do nothing: every key is in memory."""
 
-    def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
+    def find_delivery(self, key: str, payload: str = "") -> Delivery | None:
+        """Return the batch that has an idempotency key; None where none has."""
+        del payload
+        plain = normalize_key(key)
+        return self._deliveries.get(plain) or self._log.deliveries.get(plain)
+
+    def append(
+        self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None, payload: str = ""
+    ) -> RawBatch | None:
         """Add a batch, or return None if the ledger has its key already."""
         if not drafts:
             raise BadInputError("batch", "has no event")
-        plain = normalize_key(key) if key is not None else None
-        if plain is not None and plain in self._log.keys | self._keys:
+        if key is not None and self.find_delivery(key) is not None:
             return None
+        joined = None if key is None else join_key(normalize_key(key), payload)
         now = self._log.now()
         at = clock.clamp_time(now.at, self.position.at)
-        stamp = Stamp(self.position, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt, plain)
+        stamp = Stamp(self.position, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt, joined)
         batch = frame(drafts, stamp)
-        if plain is not None:
-            self._keys.add(plain)
+        if key is not None:
+            self._deliveries[normalize_key(key)] = Delivery(batch.first, batch.last, payload)
         self._pending.append(batch)
         self.position = batch.position
         return batch

@@ -32,7 +32,7 @@ from tallybook.ledger.encoding.event_json import (
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownEvent
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, split_line, split_lines
+from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, split_key, split_line, split_lines
 from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.ledger.sharing.numbers import PENDING, shared_number
 
@@ -295,10 +295,12 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
             fields = parse_head_at(head, batch, index)
             if fields is None:
                 raise ValueError("its head is not one that Tallybook writes here")
-            seq, id_, key, at, when, part, by = fields
+            seq, id_, joined, at, when, part, by = fields
             author = decode_author(by)
             if not rest.startswith(continued):
-                records.append(EventRecord(shared_number(seq), at, next(remaining), id_, author, key, when, part))
+                key, payload = split_key(joined) if joined else (None, "")
+                event, number = next(remaining), shared_number(seq)
+                records.append(EventRecord(number, at, event, id_, author, key, when, part, payload))
         except (*REFUSALS, StopIteration) as error:
             raise _damage(batch, index, error) from error
     return records

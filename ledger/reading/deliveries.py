@@ -7,7 +7,7 @@ two searches: a cache of the keys would cost more to build than all the searches
 from __future__ import annotations
 
 from tallybook.ledger.fast_stdlib import NamedTuple
-from tallybook.ledger.line import MAX_LINE_BYTES, batch_key, first_seq, has_checksum
+from tallybook.ledger.line import MAX_LINE_BYTES, PAYLOAD_MARK, batch_delivery, first_seq, has_checksum
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 # Windows of this size stay in the CPU's cache while they are searched.
 _WINDOW_BYTES = 256 * 1024
 _KEY = b',"key":"'
+_PAYLOAD = PAYLOAD_MARK.encode()
+_KEY_ENDS = (b'"', _PAYLOAD)
+# Most lines are shorter.
+_SHORT_BYTES = 1024
 # No key that a ledger has is longer, with its mark and its quotes.
 _MAX_KEY_BYTES = 512
 _SEAL = b',\t"kind":"log.recovered","v":1,"body":{"begin":'
@@ -31,10 +35,12 @@ class Delivery(NamedTuple):
     Attributes:
         first: Event number of its first line.
         last: Event number of its last line.
+        payload: Digest of what was delivered; empty under a key of Tallybook's own, or of an earlier version.
     """
 
     first: int
     last: int
+    payload: str = ""
 
 
 def find_deliveries(fd: int, keys: Collection[str], end: int) -> dict[str, Delivery]:
@@ -54,7 +60,7 @@ def find_deliveries(fd: int, keys: Collection[str], end: int) -> dict[str, Deliv
 
 
 def _find(fd: int, key: str, end: int) -> Delivery | None:
-    for place in _find_backwards(fd, b'%b%b"' % (_KEY, key.encode()), 0, end):
+    for place in _find_backwards(fd, _KEY + key.encode(), 0, end, _KEY_ENDS):
         delivery = _read_delivery(fd, place, key)
         if delivery is not None and not any(begin <= place for begin, _ in _sealed_ranges(fd, place, end)):
             return delivery
@@ -65,11 +71,14 @@ def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
     found: dict[str, tuple[int, Delivery]] = {}
     for begin in range(0, end, _WINDOW_BYTES):
         window = read_at(fd, min(_WINDOW_BYTES + _MAX_KEY_BYTES, end - begin), begin)
-        for key in keys.intersection([piece.partition(b'"')[0] for piece in window.split(_KEY)[1:]]):
-            for place in _find_backwards(fd, b'%b%b"' % (_KEY, key), begin, begin + len(window)):
-                delivery = _read_delivery(fd, place, key.decode())
+        stored = [piece.partition(b'"')[0] for piece in window.split(_KEY)[1:]]
+        if _PAYLOAD in window:
+            stored += [key.rpartition(_PAYLOAD)[0] for key in stored]
+        for key in keys.intersection(stored):
+            for place in _places(window, _KEY + key, len(window), _KEY_ENDS):
+                delivery = _read_delivery(fd, begin + place, key.decode())
                 if delivery is not None:
-                    found[key.decode()] = place, delivery
+                    found[key.decode()] = begin + place, delivery
                     break
     sealed = list(_sealed_ranges(fd, min(place for place, _ in found.values()), end)) if found else []
     return {
@@ -79,33 +88,50 @@ def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
     }
 
 
-def _find_backwards(fd: int, needle: bytes, begin: int, end: int) -> Iterator[int]:
-    """Yield the offset of each occurrence of these bytes from ``begin`` up to ``end``, the last one first."""
+def _find_backwards(
+    fd: int, needle: bytes, begin: int, end: int, followed_by: tuple[bytes, ...] = (b"",)
+) -> Iterator[int]:
+    """Yield the offset of each occurrence of these bytes from ``begin`` up to ``end``, the last one first.
+
+    Only those count that one of the bytes ``followed_by`` follow.
+    """
+    more = max(map(len, followed_by))
     while end > begin:
         start = max(end - _WINDOW_BYTES, begin)
         # It may lie across two windows.
-        window = read_at(fd, end - start + len(needle) - 1, start)
-        place = window.rfind(needle)
-        while place >= 0:
+        window = read_at(fd, end - start + len(needle) + more, start)
+        for place in _places(window, needle, end - start + len(needle) - 1, followed_by):
             yield start + place
-            place = window.rfind(needle, 0, place + len(needle) - 1)
         end = start
+
+
+def _places(window: bytes, needle: bytes, until: int, followed_by: tuple[bytes, ...]) -> Iterator[int]:
+    """Yield where these bytes begin in a window and end before ``until``, the last place first."""
+    while (place := window.rfind(needle, 0, until)) >= 0:
+        if window.startswith(followed_by, place + len(needle)):
+            yield place
+        until = place + len(needle) - 1
 
 
 def _read_line(fd: int, place: int) -> tuple[int, bytes]:
     """Return the line around a place, and its offset; an empty line where it is not an intact one."""
-    start = max(place - MAX_LINE_BYTES, 0)
-    data = read_at(fd, 2 * MAX_LINE_BYTES, start)
-    begin = data.rfind(b"\n", 0, place - start) + 1
-    line = data[begin:].partition(b"\n")[0]
+    start, begin, line = 0, 0, b""
+    for size in (_SHORT_BYTES, MAX_LINE_BYTES):
+        start = max(place - size, 0)
+        data = read_at(fd, 2 * size, start)
+        begin = data.rfind(b"\n", 0, place - start) + 1
+        line, end, _ = data[begin:].partition(b"\n")
+        if end and (begin or not start):
+            break
     return start + begin, line if has_checksum(line) else b""
 
 
 def _read_delivery(fd: int, place: int, key: str) -> Delivery | None:
     """Return the batch whose first line has this key around a place; None where no line does."""
     _, line = _read_line(fd, place)
+    stored, payload = batch_delivery(line)
     first, size = first_seq(line), line.partition(_PART)[2].partition(b"]")[0]
-    return Delivery(first, first + int(size) - 1) if batch_key(line) == key and first > 0 and size.isdigit() else None
+    return Delivery(first, first + int(size) - 1, payload) if stored == key and first > 0 and size.isdigit() else None
 
 
 def _sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:

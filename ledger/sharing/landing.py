@@ -40,8 +40,8 @@ class OwnBatch:
 
     @property
     def key(self) -> str | None:
-        """Return its idempotency key, None without one."""
-        return self.records[0].key
+        """Return what its first line has as its idempotency key, None without one."""
+        return self.records[0].delivery
 
 
 class Book(Protocol):
@@ -129,7 +129,7 @@ class LandedBatch:
     Attributes:
         own: The own batch.
         events: Its events for the book, in order.
-        key: Its idempotency key in the book, None without one.
+        key: What its first line in the book has as its idempotency key, None without one.
         renamed: Own name → name in the book, for entries that this batch made and that have another name there.
     """
 
@@ -148,7 +148,8 @@ def land(own: OwnBatch, known: KnownPlaybook, names: Names, book: Book) -> Lande
         names: The names given so far; those of this batch's entries are added.
         book: Answers about the book.
     """
-    repeated = own.key is not None and book.has_key(own.key)
+    key = own.records[0].key
+    repeated = key is not None and book.has_key(key)
     step = Step(own, known, names, book, repeated, _names_meant(own, names, book))
     published = book.published(own)
     if published is not None:

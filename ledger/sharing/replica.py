@@ -19,7 +19,7 @@ import attrs
 
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, TallybookError
-from tallybook.ledger.line import LOG_NAME, START, Position
+from tallybook.ledger.line import LOG_NAME, START, Position, split_key
 from tallybook.ledger.reading.deliveries import find_deliveries
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.sharing.counting import find_ids
@@ -200,7 +200,7 @@ class Replica:
         self.folder = os.path.join(ledger, FOLDER, copy)
         self.log = JsonlLog(self.folder)
         # Its end, and what may be the keys up to there.
-        self._keys: tuple[int, frozenset[bytes]] = (0, frozenset())
+        self._keys: tuple[int, frozenset[str]] = (0, frozenset())
 
     def is_whole(self) -> bool:
         """Return whether every byte of it up to its end verifies."""
@@ -286,12 +286,17 @@ class Replica:
             try:
                 end = self._end(fd).offset
                 if self._keys[0] != end:
-                    self._keys = end, frozenset(key for data in self._pieces() for key in _KEY.findall(data))
+                    self._keys = end, frozenset(self._find_keys())
                 # The same bytes can be in the body of an event.
-                return find_deliveries(fd, (key,), end).get(key) if key.encode() in self._keys[1] else None
+                return find_deliveries(fd, (key,), end).get(key) if key in self._keys[1] else None
             finally:
                 os.close(fd)
         return None
+
+    def _find_keys(self) -> Iterator[str]:
+        for data in self._pieces():
+            for key in _KEY.findall(data):
+                yield split_key(key.decode("utf-8", "replace"))[0]
 
     def ids(self, after: int = 0) -> set[bytes]:
         """Return the id of every event after a number; what follows its end is of an append that was interrupted."""

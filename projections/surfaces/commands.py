@@ -195,6 +195,8 @@ def recorded(project: Project, request: Request) -> Outcome:
 
     A rating or an update of entries of the person's own playbook goes there, and the rest to the project.
     """
+    if request.key is not None and isinstance(request.action, requests.Update | requests.Rating):
+        request = attrs.evolve(request, payload=requests.digest_payload(request.action))
     report = recording.write(project, [request]) if personal.find(project) is None else pair.write(project, request)
     notes = [str(problem) for problem in report.problems]
     if report.unrendered is not None:

@@ -141,7 +141,12 @@ def _print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     fields = {field: getattr(outcome, field) for field in ("seq_from", "seq_to", "added", "pruned")}
     ignored, rated = ([attrs.asdict(one) for one in group] for group in (outcome.ignored, outcome.rated))
-    return fields | {"ignored": ignored, "spooled": outcome.spooled, "rated": rated}
+    return fields | {"ignored": ignored, "spooled": outcome.spooled, "rated": rated, "repeated": outcome.repeated}
+
+
+def _numbers(outcome: Outcome) -> str:
+    first, last = outcome.seq_from, outcome.seq_to
+    return f"event {first}" if first == last else f"events {first} to {last}"
 
 
 def _outcome_lines(outcome: Outcome, *, with_counts: bool) -> list[str]:
@@ -149,10 +154,9 @@ def _outcome_lines(outcome: Outcome, *, with_counts: bool) -> list[str]:
     if outcome.spooled:
         lines.append(outcome.spooled_why)
     elif outcome.repeated:
-        lines.append("already recorded under this key; nothing was added")
+        lines.append(f"already recorded under this key, as {_numbers(outcome)}; nothing was added")
     else:
-        first, last = outcome.seq_from, outcome.seq_to
-        parts = [f"recorded as event {first}" if first == last else f"recorded as events {first} to {last}"]
+        parts = [f"recorded as {_numbers(outcome)}"]
         parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
         parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
         lines.append("; ".join(parts))

@@ -10,7 +10,7 @@ from tallybook.ledger import clock, events
 from tallybook.ledger.decisions.update import KnownPlaybook
 from tallybook.ledger.encoding.codec import decode, texts_of
 from tallybook.ledger.events import KIND_OF, Entry, EventRepeated, EventsVoided, PointMatched
-from tallybook.ledger.line import Position, batch_key
+from tallybook.ledger.line import Position, batch_key, split_key
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.sharing.landing import LandedBatch, LandedEvent, Names, OwnBatch, land
@@ -154,7 +154,7 @@ class Landing:
         if not records:
             return
         # The first line has the key of all of them.
-        records = (attrs.evolve(records[0], key=batch.records[0].key), *records[1:])
+        records = (attrs.evolve(records[0], key=batch.records[0].key, payload=batch.records[0].payload), *records[1:])
         state = self._state
         known = KnownPlaybook(state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone)
         landed = land(OwnBatch(records, 0), known, names, facts)
@@ -168,7 +168,7 @@ class Landing:
         (arrived,) = decode([raw])
         self._note(arrived)
         if landed.key is not None:
-            self._keys.add(landed.key)
+            self._keys.add(split_key(landed.key)[0])
         before = set(state.entries)
         if any(isinstance(one.event, EventsVoided) for one in changes):
             self._state = fold_history(PLAYBOOK, lambda: decode([*self._own, *self.arrival.batches]))
@@ -229,7 +229,7 @@ class Landing:
                 if event is None:
                     reason = "the entry that it rates is not here"
                 elif isinstance(event, EventRepeated):
-                    reason = f"its delivery {landed.own.key} is recorded here already"
+                    reason = f"its delivery {landed.own.records[0].key} is recorded here already"
                 self.arrival.ignored.append(Ignored(item_of(record.event), reason))
 
 

@@ -177,7 +177,7 @@ class SharedLanding:
         if names:
             meant = events.NamesMeant(tuple(names), tuple(self._provisional[name] for name in names))
             changes.insert(0, LandedEvent(self._new_record(batch.records[0]), meant))
-        key = batch.records[0].key if arrived is None else arrived.records[0].key
+        key = batch.records[0].delivery if arrived is None else arrived.records[0].delivery
         raw = self._publisher.frame(LandedBatch(OwnBatch(tuple(batch.records), 0), tuple(changes), key, {}), self._end)
         self._end = raw.position
         self.arrival.batches.append(raw)

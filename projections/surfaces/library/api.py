@@ -183,12 +183,13 @@ class Ledger:
 
         Args:
             text: The guidance.
-            key: The idempotency key; a later call with the same key adds nothing.
+            key: The idempotency key; the same call again adds nothing, and another one under it is refused.
 
         Raises:
             BadInputError: The text cannot be an entry.
             NothingToDoError: An entry has this text, but for case, white space and final punctuation.
             RedactedTextError: The text was redacted.
+            UsedKeyError: The key was used for another payload.
         """
         check(str, text=text)
         check(str | None, key=key)
@@ -201,11 +202,12 @@ class Ledger:
             name: The entry; it may be gone.
             rating: The rating.
             reason: Why, in a few words.
-            key: The idempotency key; a later call with the same key rates nothing.
+            key: The idempotency key; the same call again rates nothing, and another one under it is refused.
 
         Raises:
             BadInputError: It is not a rating, or the reason cannot be recorded.
             UnknownEntryError: No entry ever had the name.
+            UsedKeyError: The key was used for another payload.
         """
         check(str, name=name, rating=rating, reason=reason)
         check(str | None, key=key)
@@ -216,10 +218,11 @@ class Ledger:
 
         Args:
             extraction: ``{"new_key_points": [TEXT, …], "evaluations": [{"name": NAME, "rating": RATING}, …]}``.
-            key: The idempotency key; a later call with the same key records nothing.
+            key: The idempotency key; the same call again records nothing, and another one under it is refused.
 
         Raises:
             BadInputError: It is not an extraction result, or not JSON.
+            UsedKeyError: The key was used for another payload.
         """
         check(Mapping, extraction=extraction)
         check(str | None, key=key)

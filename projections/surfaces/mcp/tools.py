@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallybook.ledger.errors import BadInputError, UnknownEntryError
+from tallybook.ledger.errors import BadInputError, UnknownEntryError, UsedKeyError
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import EventFilter, brief
@@ -116,7 +116,7 @@ def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Rate an entry; in a session the first rating of an entry counts, and no other."""
+    """Rate an entry; in a session the first rating of an entry counts, and the same again is answered as a repeat."""
     playbook = commands.playbook(ledger.project).state
     mine = personal.find(ledger.project)
     if mine is not None and find_name(given["name"], playbook.used) is None:
@@ -124,10 +124,11 @@ def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     name = find_name(given["name"], playbook.used) or given["name"]
     # A rating of a merged entry counts for the one that it was merged into.
     key = f"mcp:{ledger.by.session}:{playbook.merged.get(name, name)}"
-    done = ledger.rate(name, given["rating"], reason=given.get("reason", ""), key=key)
-    if done.repeated or (done.mine is not None and done.mine.repeated):
-        raise BadInputError(f"rate {name}", "this session rated it before", "nothing was recorded")
-    return _recorded(done)
+    try:
+        return _recorded(ledger.rate(name, given["rating"], reason=given.get("reason", ""), key=key))
+    except UsedKeyError as error:
+        why = "this session rated it before, with another rating, reason or name"
+        raise BadInputError(f"rate {name}", why, "nothing was recorded") from error
 
 
 def _add(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,6 +145,7 @@ def _recorded(done: Outcome) -> dict[str, Any]:
         "pruned": list(done.pruned),
         "ignored": [{"name": one.name, "reason": one.reason} for one in done.ignored],
         "waiting": done.spooled,
+        "repeated": done.repeated,
     } | ({"mine": _recorded(done.mine)} if done.mine else {})
 
 

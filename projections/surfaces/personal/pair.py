@@ -20,7 +20,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import MAX_BATCH_BYTES, normalize_key
+from tallybook.ledger.line import MAX_BATCH_BYTES
 from tallybook.ledger.names import find_name
 from tallybook.ledger.storage import disk, spool
 from tallybook.projections.surfaces.history import reading
@@ -148,6 +148,11 @@ def write(project: Project, request: Request) -> WriteResult:
     if mine is None or not isinstance(request.action, Rating | Update | PlainEvents):
         return recording.write(project, [request])
     finish(mine)
+    for owner in (project, mine):
+        if request.payload and request.key is not None:
+            # Before either batch: the key is of the whole delivery.
+            with closing(reading.open_own_log(owner)) as log:
+                recording.refuse_other_payload(request, log.find_delivery(request.key))
     states: dict[str, set[str]] = {}
 
     def used(key: str, of: Project) -> set[str]:
@@ -278,7 +283,6 @@ def _finish(mine: Project, path: Path) -> None:
 def _has_key(project: Project, key: str) -> bool:
     """Return whether a project's ledger or its spool has a batch under a key."""
     with closing(reading.open_own_log(project)) as log:
-        # The head of a batch's first line has the key in this form.
-        if log.may_contain(f',"key":"{normalize_key(key)}",'.encode()):
+        if log.find_delivery(key) is not None:
             return True
     return spool.has_recent(project.ledger, key, "")

@@ -13,10 +13,10 @@ import attrs
 
 from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
-from tallybook.ledger.line import GENESIS, START, Draft, Position
+from tallybook.ledger.line import GENESIS, START, Draft, Position, normalize_key
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.numbers import BOOK
+from tallybook.ledger.sharing.numbers import BOOK, shared_number
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.projections.surfaces.sharing.own_history import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tallybook.ledger import clock
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.reading.deliveries import Delivery
     from tallybook.ledger.sharing.landing import LandedBatch, Names
     from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.fold import State
@@ -268,14 +269,27 @@ class SharedTransaction(Transaction):
         super().__init__(log, wait_ms)
         self._shared = log
 
-    def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
+    def find_delivery(self, key: str, payload: str = "") -> Delivery | None:
+        """Return the batch that has an idempotency key, of the book as well where the caller gave the key."""
+        own = super().find_delivery(key)
+        if own is not None or not payload:
+            return own
+        shared = self._shared.copy.find_delivery(normalize_key(key))
+        if shared is None or shared.last > self._shared.history.frontier.seq:
+            return None
+        first, last = (shared_number(BOOK + seq) for seq in shared[:2])
+        return shared._replace(first=first, last=last)
+
+    def append(
+        self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None, payload: str = ""
+    ) -> RawBatch | None:
         """Add a batch; names that the book may give another entry are noted with the entries that they mean."""
         provisional = self._shared.provisional_names()
         meant = {name: provisional[name] for name in _names_in(drafts) if name in provisional}
         if meant:
             body = {"names": list(meant), "ids": list(meant.values())}
             drafts = [Draft("names.meant", 1, body), *drafts]
-        return super().append(drafts, by, key)
+        return super().append(drafts, by, key, payload)
 
 
 def _names_in(drafts: Iterable[Draft]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -23,8 +23,10 @@ from tallybook.ledger.errors import (
     Problem,
     TallybookError,
     UnknownEntryError,
+    UsedKeyError,
 )
-from tallybook.ledger.events import RATINGS, PlaybookUpdated, PointRated, PointRestored
+from tallybook.ledger.events import RATINGS, PlaybookUpdated, PointNoted, PointRated, PointRestored
+from tallybook.ledger.line import normalize_key
 from tallybook.ledger.storage import redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.log import Transaction
+    from tallybook.ledger.reading.deliveries import Delivery
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
     from tallybook.projections.surfaces.workspace.project import Project
@@ -63,6 +66,8 @@ if TYPE_CHECKING:
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
+# Events that have no effect where the `PlaybookUpdated` of their batch counts nothing.
+_PARTS_OF_UPDATE = (PointRated, PointNoted)
 _HELD = "another process holds the ledger; spooled, the next command that writes records it"
 _MISSING = "lines of the shared book are missing here; spooled, `tallybook sync` fetches them and records it"
 
@@ -72,7 +77,8 @@ class Outcome:
     """The outcome of one request.
 
     Attributes:
-        seq_from: First event number of its batch; None if the request was spooled or its key was recorded before.
+        seq_from: First event number of its batch, of the first one if its key was recorded before; None if it was
+            spooled.
         seq_to: Last event number of its batch.
         added: Names of the new entries.
         pruned: Names of the entries that its update pruned.
@@ -260,6 +266,13 @@ def _spool(
     ledger could never record is refused here as well.
     """
     now = log.now()
+    waiting = [row for file in spool.read_files(project.ledger)[0] for row in _rows(file.requests)]
+    for request in requests:
+        if request.payload and request.key is not None:
+            refuse_other_payload(request, log.find_delivery(request.key))
+            same_key = (row.get("payload") for row in waiting if row.get("key") == request.key)
+            if any(payload not in (None, request.payload) for payload in same_key):
+                raise UsedKeyError(normalize_key(request.key))
     # The next writer decides them on a later playbook, where a name as a person wrote it could mean another entry.
     updates = [
         attrs.evolve(request, action=update_of(request.action, state))
@@ -275,6 +288,11 @@ def _spool(
     rows = [request_to_json(request) | shown for request in updates]
     spool.put(project.ledger, now.at, clock.new_id(now.unix_us), rows)
     return tuple(Outcome(spooled=True, spooled_why=why) for _ in updates)
+
+
+def _rows(requests: Any) -> Sequence[Mapping[str, Any]]:
+    """Return what may be requests of a file of the spool, which another program may have written."""
+    return [one for one in requests if isinstance(one, dict)] if isinstance(requests, list) else []
 
 
 def _append(
@@ -323,7 +341,7 @@ def _record_spool(
         try:
             # Another version may have spooled it without masking.
             requests, masked = _mask_secrets(requests_from_json(file.requests, f"spool:{file.id}", file.at))
-            tx.look_up(request.key for request in requests if request.key is not None)
+            tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
             requests = tuple(_with_present_names(log, request) for request in requests)
             outcomes = record_all(tx, state, requests, redacted=redacted)
         except (BadInputError, MissingLinesError) as error:
@@ -367,16 +385,44 @@ def record_all(
                 # The project's own playbook.json, which this transaction has just adopted.
                 outcomes.append(Outcome(1, state.seq, tuple(state.entries)))
                 continue
-        refusal = _refusal(action, state)
-        outcome = _record(tx, state, decide(action, state, renamed, redacted), keyed)
-        if refusal is not None and not outcome.repeated:
-            # Nothing of the transaction is appended.
-            raise refusal
-        if outcome.repeated and isinstance(action, Update):
-            outcome = attrs.evolve(outcome, renamed=_names_in_ledger(action, state))
+        outcome = _find_repeated(tx, state, keyed)
+        if outcome is None:
+            if (refusal := _refusal(action, state)) is not None:
+                # Nothing of the transaction is appended.
+                raise refusal
+            outcome = _record(tx, state, decide(action, state, renamed, redacted), keyed)
         outcomes.append(outcome)
         renamed |= outcome.renamed
     return tuple(outcomes)
+
+
+def _find_repeated(tx: Transaction, state: Playbook, request: Request) -> Outcome | None:
+    """Return the outcome of a delivery whose key was recorded before; None where it was not.
+
+    Raises:
+        UsedKeyError: Its caller used the key for another payload.
+    """
+    delivery = None if request.key is None else tx.find_delivery(request.key, request.payload)
+    if delivery is None:
+        return None
+    refuse_other_payload(request, delivery)
+    action = request.action
+    renamed = _names_in_ledger(action, state) if isinstance(action, Update) else {}
+    return Outcome(delivery.first, delivery.last, repeated=True, renamed=renamed)
+
+
+def refuse_other_payload(request: Request, delivery: Delivery | None) -> None:
+    """Refuse a delivery whose caller used its key for another payload.
+
+    Args:
+        request: The delivery.
+        delivery: What was recorded under its key; None where nothing was.
+
+    Raises:
+        UsedKeyError: It had another payload.
+    """
+    if request.key and delivery and request.payload and delivery.payload not in {"", request.payload}:
+        raise UsedKeyError(normalize_key(request.key), delivery.first, delivery.last)
 
 
 def _refusal(action: Action, state: Playbook) -> NothingToDoError | None:
@@ -398,7 +444,9 @@ def _names_in_ledger(action: Update, state: Playbook) -> dict[str, str]:
 def _record(tx: Transaction, state: Playbook, decision: Decision, request: Request) -> Outcome:
     """Append the decision about a request as one batch and fold it into ``state``."""
     drafts = [codec.encode(event, request.when) for event in decision.events]
-    raw = tx.append(drafts, request.by, request.key)
+    # The corrected delivery of one that had no effect is to count.
+    key = None if request.payload and not _has_effect(decision) else request.key
+    raw = tx.append(drafts, request.by, key, request.payload)
     if raw is None:
         return Outcome(repeated=True)
     before = tuple(state.entries)
@@ -429,6 +477,14 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
         events=decision.events,
         # In a shared project the batch can begin with the names that it means.
         numbers=tuple(one.seq for one in batch.records[-len(decision.events) :]),
+    )
+
+
+def _has_effect(decision: Decision) -> bool:
+    """Return whether a decision about a caller's delivery changes or proposes anything."""
+    return any(
+        event.added or event.rated if isinstance(event, PlaybookUpdated) else not isinstance(event, _PARTS_OF_UPDATE)
+        for event in decision.events
     )
 
 

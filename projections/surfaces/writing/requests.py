@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -14,7 +15,7 @@ from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, PointReviewed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
-from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS
+from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, digest
 from tallybook.ledger.names import find_name, section_by_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
@@ -170,6 +171,8 @@ class Request:
         by: Who records it; ``rater`` at least.
         key: The idempotency key; None for none.
         when: When it happened, if not now.
+        payload: Digest of what is delivered, where the caller gave the key: under one key only this payload counts.
+            Empty for keys of Tallybook's own, under which the first delivery counts.
         position: In a shared project, the own event number as of which its names were shown; None for now.
     """
 
@@ -178,6 +181,13 @@ class Request:
     key: str | None = None
     when: str | None = None
     position: int | None = None
+    payload: str = ""
+
+
+def digest_payload(action: Update | Rating) -> str:
+    """Return the digest of what a caller delivers, which is JSON."""
+    content = action.payload if isinstance(action, Update) else attrs.astuple(action)
+    return digest(json.dumps(content, sort_keys=True).encode())
 
 
 def check(request: Request) -> None:

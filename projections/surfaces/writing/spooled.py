@@ -13,6 +13,7 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import PointNoted
+from tallybook.ledger.line import is_digest
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces.writing.requests import Action, Change, PlainEvents, Request, Update, check
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 def request_to_json(request: Request) -> dict[str, Any]:
     """Return a request as JSON for the spool; an import does not wait."""
     action = request.action
-    fields: dict[str, Any] = {"by": dict(request.by), "key": request.key}
+    fields: dict[str, Any] = {"by": dict(request.by), "key": request.key} | (
+        {"payload": request.payload} if request.payload else {}
+    )
     if isinstance(action, Update):
         drafts = map(encode, action.plain_events)
         rows = [[one.kind, one.v, one.body, one.free] for one in drafts]
@@ -88,13 +91,14 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
         action = Change(read_entries(fields.get("base"), "base"), read_entries(fields["found"], "found"), top)
     else:
         raise BadInputError("request", "is not an update, a change or facts")
-    position = fields.get("position")
+    position, payload = fields.get("position"), fields.get("payload")
     request = Request(
         action,
         fields.get("by", {}),
         given if isinstance(given, str) and given else key,
         when,
         position if type(position) is int and position > 0 else None,
+        payload if isinstance(payload, str) and is_digest(payload) and given else "",
     )
     check(request)
     return request
