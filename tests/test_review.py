@@ -221,15 +221,33 @@ def test_a_decision_is_undone_and_redone(contested: Path, run: Run) -> None:
 
 
 def test_at_most_thirty_items_are_shown(project: Path, run: Run) -> None:
-    """A review has at most 30 items, and says how many are left (rule 21)."""
+    """A review has at most 30 items, and says of how many (rule 21)."""
     points = [f"{chr(97 + number % 26) * 9} {chr(122 - number % 26) * 7} {number}" for number in range(32)]
     names = [f"kpt_{number:03d}" for number in range(1, 33)]
     run("record", stdin=json.dumps({"new_key_points": points, "evaluations": []}).encode())
     for rating in ("helpful", "harmful"):
         run("rate", *names, rating)
     assert 30 == len(items(run))
-    assert "2 more are left for the next review.\n" == run("review").out.splitlines(keepends=True)[-1]
-    assert project.exists()
+    assert "30 of 32 items are shown.\n" == run("review").out.splitlines(keepends=True)[-1]
+    terminal = Terminal(project, "review")
+    terminal.wait_for("[q] quit")
+    terminal.press("k")
+    terminal.wait_for("[q] quit")
+    terminal.press("q")
+    end = "1 decision recorded; `tallybook undo` undoes the last.\n31 items left for the next review.\n"
+    assert terminal.end()[1].endswith(end)
+
+
+def test_a_review_without_a_decision_names_no_undo(contested: Path, run: Run) -> None:
+    """A review that ends before a decision says that all items are left, and offers no undo of something else."""
+    before = events(run)
+    for key in ("q", "s"):
+        terminal = Terminal(contested, "review")
+        terminal.wait_for("[q] quit")
+        terminal.press(key)
+        shown = terminal.end()[1]
+        assert shown.endswith("0 decisions recorded.\n1 item left for the next review.\n"), shown
+    assert before == events(run)
 
 
 def test_an_event_of_a_review_in_words() -> None:

@@ -69,10 +69,9 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
         _walk(project, shown, by)
     else:
         say(*(line for item in shown for line in _lines(item, book)))
+        say(*([f"{len(shown)} of {len(items)} items are shown."] if len(items) > len(shown) else []))
     if not items:
         say("Nothing needs a decision.")
-    elif len(items) > len(shown):
-        say(f"{len(items) - len(shown)} more are left for the next review.")
 
 
 def _lines(item: Item, book: Playbook, place: str = "") -> Iterator[str]:
@@ -96,7 +95,11 @@ def _walk(project: Project, items: Sequence[Item], by: Mapping[str, str]) -> Non
             break
         if decision != "skip":
             recorded += _decide(project, item, decision, by)
-    say(f"{format_count(recorded, 'decision')} recorded; `tallybook undo{personal.option(project)}` undoes the last.")
+    undo = f"; `tallybook undo{personal.option(project)}` undoes the last" if recorded else ""
+    say(f"{format_count(recorded, 'decision')} recorded{undo}.")
+    # What was skipped, what was not reached, and what the decisions brought up.
+    left = len(session.find_items(project))
+    say(*([f"{format_count(left, 'item')} left for the next review."] if left else []))
 
 
 def _ask(keys: str) -> str:
