@@ -278,8 +278,8 @@ def test_a_terminal_of_another_encoding_is_answered(project: Path, encoding: str
 @pytest.mark.parametrize("words", [["log", "--json"], ["show"]], ids=" ".join)
 def test_a_reader_that_closes_the_pipe_is_no_error(here: Project, words: list[str]) -> None:
     """If the reader of a pipe closes it, the command ends in silence, whatever it prints."""
-    for _ in range(3):
-        commands.add(here, "x" * 90_000, {"rater": "human"})
+    for letter in "xyz":
+        commands.add(here, letter * 90_000, {"rater": "human"})
     command = [sys.executable, "-c", MAIN, "--project", str(here.root), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None

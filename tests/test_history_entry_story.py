@@ -12,7 +12,6 @@ from tallybook.projections.surfaces.console.story_text import (
     MAX_DECIDING,
     MAX_NAMES,
     MAX_NOTES,
-    MAX_TRAIL_ROWS,
     print_matches,
     print_story,
 )
@@ -85,17 +84,30 @@ def test_injections_and_citations_are_counted(told: int, cited: int, expected: s
 @WIDTHS
 def test_deciding_events_are_quoted_from_the_log(width: int) -> None:
     """Number, time, author and content follow the sentences, one uncut line each."""
-    text = printed(PRUNED, {"deciding": [BRIEF, BRIEF | {"seq": 9, "summary": "update: " + "x" * 100}]}, width)
+    told = KEPT | {"trail": [LEARNED]}
+    text = printed(told, {"deciding": [BRIEF, BRIEF | {"seq": 9, "summary": "update: " + "x" * 100}]}, width)
     line = '   812  2026-11-21 20:17 UTC  reflector  learned kpt_004 "Write tests…"\n'
     assert text.endswith(f"\n\n{line}     9  2026-11-21 20:17 UTC  reflector  update: {'x' * 100}\n")
 
 
 def test_of_many_deciding_events_the_first_and_last_are_quoted() -> None:
     """An entry that was added and removed a hundred times does not fill the screen."""
-    lines = printed(KEPT, {"deciding": [BRIEF | {"seq": seq} for seq in range(1, 101)]}).splitlines()
+    told = KEPT | {"trail": [LEARNED]}
+    lines = printed(told, {"deciding": [BRIEF | {"seq": seq} for seq in range(1, 101)]}).splitlines()
     assert "   ...  91 more that decided; --json has them all" in lines
     seqs = [int(line.split()[0]) for line in lines if "learned kpt_004" in line]
     assert (MAX_DECIDING, 1, [99, 100]) == (len(seqs), seqs[0], seqs[-2:])
+
+
+def test_every_rating_that_decided_is_quoted() -> None:
+    """Ratings are quoted however many other events decided, and earlier ones are counted."""
+    trail = [LEARNED, *(rating(seq, 0, seq - 50) for seq in range(51, 73))]
+    others = [BRIEF | {"seq": seq} for seq in [*range(1, 41), *range(100, 141)]]
+    rated = [BRIEF | {"seq": seq, "summary": "kpt_003 rated harmful"} for seq in range(63, 73)]
+    text = printed(KEPT | {"trail": trail}, {"deciding": [*others[:40], *rated, *others[40:]]})
+    assert 10 == text.count("kpt_003 rated harmful")
+    assert "   ...  72 more that decided; --json has them all\n" in text
+    assert "   ...  and 12 earlier ratings: --trail\n" in text
 
 
 @pytest.mark.parametrize(
@@ -128,12 +140,11 @@ def test_the_trail_lists_every_event_in_order(width: int) -> None:
     assert ["2", "4", "5", "6", "8", "11", "12", "14", "16"] == firsts
 
 
-def test_a_long_trail_shows_its_end() -> None:
-    """A thousand ratings do not fill the screen, and a note gives the number of hidden ones."""
+def test_a_long_trail_is_listed_whole() -> None:
+    """The option lists every event, also of an entry with a thousand ratings."""
     told = KEPT | {"trail": [LEARNED, *(rating(seq, seq - 2, 0, "helpful") for seq in range(3, 1003))]}
     text = printed(told, trail=True)
-    assert "981 earlier events not shown; --json has them all." in text
-    assert MAX_TRAIL_ROWS == text.count("rated helpful")
+    assert 1_000 == text.count("rated helpful")
 
 
 def test_the_story_of_a_legacy_entry_describes_the_file() -> None:

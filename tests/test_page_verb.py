@@ -236,7 +236,7 @@ def test_sessions_have_who_acted_in_them(here: Project, run: Run) -> None:
 
 def test_a_story_says_what_why_says(here: Project, run: Run) -> None:
     """The sentences, the deciding events and the other names are those of `why`, also after an undo."""
-    commands.add(here, "use TYPES", HUMAN)
+    commands.record(here, extraction(new=["use TYPES"]), HUMAN)
     for words in (("undo", "14"), ("merge", "kpt_001", "kpt_004"), ("retire", "kpt_003"), ("undo",), ("undo",)):
         run(*words)
     _, streams, _ = page(here, run, "--with-quotes")

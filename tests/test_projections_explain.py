@@ -112,19 +112,28 @@ def test_a_present_or_unknown_entry_has_no_removal(stretches: list[list[Any]]) -
 
 
 def test_a_prune_is_decided_by_its_last_harmful_rating() -> None:
-    """The addition, the decisive rating, and the update that pruned it are listed; other ratings are not."""
+    """The addition, the ratings that counted, and the update that pruned it are listed, with what pruned it."""
     extras = further_fields(LEARNED, *[HARMED] * 3, [PointRated("kpt_001", "harmful"), CLOSED])
-    assert [1, 7, 8] == [event["seq"] for event in extras["deciding"]]
+    assert [1, 3, 5, 7, 8] == [event["seq"] for event in extras["deciding"]]
+    pruned = "kpt_001 pruned with 0 helpful and 3 harmful: harmful >= 3 AND harmful > helpful"
+    assert [pruned, pruned] == [event["summary"] for event in (extras["vanished_by"], extras["deciding"][-1])]
     assert 8 == extras["vanished_by"]["seq"]
     assert ["seq", "id", "at", "by", "summary"] == list(extras["vanished_by"])
     assert "kpt_001 rated harmful" == extras["deciding"][1]["summary"]
 
 
+def test_the_last_ten_ratings_are_listed() -> None:
+    """Of many ratings that counted, the last ten are listed among the events that decided, and neutral ones are not."""
+    ratings = [PointRated("kpt_001", rating) for _ in range(11) for rating in ("helpful", "neutral")]
+    extras = further_fields(LEARNED, ratings)
+    assert [1, *range(5, 24, 2)] == [event["seq"] for event in extras["deciding"]]
+
+
 def test_a_return_is_decided_too() -> None:
-    """Every end and every return is listed; a retirement depends on no rating."""
+    """Every end and every return is listed, with the ratings that counted."""
     edited = PointEdited("kpt_001", 1, 1, "Mock time")
     extras = further_fields(LEARNED, HARMED, [PointRetired("kpt_001", "")], [edited], [PointRemoved("kpt_001")])
-    assert [1, 5, 6, 7] == [event["seq"] for event in extras["deciding"]]
+    assert [1, 3, 5, 6, 7] == [event["seq"] for event in extras["deciding"]]
 
 
 def test_a_merge_decides_about_the_merged_entry() -> None:
@@ -157,7 +166,7 @@ def test_an_undo_that_caused_a_prune_is_named() -> None:
     story = story_teller(history(stretches), "kpt_001")()
     assert story.decision is not None
     assert (14, 15) == (story.decision.seq, further_fields(*stretches)["vanished_by"]["seq"])
-    assert [4, 13, 14, 15] == [event["seq"] for event in further_fields(*stretches)["deciding"]]
+    assert [4, 9, 11, 13, 14, 15] == [event["seq"] for event in further_fields(*stretches)["deciding"]]
 
 
 def test_an_entry_of_one_batch_is_explained_by_its_removal() -> None:

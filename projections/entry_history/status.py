@@ -205,6 +205,11 @@ def brief(record: EventRecord) -> dict[str, Any]:
     return reference(record) | {"summary": summary(event)}
 
 
+def prune_summary(entry: Entry, rule: str) -> str:
+    """Return what an update did to an entry that it pruned; its own summary counts what it had of all entries."""
+    return f"{entry.name} pruned with {entry.helpful} helpful and {entry.harmful} harmful: {rule}"
+
+
 def blame(state: EntryStatuses) -> list[dict[str, Any]]:
     """Return each entry of the playbook with the event that last changed its counts, text or status.
 
@@ -230,12 +235,14 @@ def _grave(state: EntryStatuses, name: str) -> dict[str, Any]:
     entry = state.book.gone.get(name) or Entry(name, state.text(name))
     status = state.status(name)
     record = state.undone[name][1] if status == UNDONE else state.last_event(name)
+    rule = state.book.policy.rule if status == "pruned" else None
+    pruned = {"summary": prune_summary(entry, rule)} if rule is not None else {}
     return entry_json(entry) | {
         "status": status,
-        "rule": state.book.policy.rule if status == "pruned" else None,
+        "rule": rule,
         "reason": getattr(record.event, "reason", None) or None,
         "into": state.book.merged.get(name),
-        "event": brief(record),
+        "event": brief(record) | pruned,
     }
 
 

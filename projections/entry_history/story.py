@@ -8,7 +8,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
-from tallybook.projections.entry_history.status import ADDING_KINDS, Uses, brief, lineage
+from tallybook.projections.entry_history.status import ADDING_KINDS, Uses, brief, lineage, prune_summary
 from tallybook.projections.event_rows import by_json, happened, reference
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.entry_state import REDACTED, add_rating
@@ -29,6 +29,10 @@ _LEAVING_KINDS: Final = (events.PlaybookUpdated, events.PointRemoved, events.Poi
 """Kinds of steps that take an entry out of the playbook."""
 _OUTSIDE_KINDS: Final = (events.PointRated, events.PointReworded)
 """Kinds of steps of a pruned entry whose ratings go on counting; only an update brings it back."""
+
+
+MAX_RATINGS: Final = 10
+"""Most ratings among the events that decided: the last ones."""
 
 
 @attrs.frozen
@@ -255,10 +259,20 @@ def explain(
         "told": _uses(statuses.injections.get(story.name, Uses())),
         "cited": _uses(statuses.citations.get(story.name, Uses())),
         "stood": story.entry is not None or last is not None,
-        "vanished_by": None if exit_event is None else brief(exit_event),
-        "deciding": [brief(record) for record in deciding_events(story, exit_event)],
+        "vanished_by": None if exit_event is None else _brief(story, exit_event),
+        "deciding": [_brief(story, record) for record in deciding_events(story, exit_event)],
         "lineage": lineage(statuses, story.name),
     }
+
+
+def _brief(story: Story, record: EventRecord) -> dict[str, Any]:
+    """Return an event as `brief`; of an update, which pruned the entry, by which counts and rule."""
+    row = brief(record)
+    if isinstance(record.event, events.PlaybookUpdated):
+        step = next((step for step in story.trail if step.record.seq == record.seq), None)
+        last = step or story.last or Entry(story.name, "")
+        row["summary"] = prune_summary(Entry(story.name, "", last.helpful, last.harmful), story.book.policy.rule)
+    return row
 
 
 def find_exit(story: Story, story_as_of: Callable[[int], Story]) -> EventRecord | None:
@@ -283,10 +297,11 @@ def find_exit(story: Story, story_as_of: Callable[[int], Story]) -> EventRecord 
 def deciding_events(story: Story, exit_event: EventRecord | None = None) -> list[EventRecord]:
     """Return the events that decided about an entry, in order.
 
-    These are the events that added it, took it out or brought it back; the last harmful rating before a prune; the
-    undos of its events; and ``exit_event``.
+    These are the events that added it, took it out or brought it back; its last ratings that count, MAX_RATINGS at
+    most, and the last harmful one before a prune; the undos of its events; and ``exit_event``.
     """
-    chosen = {record.seq: record for record in (*_turning_points(story), *_undos(story))}
+    ratings = [step.record for step in story.trail if isinstance(step.record.event, events.PointRated)]
+    chosen = {record.seq: record for record in (*ratings[-MAX_RATINGS:], *_turning_points(story), *_undos(story))}
     if exit_event is not None:
         chosen[exit_event.seq] = exit_event
     return [chosen[seq] for seq in sorted(chosen)]

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     """The story of an entry as ``why --json`` has it."""
 
 # JSON has all of what is left out here.
-MAX_TRAIL_ROWS: Final = 20
 MAX_DECIDING: Final = 9
+"""Most events that decided, besides ratings."""
 MAX_NOTES: Final = 3
 MAX_NAMES: Final = 8
 MAX_CHANGES: Final = 5
@@ -89,7 +89,7 @@ def print_story(
         console.print()
     for sentence in tell_story(story, extras, as_of=as_of):
         print_text(console, sentence)
-    _print_deciding(console, extras.get("deciding", ()))
+    _print_deciding(console, story, extras.get("deciding", ()))
     _print_other_names(console, extras.get("lineage", ()))
     if trail:
         _print_trail(console, story)
@@ -256,16 +256,19 @@ def _times(count: int) -> str:
 # What follows the sentences
 
 
-def _print_deciding(console: Console, deciding: Sequence[Mapping[str, Any]]) -> None:
-    """Print the events that decided, as ``log`` shows them: the first, and the last of the others."""
+def _print_deciding(console: Console, story: Story, deciding: Sequence[Mapping[str, Any]]) -> None:
+    """Print the events that decided, as ``log`` shows them: ratings, and of the others the first and the last."""
     if not deciding:
         return
-    rest = deciding[1:][1 - MAX_DECIDING :]
+    rated = {row["seq"] for row in story["trail"] if row["kind"] == "point.rated"}
+    left_out = {event["seq"] for event in [one for one in deciding if one["seq"] not in rated][1 : 1 - MAX_DECIDING]}
     console.print()
     print_log_rows(console, deciding[:1])
-    if left_out := len(deciding) - 1 - len(rest):
-        print_text(console, f"   ...  {left_out} more that decided; {_ALL}", style="dim")
-    print_log_rows(console, rest)
+    if left_out:
+        print_text(console, f"   ...  {len(left_out)} more that decided; {_ALL}", style="dim")
+    print_log_rows(console, (event for event in deciding[1:] if event["seq"] not in left_out))
+    if earlier := len(rated.difference(event["seq"] for event in deciding)):
+        print_text(console, f"   ...  and {format_count(earlier, 'earlier rating')}: --trail", style="dim")
 
 
 def _print_other_names(console: Console, lineage: Sequence[Mapping[str, Any]]) -> None:
@@ -281,7 +284,7 @@ def _print_other_names(console: Console, lineage: Sequence[Mapping[str, Any]]) -
 
 
 def _print_trail(console: Console, story: Story) -> None:
-    """Print the last events about the entry, those without an effect included."""
+    """Print the events about the entry, those without an effect included."""
     rows = sorted([*story["trail"], *story["ignored"]], key=lambda row: int(row["seq"]))
     if any(row["by"].get("writer") for row in rows):
         # Machines publish later than they record.
@@ -289,16 +292,13 @@ def _print_trail(console: Console, story: Story) -> None:
     if not rows:
         return
     console.print()
-    if len(rows) > MAX_TRAIL_ROWS:
-        earlier = format_count(len(rows) - MAX_TRAIL_ROWS, "earlier event")
-        print_text(console, f"{earlier} not shown; {_ALL}.", style="dim")
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("event", "when", "what", "by", "+", "-"):
         is_text = name in {"what", "by"}
         justify: Any = "right" if name in {"event", *"+-"} else "left"
         width = console.width // 5 if name == "by" else None
         table.add_column(name, justify=justify, no_wrap=not is_text, overflow="fold", max_width=width)
-    for row in rows[-MAX_TRAIL_ROWS:]:
+    for row in rows:
         reason = f" ({row['reason']})" if "reason" in row else ""
         arrival = f", here {format_time(row['taken']['at'])}" if row.get("taken") else ""
         what, rater = f"{_describe(row, story)}{reason}{arrival}", format_author(row["by"])
