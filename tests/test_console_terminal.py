@@ -102,16 +102,25 @@ def test_the_playbook_shows_every_entry_with_its_counts(width: int) -> None:
     text = shown(SCREENS["playbook"], width)
     assert [True] * 3 == [point["name"] in text for point in POINTS]
     assert 24 == sum(text.count(word) for word in ("Use", "type", "hints"))
-    assert {"████░", "█░░░░", "unrated"} <= set(text.split())
+    assert {"███░░", "░░░░░", "unrated"} <= set(text.split())
     assert "3 key points, last updated 2026-11-21 20:17 UTC" in words(text)
 
 
 @pytest.mark.parametrize(
     ("helpful", "harmful", "bar"),
-    [(5, 0, "#####"), (0, 5, "....."), (1000, 1, "####."), (1, 1000, "#...."), (1, 1, "##..."), (0, 0, "unrated")],
+    [
+        (1, 0, "#...."),
+        (5, 0, "###.."),
+        (37, 1, "####."),
+        (1000, 0, "#####"),
+        (1000, 1, "####."),
+        (1, 1, "....."),
+        (0, 5, "....."),
+        (0, 0, "unrated"),
+    ],
 )
-def test_a_bar_is_full_or_empty_only_if_all_ratings_agree(helpful: int, harmful: int, bar: str) -> None:
-    """A single dissenting rating is visible among a thousand."""
+def test_a_bar_is_the_lower_end_of_the_interval(helpful: int, harmful: int, bar: str) -> None:
+    """The bar of an entry grows with its ratings; with a harmful one among a thousand it is not full."""
     point = {"name": "kpt_001", "text": "x", "helpful": helpful, "harmful": harmful}
     assert bar in shown(lambda console: terminal.print_playbook(console, [point], None), encoding="ascii").split()
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.surfaces.console.output import (
     METER,
     escape,
@@ -128,15 +129,15 @@ def _print_block(console: Console, entry: Mapping[str, Any]) -> None:
 
 
 def _bar(console: Console, entry: Mapping[str, Any]) -> Text:
-    """Return the share of helpful among all counted ratings as a bar of five cells; empty where there are none."""
-    rated = entry["helpful"] + entry["harmful"]
-    if not rated:
+    """Return the lower end of the 95 % interval of the share of helpful ratings as a bar of five cells."""
+    if not entry["helpful"] + entry["harmful"]:
         return Text("unrated", "dim")
     full, empty = "█░" if is_utf(console) else "#."
-    share = entry["helpful"] / rated
-    # Only a share of 0 or 1 is drawn as such, so that a single rating of the other kind is not hidden.
-    cells = min(max(round(share * BAR_CELLS), 1), BAR_CELLS - 1) if 0 < share < 1 else round(share * BAR_CELLS)
-    return Text(full * cells + empty * (BAR_CELLS - cells), "green" if share > 1 / 2 else "red")
+    # The page draws the same interval in the same colours: one helpful rating alone is little evidence.
+    low, high = interval(entry["helpful"], entry["harmful"])
+    # A single harmful rating among a thousand stays visible.
+    cells = min(round(low * BAR_CELLS), BAR_CELLS - bool(entry["harmful"]))
+    return Text(full * cells + empty * (BAR_CELLS - cells), "green" if low > 1 / 2 else "red" if high < 1 / 2 else "")
 
 
 def print_log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> None:
