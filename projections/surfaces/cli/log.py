@@ -202,9 +202,10 @@ def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
     def lines() -> Iterator[str]:
         try:
             for index, brief in enumerate(chain([first], briefs)):
-                row = terminal.format_log_row(console, brief)
+                rows = terminal.format_log_row(console, brief)
+                text = "\n".join(click.style(row.plain, dim=True) if row.style else row.plain for row in rows)
                 # Click ends the last line.
-                yield ("\n" if index else "") + (click.style(row.plain, dim=True) if row.style else row.plain)
+                yield ("\n" if index else "") + text
         except TallybookError as error:
             errors.append(error)
 

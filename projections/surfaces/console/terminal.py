@@ -35,6 +35,8 @@ MIDDLE: Final = ("helpful", "harmful", "trust")
 GAP: Final = "   "
 BAR_CELLS: Final = 5
 INDENT: Final = 2
+LOG_INDENT: Final = 8
+"""Columns of an event's number in a line of `log`, and of the lines that continue it."""
 
 
 class _Terminal(Console):
@@ -141,22 +143,23 @@ def _bar(console: Console, entry: Mapping[str, Any]) -> Text:
 
 
 def print_log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> None:
-    """Print a line for each event as soon as it is read; a line is never cut, so that it can be searched in a pipe.
+    """Print a line for each event as soon as it is read; in a pipe it is one line, so that it can be searched.
 
     Args:
         console: Where to print.
         briefs: Events as ``{seq, at, by, summary}``, with ``undone_by`` where it was undone.
     """
     for brief in briefs:
-        _print_whole(console, format_log_row(console, brief))
+        for line in format_log_row(console, brief):
+            _print_whole(console, line)
 
 
-def format_log_row(console: Console, brief: Mapping[str, Any]) -> Text:
-    """Return an event as one line, dim where it was undone."""
+def format_log_row(console: Console, brief: Mapping[str, Any]) -> list[Text]:
+    """Return an event as one line, on a terminal as several where it is too long; dim where it was undone."""
     line = f"{brief['seq']:>6}  {format_time(happened_at(brief))}  {format_author(brief['by'])}  {brief['summary']}"
     undone = brief.get("undone_by")
     mark = "" if undone is None else f" (undone by event {undone})"
-    return make_text(console, line + mark, "dim" if mark else "")
+    return _wrap_on_terminal(console, make_text(console, line + mark, "dim" if mark else ""), LOG_INDENT)
 
 
 def print_changes(console: Console, before: str, after: str, lines: Iterable[tuple[str, str]], total: str) -> None:
@@ -198,8 +201,20 @@ def print_text(console: Console, sentence: str, style: str = "") -> None:
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:
-    """Print a line without wrapping it, so that it can be searched in a pipe."""
-    _print_whole(console, make_text(console, text, style))
+    """Print a line, in a pipe without wrapping it, so that it can be searched."""
+    for line in _wrap_on_terminal(console, make_text(console, text, style), INDENT):
+        _print_whole(console, line)
+
+
+def _wrap_on_terminal(console: Console, line: Text, indent: int) -> list[Text]:
+    """Return a line as the lines of a terminal, which would break words, and as it is for a pipe."""
+    if not console.is_terminal or cell_len(line.plain) <= console.width:
+        return [line]
+    first, *others = line[indent:].wrap(console, console.width - indent, overflow="fold")
+    rows = [line[:indent] + first, *(Text(" " * indent, line.style) + other for other in others)]
+    for row in rows:
+        row.rstrip()
+    return rows
 
 
 def _print_whole(console: Console, line: Text) -> None:
