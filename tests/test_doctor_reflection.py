@@ -18,7 +18,6 @@ from tallybook.projections.surfaces.doctor import checks, reflection
 from tallybook.projections.surfaces.doctor.finding import Context
 from tallybook.projections.surfaces.reflection import raters, schedule
 from tallybook.projections.surfaces.workspace import settings
-from tallybook.projections.surfaces.workspace.installation import install_command
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 HOUR_US = 3600 * clock.MICROSECONDS
-KEYS = reflection.KEYS
 
 
 @pytest.fixture
@@ -215,20 +213,20 @@ def test_a_running_reflection_counts_with_its_estimate(owed: Project) -> None:
 # What the rater lacks
 
 
-@pytest.mark.parametrize("rater", reflection.CLIENTS)
+@pytest.mark.parametrize("rater", reflection.CLIENT_NAMES)
 def test_a_missing_client_is_a_problem(owed: Project, monkeypatch: pytest.MonkeyPatch, rater: str) -> None:
     """Someone who chose it learns of it before a session does."""
     choose(rater=rater)
     monkeypatch.setenv("PATH", "/nowhere")
     level, message, hint = found(owed)[0]
     assert ("bad", f"the rater is {rater}, and `{rater}` is not on PATH") == (level, message)
-    name = reflection.CLIENTS[rater]
+    name = reflection.CLIENT_NAMES[rater]
     assert hint.startswith(f"install {name}, or put the folder of `{rater}` on PATH; or choose another `rater` in ")
 
 
 def test_every_client_has_a_name() -> None:
     """A rater that runs a command is named by its product where the command is missing."""
-    assert set(reflection.CLIENTS) == {one.command for one in raters.RATERS.values() if one.command}
+    assert [*reflection.CLIENT_NAMES] == [*raters.CLIENTS] == [row.words[0] for row in raters.CLIENTS.values()]
 
 
 def test_an_address_needs_a_model_and_the_key_that_it_names(owed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,21 +245,12 @@ def test_an_address_needs_a_model_and_the_key_that_it_names(owed: Project, monke
     assert [] == bad()
 
 
-@pytest.mark.parametrize("key", [None, *KEYS])
-def test_the_sdk_needs_a_key(owed: Project, monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
-    """Any key that it accepts is enough; a missing SDK is reported by itself."""
-    choose(rater="anthropic")
-    for name in KEYS:
-        monkeypatch.delenv(name, raising=False)
-    if key is not None:
-        monkeypatch.setenv(key, "k")
-    monkeypatch.setattr(reflection, "find_spec", lambda name: name)
-    bad = [message for level, message, _ in found(owed) if level == "bad"]
-    names = "AGENTIC_CONTEXT_API_KEY, ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN"
-    assert ([] if key else [f"the rater is anthropic, and none of {names} is set"]) == bad
-    monkeypatch.setattr(reflection, "find_spec", lambda _: None)
-    assert ("bad", "the rater is anthropic, and the package anthropic is not installed") == found(owed)[0][:2]
-    assert found(owed)[0][2].startswith(f"run: {install_command('anthropic')}; or ")
+def test_a_command_of_the_users_own_is_looked_for(owed: Project) -> None:
+    """A command that is not set, or not on PATH, is a problem."""
+    choose(rater="command")
+    assert ("bad", "the rater is command, and no command is set") == found(owed)[0][:2]
+    choose(rater="command", command=["no-such-rater"])
+    assert ("bad", "the rater is command, and `no-such-rater` is not on PATH") == found(owed)[0][:2]
 
 
 # The rest

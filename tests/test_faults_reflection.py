@@ -140,7 +140,7 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
     judge = raters.ask_rater
     held: list[Any] = []
 
-    def hold(*asked: str) -> Any:
+    def hold(*asked: Any) -> Any:
         answered = judge(*asked)
         held.append(lock_held(place))
         held[0].__enter__()

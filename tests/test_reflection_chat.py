@@ -18,7 +18,7 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.projections.event_rows import row
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import chat_completions, raters
-from tallybook.projections.surfaces.reflection.replies import RaterError
+from tallybook.projections.surfaces.reflection.replies import Question, RaterError
 from tallybook.projections.surfaces.reflection.schedule import Plan
 from tallybook.projections.surfaces.reflection.worker import DONE, Result, work
 
@@ -110,7 +110,9 @@ def completion(text: str | None, stop: str = "stop", usage: Any = None, **messag
 
 def ask(address: str, model: str = "m-1", key_variable: str = "KEY_OF_A_TEST") -> Any:
     """Return what the rater replies."""
-    return raters.ask_rater("openai", model, "the prompt", address, key_variable)[0]
+    return raters.ask_rater(
+        "openai", Question(model=model, prompt="the prompt", address=address, key_variable=key_variable)
+    )[0]
 
 
 def refusal(address: str, model: str = "m-1", key_variable: str = "KEY_OF_A_TEST") -> RaterError:
@@ -133,7 +135,7 @@ def test_an_address_is_asked_for_one_completion(address: Address) -> None:
     assert ["system", "user"] == [message["role"] for message in body["messages"]]
     assert "the prompt" == body["messages"][1]["content"]
     more = len(json.dumps(body).encode()) - len(json.dumps("the prompt").encode())
-    assert 0 < more < raters.RATERS["openai"].more_bytes < more + 200
+    assert 0 < more < chat_completions.CHAT_BYTES < more + 200
 
 
 def test_an_address_that_needs_no_key_gets_none(address: Address) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from helpers.transcripts import answer, client_in
 from tallybook.projections.surfaces.reflection import raters
-from tallybook.projections.surfaces.reflection.replies import RaterError
+from tallybook.projections.surfaces.reflection.replies import Question, RaterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str
     """Its models lose their tools, each MCP server is turned off by name, and the folder is an empty one."""
     codex = stand_in("codex")
     codex.plans(printed(MODELS), printed(SERVERS), printed([one | {"enabled": False} for one in SERVERS]), DONE)
-    reply, _ = raters.ask_rater("codex", "m-1", "the prompt")
+    reply, _ = raters.ask_rater("codex", Question(model="m-1", prompt="the prompt"))
     assert (TEXT, "m-1", 1200, 50) == (reply.text, reply.model, reply.input_tokens, reply.output_tokens)
     words = [one["words"] for one in codex.asked]
     assert [["debug", "models"], ["mcp", "list"], ["mcp", "list"], ["exec", "--json"]] == [one[:2] for one in words]
@@ -99,7 +99,7 @@ def test_codex_gets_a_catalog_without_tools(stand_in: Callable[[str], Client], t
     script.write_text(f'#!/bin/sh\ncase "$1" in exec) {copy};; esac\nexec {codex.folder / "real"} "$@"\n')
     script.chmod(0o755)
     codex.plans(printed(MODELS), printed([]), DONE)
-    raters.ask_rater("codex", "", "the prompt")
+    raters.ask_rater("codex", Question(prompt="the prompt"))
     (model,) = json.loads((tmp_path / "seen").read_text())["models"]
     assert ("m-1", 1, "disabled", None) == (
         *(model["slug"], model["other"], model["shell_type"]),
@@ -136,7 +136,7 @@ def test_what_codex_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str],
     codex = stand_in("codex")
     codex.plans(*steps)
     with pytest.raises(RaterError) as error:
-        raters.ask_rater("codex", "", "the prompt")
+        raters.ask_rater("codex", Question(prompt="the prompt"))
     expected = raters.estimate_tokens("codex", "the prompt") if tokens < 0 else tokens
     assert (cause, expected) == (error.value.cause, error.value.input_tokens)
     assert reason in error.value.reason
@@ -150,7 +150,7 @@ def test_an_answer_without_a_cost_costs_what_was_expected(stand_in: Callable[[st
     codex.plans(printed(MODELS), printed([]), events(MESSAGE))
     gemini.plans(printed({"response": TEXT}))
     for name in ("codex", "gemini"):
-        reply, _ = raters.ask_rater(name, "", "the prompt")
+        reply, _ = raters.ask_rater(name, Question(prompt="the prompt"))
         expected = (raters.estimate_tokens(name, "the prompt"), 0)
         assert expected == (reply.input_tokens, reply.output_tokens)
 
@@ -175,7 +175,7 @@ def test_gemini_is_asked_without_tools_hooks_or_a_session(
     )
     script.chmod(0o755)
     gemini.plans(printed({"response": TEXT, "stats": stats(totalCalls=1, totalSuccess=0)}))
-    reply, _ = raters.ask_rater("gemini", "", "the prompt")
+    reply, _ = raters.ask_rater("gemini", Question(prompt="the prompt"))
     assert (TEXT, "flash-1", 1100, 55) == (reply.text, reply.model, reply.input_tokens, reply.output_tokens)
     (asked,) = gemini.asked
     assert ["-p", "", "--output-format", "json", "--model", "flash", "--admin-policy"] == asked["words"][:7]
@@ -208,7 +208,7 @@ def test_what_gemini_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str]
     step, cause, reason, tokens = GEMINI_FAILURES[name]
     stand_in("gemini").plans(step)
     with pytest.raises(RaterError) as error:
-        raters.ask_rater("gemini", "", "the prompt")
+        raters.ask_rater("gemini", Question(prompt="the prompt"))
     assert (cause, tokens) == (error.value.cause, error.value.input_tokens)
     assert reason in error.value.reason
 
@@ -221,7 +221,7 @@ def test_a_client_without_a_folder_is_not_asked(
     client = stand_in(name)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(RaterError) as error:
-        raters.ask_rater(name, "", "the prompt")
+        raters.ask_rater(name, Question(prompt="the prompt"))
     assert error.value.reason.startswith(f"{name} cannot be asked: ")
     assert [] == client.asked
 
@@ -239,7 +239,7 @@ def test_a_client_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monke
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("TALLYBOOK_TIMEOUT_S", "2")
     with pytest.raises(RaterError) as error:
-        raters.ask_rater("gemini", "", "the prompt")
+        raters.ask_rater("gemini", Question(prompt="the prompt"))
     assert "gemini gave no answer within 2 s" == error.value.reason
     assert raters.estimate_tokens("gemini", "the prompt") == error.value.input_tokens
     pid = int((tmp_path / "pid").read_text())

@@ -152,7 +152,7 @@ def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, caps
     [
         (
             ["--rater", "oracle"],
-            "is not a rater that Tallybook has; use one of none, claude, codex, gemini, anthropic, openai",
+            "is not a rater that Tallybook has; use one of none, claude, codex, gemini, openai, command",
         ),
         (["--from", "nowhere", "--rater", "claude"], "--from nowhere: cannot be read"),
         (["--from", "{project}/.claude", "--rater", "claude"], "has no transcript"),

@@ -115,7 +115,7 @@ SPENDING = '[reflection]\nrater = "{}"\nmodel = "{}"\ntokens_per_day = {}\n'
 @pytest.mark.parametrize(
     ("theirs", "counts"),
     [
-        (("anthropic", "huge-1", 1_000_000_000), ("claude", "small-1", 1000)),
+        (("codex", "huge-1", 1_000_000_000), ("claude", "small-1", 1000)),
         (("claude", "small-1", 1001), ("claude", "small-1", 1000)),
         (("none", "small-1", 10), ("none", "small-1", 10)),
     ],
@@ -255,7 +255,7 @@ def test_a_cache_is_not_followed_out_of_the_ledger(here: Project, tmp_path: Path
 
 # What does not count
 
-RATERS = '"none", "claude", "codex", "gemini", "anthropic", "openai"'
+RATERS = '"none", "claude", "codex", "gemini", "openai", "command"'
 ADDRESS = (
     "[reflection] address: expected an address in quotes, such as https://api.example.com/v1, "
     "with http only on this machine"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 import os
 from pathlib import Path
 from shlex import quote
@@ -14,10 +13,9 @@ from tallybook.projections.reflections import GONE, INTERRUPTED, NO_RATER, last_
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_duration, format_names
 from tallybook.projections.surfaces.reflection import schedule, transcript, worker
-from tallybook.projections.surfaces.reflection.raters import RATERS
+from tallybook.projections.surfaces.reflection.raters import CLIENTS, OWN
 from tallybook.projections.surfaces.reflection.replies import TIMEOUT_S
 from tallybook.projections.surfaces.workspace import settings
-from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -27,9 +25,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.workspace.settings import Settings
 
-KEYS: Final = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-"""Environment variables that may hold the SDK's key."""
-CLIENTS: Final = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
+CLIENT_NAMES: Final = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
 """Command of a client → its name."""
 
 _DAY_US: Final = 24 * 3600 * clock.MICROSECONDS
@@ -70,16 +66,13 @@ def _missing_tools(options: Settings) -> Iterator[Finding]:
     """Report what the chosen rater needs and does not have."""
     rater, place = options.rater, settings.users_file()
     another = f"choose another `rater` in {place}"
-    command = RATERS[rater].command
+    command = options.command[0] if rater == OWN and options.command else rater if rater in CLIENTS else ""
+    if rater == OWN and not command:
+        fix = f"set `command` in the section `[reflection]` of {place}; or {another}"
+        yield Finding(BAD, "the rater is command, and no command is set", fix)
     if command and shutil.which(command) is None:
-        fix = f"install {CLIENTS[command]}, or put the folder of `{command}` on PATH; or {another}"
+        fix = f"install {CLIENT_NAMES.get(command, 'it')}, or put the folder of `{command}` on PATH; or {another}"
         yield Finding(BAD, f"the rater is {rater}, and `{command}` is not on PATH", fix)
-    if rater == "anthropic" and find_spec("anthropic") is None:
-        fix = f"run: {install_command('anthropic')}; or {another}"
-        yield Finding(BAD, "the rater is anthropic, and the package anthropic is not installed", fix)
-    if rater == "anthropic" and not any(map(os.environ.get, KEYS)):
-        message = f"the rater is anthropic, and none of {', '.join(KEYS[:-1])} and {KEYS[-1]} is set"
-        yield Finding(BAD, message, f"set one where the agent starts; or {another}")
     if rater == "openai":
         for name in ("address", "model"):
             if not getattr(options, name):

@@ -108,6 +108,8 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
         tokens,
         address=configured.address,
         key_variable=configured.key_variable,
+        command=tuple(configured.command),
+        answer_key=configured.answer_key,
         may=configured.may,
     )
 

@@ -1,110 +1,470 @@
-"""The raters, a row each: none, clients of agents, the provider's SDK, and any address."""
+"""The raters, a row each: agents' clients with the user's login, a command of the user's own, and an address."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+import json
 import os
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+import signal
+import subprocess
+import tempfile
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
 from tallybook.projections.reflections import NO_RATER
+from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.chat_completions import CHAT_BYTES, ask_chat
-from tallybook.projections.surfaces.reflection.clients import CLAUDE_BYTES, ask_claude, count_anthropic_tokens
-from tallybook.projections.surfaces.reflection.codex import CODEX_BYTES, ask_codex
-from tallybook.projections.surfaces.reflection.gemini import GEMINI_BYTES, ask_gemini
 from tallybook.projections.surfaces.reflection.replies import (
+    SYSTEM,
     UNAVAILABLE,
     UNUSABLE,
     Question,
     RaterError,
     Reply,
     accept_reply,
+    count_tokens,
     find_timeout_s,
 )
 from tallybook.projections.surfaces.reflection.transcript import load_object
-from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tallybook.projections.surfaces.reflection.prompt import Answer
+    from tallybook.projections.surfaces.reflection.schedule import Plan
+    from tallybook.projections.surfaces.workspace.settings import Settings
+
+_SESSION_VARIABLES: Final = frozenset((
+    *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PROJECT_DIR"),
+    *("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_ENV_FILE", "CLAUDE_EFFORT"),
+    *("GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "GEMINI_SYSTEM_MD"),
+    *("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
+))  # fmt: skip
+"""Variables that clients set for the processes of a session."""
 
 
-@attrs.frozen
-class Rater:
-    """A rater.
+class Printed(NamedTuple):
+    """What a command printed.
 
     Attributes:
-        ask: Sends a question; None where nothing is sent.
-        more_bytes: What is sent with the prompt, in bytes.
-        command: The command that it runs, empty for none.
+        text: The model's answer; None where there is none.
+        model: The model that answered, empty where the command does not say.
+        spent: Input and output tokens; zeros where the command does not say.
+        stop: Why the model stopped.
+        problem: Why there is no answer.
+        tool: Which tool was run, in words, although there is none to run.
     """
 
-    ask: Callable[[Question], Reply] | None
+    text: str | None
+    model: str = ""
+    spent: tuple[int, int] = (0, 0)
+    stop: object = None
+    problem: str = ""
+    tool: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Rater:
+    """A rater that is a command: it gets the prompt on standard input, in an empty folder.
+
+    Attributes:
+        words: The command and its arguments; {model}, {system} and {home}, a folder for this call alone, are filled in.
+        read: Reads what the command printed.
+        model: The usual model.
+        more_bytes: What is sent with the prompt, in bytes.
+        variables: Variables of the environment, filled in as the words are.
+        files: Files that are written before: path in the folder → text.
+        prepare: Returns further arguments, which the command is asked for first.
+    """
+
+    words: tuple[str, ...]
+    read: Callable[[bytes], Printed]
+    model: str = ""
     more_bytes: int = 0
-    command: str = ""
+    variables: Mapping[str, str] = attrs.field(factory=dict)
+    files: Mapping[str, str] = attrs.field(factory=dict)
+    prepare: Callable[[_Call], list[str]] | None = None
 
 
-def _ask_anthropic(question: Question) -> Reply:
-    """Ask through the provider's SDK."""
-    try:
-        import anthropic
-    except ImportError as error:
-        what = f"the package anthropic is not installed; run: {install_command('anthropic')}"
-        raise RaterError(UNAVAILABLE, what) from error
-    get = os.environ.get
-    wanted = (
-        get("AGENTIC_CONTEXT_MODEL") or question.model or get("ANTHROPIC_MODEL") or get("ANTHROPIC_DEFAULT_HAIKU_MODEL")
+class _Call:
+    """One call of a rater's command, in a folder that is removed afterwards.
+
+    Attributes:
+        home: The folder.
+    """
+
+    def __init__(self, rater: Rater, question: Question, home: Path) -> None:
+        self.question, self.home = question, home
+        self._filled = {"{model}": question.model or rater.model, "{system}": SYSTEM, "{home}": str(home)}
+        self._rater = rater
+        (home / "work").mkdir()
+        for name, text in rater.files.items():
+            (home / name).parent.mkdir(exist_ok=True)
+            (home / name).write_text(text, encoding="utf-8")
+
+    def _fill(self, text: str) -> str:
+        for name, value in self._filled.items():
+            text = text.replace(name, value)
+        return text
+
+    def ask(self) -> Reply:
+        """Run the command on the prompt, and return its answer.
+
+        Raises:
+            RaterError: There is none, or a tool was run.
+        """
+        rater, question = self._rater, self.question
+        words = [*map(self._fill, rater.words[1:]), *(rater.prepare(self) if rater.prepare else [])]
+        done = self.run(words, question.prompt)
+        printed = rater.read(done.stdout)
+        model = printed.model or question.model
+        if printed.tool:
+            what = f"{rater.words[0]} ran {printed.tool}, although it has none"
+            spent = printed.spent if any(printed.spent) else (question.tokens, 0)
+            raise RaterError(UNUSABLE, what, *spent, model=model)
+        if done.returncode or printed.text is None:
+            raise _failure(done, printed, model)
+        return accept_reply(question, printed.text, printed.stop, model, printed.spent)
+
+    def run(self, words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[bytes]:
+        """Run the command with these arguments and a text as its input.
+
+        Raises:
+            RaterError: It cannot be run, or did not end in time.
+        """
+        command = self._rater.words[0]
+        environment = {key: value for key, value in os.environ.items() if key not in _SESSION_VARIABLES}
+        variables = {name: self._fill(value) for name, value in self._rater.variables.items()}
+        try:
+            with subprocess.Popen(  # noqa: S603 - the agent's own client, with words of ours and of the settings
+                [command, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                # An empty folder has no project's instructions.
+                cwd=self.home / "work",
+                env=environment | {REFLECTING_VARIABLE: "1"} | variables,
+                # Clients start others of their own, which must end with them.
+                start_new_session=True,
+            ) as process:
+                try:
+                    output, errors = process.communicate(text.encode("utf-8", "replace"), find_timeout_s())
+                except BaseException:
+                    _kill(process)
+                    raise
+        except subprocess.TimeoutExpired as error:
+            what = f"{command} gave no answer within {find_timeout_s():g} s"
+            raise RaterError(UNAVAILABLE, what, self.question.tokens, model=self.question.model) from error
+        except OSError as error:
+            raise RaterError(UNAVAILABLE, f"{command} cannot be run: {error}") from error
+        return subprocess.CompletedProcess([command], process.returncode, output, errors)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if os.name == "posix":
+        # Some systems refuse it for a group that has just ended.
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+
+
+def _failure(done: subprocess.CompletedProcess[bytes], printed: Printed, model: str) -> RaterError:
+    """Return the error of a command that gave no answer."""
+    output = printed.problem or (done.stderr or done.stdout).decode("utf-8", "replace").strip() or "and said nothing"
+    return RaterError(
+        UNAVAILABLE, f"{done.args[0]} ended with {done.returncode}: {output}", *printed.spent, model=model
     )
-    wanted = wanted or "claude-haiku-4-5"
+
+
+def _object(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = fields.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+# Claude Code
+
+_CLAUDE_SWITCHES: Final = {
+    "MAX_THINKING_TOKENS": "0",
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    # A path after an @, in a transcript, would be a file of the user that is read and sent.
+    "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+    # The title of the session would be a second request with the whole prompt.
+    "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",
+    # Measurements that cannot be sent would stay in the user's folder.
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+}
+"""Variables by which the client sends the prompt and nothing of the user's, once, and keeps no memory folder."""
+
+
+def _read_claude(output: bytes) -> Printed:
+    """Read one JSON object with ``result`` and ``usage``."""
+    fields = load_object(output)
+    sent = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    spent = count_tokens(fields.get("usage"), sent, ("output_tokens",))
+    model, text = next(iter(_object(fields, "modelUsage")), ""), fields.get("result")
+    if fields.get("is_error") or not isinstance(text, str):
+        problem = text if isinstance(text, str) else str(fields.get("subtype") or "")
+        return Printed(None, model, spent, problem=problem)
+    return Printed(text, model, spent, fields.get("stop_reason"))
+
+
+# Codex
+
+_FEATURES: Final = (
+    *("agent_message_board", "agent_message_board_mcp", "apps", "artifact", "browser_use", "browser_use_external"),
+    *("code_mode", "code_mode_only", "computer_use", "current_time_reminder", "default_mode_request_user_input"),
+    *("deferred_executor", "enable_mcp_apps", "executor_capability_discovery_v2", "goals", "hooks"),
+    *("image_generation", "in_app_browser", "memories", "multi_agent", "multi_agent_v2", "multi_env_copy_file"),
+    *("plugins", "request_permissions_tool", "send_message_to_user_async", "shell_snapshot", "shell_tool"),
+    *("skill_search", "sleep_tool", "standalone_web_search", "token_budget", "tool_suggest", "unified_exec"),
+    "view_image",
+)
+"""Features that bring tools, start programs or run hooks."""
+_OFF: Final = (
+    *(f"features.{name}=false" for name in _FEATURES),
+    *('web_search="disabled"', "tools.experimental_request_user_input.enabled=false", "notify=[]"),
+    "tools.update_plan.enabled=false",
+    *("include_permissions_instructions=false", "include_apps_instructions=false"),
+    *("include_collaboration_mode_instructions=false", "include_environment_context=false"),
+    *("skills.include_instructions=false", "skills.bundled.enabled=false", 'developer_instructions=""'),
+    *("project_doc_max_bytes=0", 'approval_policy="never"', 'model_reasoning_effort="low"'),
+    "check_for_update_on_startup=false",
+)
+"""Settings that go over the user's own, which stay for the rest: they say whom Codex asks, and as whom."""
+_TOOLS_OF_MODELS: Final[dict[str, Any]] = {
+    "apply_patch_tool_type": None,
+    "experimental_supported_tools": [],
+    "multi_agent_version": None,
+    "shell_type": "disabled",
+    "supports_search_tool": False,
+    "tool_mode": None,
+}
+"""What a model of Codex's catalog has instead of the tools that it brings."""
+_HARMLESS: Final = frozenset({"agent_message", "reasoning", "error"})
+"""Items of a turn that are not the call of a tool."""
+
+
+def _options(values: Iterable[str]) -> list[str]:
+    return [word for value in (*_OFF, *values) for word in ("--config", value)]
+
+
+def _prepare_codex(call: _Call) -> list[str]:
+    """Ask Codex what it has, and return the options that turn all of it off."""
+    catalog = _read_json(call, ["debug", "models", *_options(())])
+    models = _check_rows(catalog.get("models") if isinstance(catalog, dict) else None, "models")
+    catalog["models"] = [model | _TOOLS_OF_MODELS for model in models]
+    (call.home / "models.json").write_text(json.dumps(catalog), encoding="utf-8")
+    paths = {"model_catalog_json": "models.json", "model_instructions_file": "system.md"}
+    settings = [f"{setting}={json.dumps(str(call.home / file))}" for setting, file in paths.items()]
+    model = ["--model", call.question.model] if call.question.model else []
+    return [*model, *_options((*_servers_off(call), *settings)), "-"]
+
+
+def _servers_off(call: _Call) -> list[str]:
+    """Return the settings that turn off the user's MCP servers; an empty table of them would change nothing."""
+    names = _find_servers(call, [])
+    if not names:
+        return []
+    table = ", ".join(f"{json.dumps(name)} = {{enabled = false}}" for name in names)
+    off = [f"mcp_servers={{{table}}}"]
+    if remaining := _find_servers(call, off):
+        raise RaterError(UNAVAILABLE, f"codex does not turn off the MCP server {remaining[0]}, so it is not asked")
+    return off
+
+
+def _find_servers(call: _Call, values: list[str]) -> list[str]:
+    servers = _check_rows(_read_json(call, ["mcp", "list", "--json", *_options(values)]), "MCP servers")
+    return [str(server.get("name")) for server in servers if server.get("enabled") is not False]
+
+
+def _read_json(call: _Call, words: list[str]) -> Any:
+    """Return what Codex prints as JSON; without it, what Codex has is not known and nothing is sent."""
+    done = call.run(words)
     try:
-        # For None the SDK reads its own variables: ANTHROPIC_API_KEY, _AUTH_TOKEN, _BASE_URL.
-        client = anthropic.Anthropic(
-            api_key=get("AGENTIC_CONTEXT_API_KEY") or None,
-            base_url=get("AGENTIC_CONTEXT_BASE_URL") or None,
-            timeout=find_timeout_s(),
-            # The worker tries again later, and counts what each call may have cost.
-            max_retries=0,
-        )
-        with client:
-            # Raw: a server at a wrong address need not answer with a message.
-            answer = client.messages.with_raw_response.create(
-                model=wanted,
-                max_tokens=prompts.ANSWER_TOKENS,
-                messages=[{"role": "user", "content": question.prompt}],
-            )
-    except anthropic.APITimeoutError as error:
-        raise RaterError(UNAVAILABLE, "no answer in time", question.tokens, model=wanted) from error
-    except (anthropic.AnthropicError, TypeError, ValueError) as error:
-        # The SDK raises TypeError where there is no key at all.
-        raise RaterError(UNAVAILABLE, f"{type(error).__name__}: {error}", model=wanted) from error
-    return _read_message(question, answer.http_response.content, wanted)
+        value = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        value = None
+    if done.returncode or value is None:
+        raise _failure(done, Printed(None), call.question.model)
+    return value
 
 
-def _read_message(question: Question, data: bytes, wanted: str) -> Reply:
-    """Return the answer in the data that a provider sent."""
-    fields = load_object(data)
-    blocks = fields.get("content")
-    if not isinstance(blocks, list):
-        raise RaterError(UNAVAILABLE, "the answer is not a message of the provider's", model=wanted)
-    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-    answer = "".join(text for text in texts if isinstance(text, str))
-    spent = count_anthropic_tokens(fields.get("usage"))
-    return accept_reply(question, answer, fields.get("stop_reason"), fields.get("model") or wanted, spent)
+def _check_rows(rows: Any, what: str) -> list[dict[str, Any]]:
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise RaterError(UNAVAILABLE, f"codex has no list of {what} that Tallybook can read")
+    return rows
 
 
-def ask_rater(rater: str, model: str, prompt: str, address: str = "", key_variable: str = "") -> tuple[Reply, Answer]:
+def _read_codex(output: bytes) -> Printed:
+    """Read events, one JSON object a line; they do not say which model answered."""
+    text, problem, usage = "", "", None
+    for event in map(load_object, output.splitlines()):
+        item = _object(event, "item")
+        kind = item.get("type")
+        if kind is not None and kind not in _HARMLESS:
+            return Printed(None, tool=f"a tool, {kind}")
+        if kind == "agent_message":
+            text = str(item.get("text") or "")
+        elif event.get("type") == "turn.completed":
+            usage = event.get("usage") or {}
+        elif event.get("type") in {"turn.failed", "error"}:
+            error = event.get("error")
+            problem = str(error.get("message") if isinstance(error, dict) else event.get("message"))
+    spent = count_tokens(usage, ("input_tokens",), ("output_tokens",))
+    return Printed(None if usage is None else text, "", spent, problem=problem)
+
+
+# Gemini
+
+_USERS_FILES: Final = (
+    *("settings.json", "oauth_creds.json", "gemini-credentials.json", "google_accounts.json", "installation_id"),
+    ".env",
+)
+"""The user's files that say whom Gemini asks, and as whom: neither extensions, nor instructions, nor hooks."""
+_SETTINGS: Final = {
+    "tools": {"core": [], "discoveryCommand": "", "callCommand": "", "sandbox": False},
+    "mcp": {"allowed": ["none"], "serverCommand": ""},
+    "ide": {"enabled": False},
+    "hooksConfig": {"enabled": False},
+    "skills": {"enabled": False},
+    "context": {"fileName": ["none"], "includeDirectoryTree": False},
+    "general": {"enableAutoUpdate": False},
+}
+"""Settings of the folder, which go over the user's."""
+_DENY: Final = '[[rule]]\ntoolName = "*"\ndecision = "deny"\npriority = 999\n'
+
+
+def _link_users_files(call: _Call) -> list[str]:
+    """Link the user's files into the home folder of this call, so that a login that is renewed stays the user's."""
+    users = Path(os.environ.get("GEMINI_CLI_HOME") or Path.home())
+    (call.home / ".gemini").mkdir()
+    for file in [*(Path(".gemini", name) for name in _USERS_FILES), Path(".env")]:
+        if (users / file).is_file():
+            (call.home / file).symlink_to((users / file).absolute())
+    # The search for variables ends here: it would go on in the folders above, which others may write to.
+    with suppress(FileExistsError):
+        (call.home / ".env").touch(exist_ok=False)
+    return []
+
+
+def _read_gemini(output: bytes) -> Printed:
+    """Read one JSON object with ``response`` and ``stats``; several models may have answered, the last one for all."""
+    fields = load_object(output)
+    text, error, stats = fields.get("response"), fields.get("error"), _object(fields, "stats")
+    models = {
+        name: _object(value, "tokens") for name, value in _object(stats, "models").items() if isinstance(value, dict)
+    }
+    costs = [count_tokens(tokens, ("prompt",), ("candidates", "thoughts")) for tokens in models.values()]
+    spent = (sum(sent for sent, _ in costs), sum(answered for _, answered in costs))
+    model = next(reversed(models), "")
+    if error or not isinstance(text, str):
+        return Printed(None, model, spent, problem=str(_object(fields, "error").get("message") or ""))
+    return Printed(text, model, spent, tool="a tool" if _object(stats, "tools").get("totalSuccess") else "")
+
+
+# A command of the user's
+
+
+def _own_rater(question: Question) -> Rater:
+    """Return the row of the user's settings.
+
+    Raises:
+        RaterError: There is none.
+    """
+    if not question.command:
+        what = "no `command` is set; set it in the section [reflection] of your own tallybook.toml"
+        raise RaterError(UNAVAILABLE, what)
+
+    def read(output: bytes) -> Printed:
+        if not question.answer_key:
+            return Printed(output.decode("utf-8", "replace"))
+        text = load_object(output).get(question.answer_key)
+        return Printed(text if isinstance(text, str) else None)
+
+    return Rater(words=question.command, read=read)
+
+
+CLIENTS: Final[dict[str, Rater]] = {
+    # The prompt alone: no tools, no hooks, no memory and no saved session.
+    "claude": Rater(
+        words=(
+            *("claude", "-p", "--output-format", "json", "--model", "{model}", "--tools", "", "--strict-mcp-config"),
+            "--no-session-persistence",
+            # The variables of the user's settings go over those of the environment, and these over both.
+            *("--settings", json.dumps({"disableAllHooks": True, "env": _CLAUDE_SWITCHES})),
+            *("--system-prompt", "{system}"),
+        ),
+        read=_read_claude,
+        model="haiku",
+        # Its system prompt, the date, and the fields of the request.
+        more_bytes=1_300,
+        variables=_CLAUDE_SWITCHES,
+    ),
+    "codex": Rater(
+        words=("codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"),
+        read=_read_codex,
+        # Its instructions twice, and the fields of the request.
+        more_bytes=2_400,
+        # No trace in the user's folder: not even its databases are written to.
+        variables={"CODEX_SQLITE_HOME": "{home}"},
+        files={"system.md": SYSTEM},
+        prepare=_prepare_codex,
+    ),
+    "gemini": Rater(
+        words=(
+            *("gemini", "-p", "", "--output-format", "json", "--model", "{model}"),
+            *("--admin-policy", "{home}/deny.toml"),
+        ),
+        read=_read_gemini,
+        model="flash",
+        # The system prompt, the date, the system, and the fields of the request.
+        more_bytes=800,
+        variables={
+            # What a session leaves goes with this folder, and is not found by the user's next one.
+            "GEMINI_CLI_HOME": "{home}",
+            # The settings of a folder that is not trusted do not count.
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "GEMINI_SANDBOX": "false",
+            "GEMINI_SYSTEM_MD": "{home}/system.md",
+        },
+        files={"work/.gemini/settings.json": json.dumps(_SETTINGS), "deny.toml": _DENY, "system.md": SYSTEM},
+        prepare=_link_users_files,
+    ),
+}
+"""Clients of agents, headless, with the user's login: name in the settings, which is that of the command → the row."""
+ADDRESS: Final = "openai"
+"""The rater that is an address which speaks chat completions."""
+OWN: Final = "command"
+"""The rater that is a command of the user's own settings."""
+RATERS: Final = (NO_RATER, *CLIENTS, ADDRESS, OWN)
+
+
+def make_question(options: Plan | Settings, prompt: str) -> Question:
+    """Return what the chosen rater is asked."""
+    return Question(
+        prompt=prompt,
+        model=options.model,
+        address=options.address,
+        key_variable=options.key_variable,
+        command=tuple(options.command),
+        answer_key=options.answer_key,
+    )
+
+
+def ask_rater(rater: str, question: Question) -> tuple[Reply, Answer]:
     """Send a rater other than NO_RATER a prompt, and return its reply and what that says.
 
     Raises:
         RaterError: It gave no answer, or one that cannot be used.
     """
-    ask = RATERS[rater].ask
-    if ask is None:
-        raise RaterError(UNAVAILABLE, "no rater is chosen")
+    question = attrs.evolve(question, tokens=estimate_tokens(rater, question.prompt))
     try:
-        reply = ask(Question(model, prompt, estimate_tokens(rater, prompt), address, key_variable))
+        reply = ask_chat(question) if rater == ADDRESS else _run_command(rater, question)
     except OSError as error:
         raise RaterError(UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
     try:
@@ -114,21 +474,15 @@ def ask_rater(rater: str, model: str, prompt: str, address: str = "", key_variab
         raise RaterError(UNUSABLE, f"the answer {error.what}", *spent, model=reply.model) from error
 
 
+def _run_command(rater: str, question: Question) -> Reply:
+    if rater == NO_RATER:
+        raise RaterError(UNAVAILABLE, "no rater is chosen")
+    row = _own_rater(question) if rater == OWN else CLIENTS[rater]
+    with tempfile.TemporaryDirectory(prefix="tallybook-", ignore_cleanup_errors=True) as home:
+        return _Call(row, question, Path(home)).ask()
+
+
 def estimate_tokens(rater: str, prompt: str) -> int:
     """Return about how many tokens a prompt costs with a rater, the answer included."""
-    return prompts.estimate_tokens(prompt, RATERS[rater].more_bytes)
-
-
-RATERS: Final[dict[str, Rater]] = {
-    # No model, no key, no cost; citations are still recorded with a quote.
-    NO_RATER: Rater(None),
-    # Clients of agents, headless, with the user's login.
-    "claude": Rater(ask_claude, CLAUDE_BYTES, "claude"),
-    "codex": Rater(ask_codex, CODEX_BYTES, "codex"),
-    "gemini": Rater(ask_gemini, GEMINI_BYTES, "gemini"),
-    # The provider's SDK (the extra `anthropic`), with a key of its own.
-    "anthropic": Rater(_ask_anthropic),
-    # Any address that speaks OpenAI's chat completions.
-    "openai": Rater(ask_chat, CHAT_BYTES),
-}
-"""Name in the settings → the rater."""
+    more_bytes = CHAT_BYTES if rater == ADDRESS else CLIENTS[rater].more_bytes if rater in CLIENTS else 0
+    return prompts.estimate_tokens(prompt, more_bytes)

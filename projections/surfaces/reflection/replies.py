@@ -24,23 +24,27 @@ REFUSED: Final = "refused"
 UNUSABLE: Final = "unusable"
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class Question:
     """What a rater is asked.
 
     Attributes:
-        model: The model's name, empty for the rater's usual one.
         prompt: The prompt.
+        model: The model's name, empty for the rater's usual one.
         tokens: About what it costs, the answer included; counts where the rater does not tell.
         address: Where the rater `openai` sends it.
         key_variable: The environment variable that holds the key of that address; empty where it needs none.
+        command: The words of the rater `command`.
+        answer_key: The key of what that command prints as a JSON object; empty where it prints the answer alone.
     """
 
-    model: str
     prompt: str
-    tokens: int
+    model: str = ""
+    tokens: int = 0
     address: str = ""
     key_variable: str = ""
+    command: tuple[str, ...] = ()
+    answer_key: str = ""
 
 
 @attrs.frozen

@@ -65,8 +65,7 @@ class Plan:
         tokens: Budget of a day's reflections in tokens, input and output.
         patient: Whether a failure waits before it is retried; not where a person asks.
         folders: Folders besides the agents' own whose transcripts may be read.
-        address: Where the rater `openai` sends a session.
-        key_variable: The environment variable that holds the key of that address, empty for none.
+        address, key_variable, command, answer_key: As in ``Question``.
         may: What becomes of the changes that the model asks for: propose, or apply to entries that are not protected.
     """
 
@@ -77,6 +76,8 @@ class Plan:
     folders: tuple[Path, ...] = ()
     address: str = ""
     key_variable: str = ""
+    command: tuple[str, ...] = ()
+    answer_key: str = ""
     may: str = "propose"
 
 

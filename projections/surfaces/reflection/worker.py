@@ -328,7 +328,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
         raise _StopError(SPENT)
     # Recorded first: an attempt that leaves no trace could cost tokens again and again.
     _write(state, name, PlainEvents((ReflectionStarted(plan.rater, expected),)))
-    reply, answer = raters.ask_rater(plan.rater, plan.model, prompt, plan.address, plan.key_variable)
+    reply, answer = raters.ask_rater(plan.rater, raters.make_question(plan, prompt))
     return _record_answer(state, name, piece, reply, answer)
 
 

@@ -35,8 +35,9 @@ MAX_TOKENS_PER_DAY = 1_000_000_000
 MAX_MODEL_CHARS = 200
 FORMATS = (FLAT, SECTIONED)
 CURATION = ("propose", "apply")
-RATERS = ("none", "claude", "codex", "gemini", "anthropic", "openai")
+RATERS = ("none", "claude", "codex", "gemini", "openai", "command")
 MAX_NAME_CHARS = 200
+MAX_WORDS = 100
 MAX_ADDRESS_CHARS = 2_000
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
@@ -53,6 +54,8 @@ class Settings(NamedTuple):
         model: The model that does; empty for the rater's own choice.
         address: Where the rater ``openai`` sends a session; empty for nowhere.
         key_variable: The environment variable that holds the key of that address; empty where it needs none.
+        command: The words of the rater ``command``; none for no such rater.
+        answer_key: The key of what that command prints as a JSON object; empty where it prints the answer alone.
         on_stop: Whether a session awaits reflection after every stop as well.
         tokens_per_day: Tokens that reflections may use in a day, 0 to 1,000,000,000.
         write: Whether a model may rate and add by `tallybook mcp`.
@@ -68,6 +71,8 @@ class Settings(NamedTuple):
     model: str = ""
     address: str = ""
     key_variable: str = ""
+    command: Sequence[str] = ()
+    answer_key: str = ""
     on_stop: bool = False
     tokens_per_day: int = 500_000
     write: bool = True
@@ -145,6 +150,19 @@ def _host(address: str) -> str:
     return host if port.isdigit() else place
 
 
+def _words(field: str) -> Rule:
+    def fits(value: object) -> bool:
+        words = value if isinstance(value, list | tuple) else [None]
+        return all(isinstance(word, str) and "\0" not in word for word in words) and len(words) <= MAX_WORDS
+
+    return Rule(field, f'a command as a list of at most {MAX_WORDS} words, such as ["llm", "-m", "{{model}}"]', fits)
+
+
+def _text(field: str) -> Rule:
+    expected = f"a text in quotes, at most {MAX_NAME_CHARS} characters"
+    return Rule(field, expected, lambda value: isinstance(value, str) and len(value) <= MAX_NAME_CHARS)
+
+
 def _variable(field: str) -> Rule:
     def fits(value: object) -> bool:
         text = value if isinstance(value, str) else " "
@@ -164,6 +182,8 @@ SETTINGS: dict[tuple[str, str], Rule] = {
     ("reflection", "model"): _model("model")._replace(narrows=lambda new, old: new == old),
     ("reflection", "address"): _address("address")._replace(narrows=lambda new, old: new == old),
     ("reflection", "key_variable"): _variable("key_variable")._replace(narrows=lambda new, old: new == old),
+    ("reflection", "command"): _words("command")._replace(narrows=lambda new, old: new == old),
+    ("reflection", "answer_key"): _text("answer_key")._replace(narrows=lambda new, old: new == old),
     ("reflection", "on_stop"): _flag("on_stop"),
     ("reflection", "tokens_per_day"): _whole("tokens_per_day", MAX_TOKENS_PER_DAY)._replace(
         narrows=lambda new, old: new <= old
@@ -301,7 +321,8 @@ def _check(document: Mapping[str, Any], path: str) -> SettingsFile:
     for section, key, value in _items(document):
         rule = SETTINGS.get((section, key))
         if rule is not None and rule.fits(value):
-            values |= {rule.field: value} if rule.field else {}
+            # As in the defaults, which never change.
+            values |= {rule.field: tuple(value) if isinstance(value, list) else value} if rule.field else {}
         elif rule is not None:
             wrong.append(Problem(path, f"[{section}] {key}: expected {rule.expected}"))
         elif section in _SECTIONS and not key:
@@ -343,6 +364,7 @@ def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> S
         values = cached["values"]
         rules = {rule.field: rule for rule in SETTINGS.values() if rule.field}
         if cached["files"] == list(map(list, places)) and values.keys() == rules.keys():
+            values["command"] = tuple(values["command"])
             return Settings(**values) if all(rule.fits(values[field]) for field, rule in rules.items()) else None
     return None
 
