@@ -102,7 +102,7 @@ def test_what_keeps_failing_is_tried_less_and_less(
     client.plans("no", "no", "no", "no", "no", "no", "no", TEXT)
     now = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now))
-    monkeypatch.setattr(record, "open_for_append", lambda project: JsonlLog(project.ledger, lambda: clock.moment(now)))
+    monkeypatch.setattr(record, "open_log", lambda project: JsonlLog(project.ledger, lambda: clock.moment(now)))
     plan = schedule.Plan("claude", tokens=10**9, patient=True)
     asked = []
     for _ in range(2 * 24 * 60):

@@ -84,6 +84,13 @@ def test_the_folder_may_be_named(project: Path, run: Callable[..., Answer]) -> N
     assert OURS == list(tree(project / "named" / ".claude"))
 
 
+def test_the_root_folder_is_no_project_to_install_in(run: Callable[..., Answer]) -> None:
+    """Hooks find no project in the root folder, so that `init` installs none there, even where it is named."""
+    assert_refused(
+        run("--project", "/", "init", "--dry-run"), 2, "/: is the root folder, not a project; go into a project"
+    )
+
+
 @pytest.mark.parametrize("words", [["--project", "~"], []], ids=["named", "found"])
 def test_the_home_folder_is_no_project(
     home: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, words: list[str]

@@ -1,4 +1,4 @@
-"""A folder without a ledger: a command creates files only to record something, and none in the home folder."""
+"""A folder without a ledger: a command creates files only to record something, and none in a folder of all projects."""
 
 from __future__ import annotations
 
@@ -10,12 +10,34 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallybook.projections.surfaces.workspace.project import find_project
+from tallybook.projections.surfaces.cli.main import VERBS
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
 
-IN_HOME = "the home folder is not a project; change to a project, or give --project"
+WORDS = {
+    "add": ["Quote ids."],
+    "rate": ["kpt_001", "helpful"],
+    "why": ["kpt_001"],
+    "diff": ["2d"],
+    "bisect": ["count > 1"],
+    "sql": ["SELECT 1"],
+    "retire": ["kpt_001"],
+    "restore": ["kpt_001"],
+    "pin": ["kpt_001"],
+    "unpin": ["kpt_001"],
+    "reword": ["kpt_001", "shorter"],
+    "move": ["kpt_001", "mistakes"],
+    "merge": ["kpt_001", "kpt_002"],
+    "promote": ["my_001"],
+    "demote": ["kpt_001"],
+    "accept": ["1"],
+    "reject": ["1"],
+    "baseline": ["ac01"],
+    "import": ["old.json"],
+    "share": ["git"],
+}
+"""The verbs that need words → such words."""
 
 
 def tree(folder: Path) -> list[str]:
@@ -92,39 +114,85 @@ def test_a_refused_curation_leaves_a_playbook_file_alone(empty: Path, run: Run) 
     assert run("retire", "kpt_001").code == 0
 
 
-@pytest.mark.parametrize("words", [["add", "Quote ids."], ["metrics", "startup_ms=8"], ["import", "old.json"]])
-def test_a_ledger_in_the_home_folder_is_refused(home: Path, run: Run, words: list[str]) -> None:
-    """A command that would create a ledger in the home folder exits 2, names the remedy, and creates nothing."""
-    (home / "old.json").write_text('{"key_points": ["Quote ids."]}', encoding="utf-8")
-    answer = run(*words)
-    assert (2, f"tallybook: {home}: {IN_HOME} {home}; nothing was recorded\n") == (answer.code, answer.err)
-    assert ["old.json"] == tree(home)
+VERBS_WITHOUT_PROJECT = {"completion", "hook", "init", "uninstall"}
 
 
-@pytest.mark.parametrize("named", ["option", "variable"])
-def test_a_named_home_folder_is_a_project(home: Path, run: Run, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
-    """`--project` or CLAUDE_PROJECT_DIR creates a ledger in the home folder, which is then used without them."""
-    if named == "variable":
-        monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(home))
-    words = ["--project", str(home)] if named == "option" else []
-    assert run(*words, "add", "Quote ids.").code == 0
-    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-    assert find_project().unnamed_home
-    assert run("add", "Name the unit.").code == 0
+@pytest.mark.parametrize("where", ["the root folder", "the home folder"])
+@pytest.mark.parametrize("verb", sorted(VERBS.keys() - VERBS_WITHOUT_PROJECT))
+def test_the_root_folder_and_the_home_folder_are_no_project(
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch, verb: str, where: str
+) -> None:
+    """A verb that works on a project exits 2 in the root folder and in the home folder, and creates nothing there."""
+    folder = Path(home.anchor) if where == "the root folder" else home
+    monkeypatch.chdir(folder)
+    answer = run(verb, *WORDS.get(verb, ()))
+    expected = f"tallybook: {folder}: {where} is not a project; change to a project, or give --project {folder}\n"
+    assert (2, "", expected) == (answer.code, answer.out, answer.err)
+    assert [] == tree(home)
 
 
-def test_a_hook_creates_no_ledger_in_the_home_folder(home: Path) -> None:
-    """A hook in the home folder imports no playbook.json there, and its exit code is 0."""
+def test_the_agents_variable_does_not_make_the_home_folder_a_project(
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CLAUDE_PROJECT_DIR says only where an agent was started: the home folder is no project by it."""
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(home))
+    assert 2 == run("add", "Quote ids.").code
+    assert [] == tree(home)
+
+
+def test_the_home_folder_is_a_project_if_the_option_names_it(home: Path, run: Run) -> None:
+    """`--project` begins a ledger in the home folder, and only `--project` finds it again."""
+    assert 0 == run("--project", str(home), "add", "Quote ids.").code
+    assert "Quote ids." in run("show", "--project", str(home)).out
+    assert 2 == run("show").code
+
+
+def test_a_personal_playbook_and_completion_need_no_project(home: Path, run: Run) -> None:
+    """In the home folder, `init --mine`, `--mine` and `completion` work; none of them works on a project."""
+    assert 0 == run("init", "--mine").code
+    assert 0 == run("add", "--mine", "Quote ids.").code
+    assert "Quote ids." in run("--mine", "show").out
+    assert 0 == run("completion", "bash").code
+    assert [".claude/my-playbook"] == [path for path in tree(home) if path.count("/") == 1 and "claude" in path]
+
+
+def test_a_home_folder_behind_a_link_is_no_project(empty: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder below the home folder does not belong to it, however the path to the home folder is written."""
+    real, link = empty / "real", empty / "link"
+    (real / "work" / "shop").mkdir(parents=True)
+    (real / ".claude").mkdir()
+    link.symlink_to(real)
+    monkeypatch.setenv("HOME", str(link))
+    monkeypatch.setenv("USERPROFILE", str(link))
+    monkeypatch.chdir(real / "work" / "shop")
+    assert 0 == run("add", "Quote ids.").code
+    assert (real / "work/shop/.claude/ledger/events.jsonl").is_file()
+
+
+def test_an_mcp_server_that_is_started_in_the_root_folder_does_not_serve(home: Path) -> None:
+    """A desktop application starts its servers in the root folder: `mcp` names --project, and begins no ledger."""
+    del home
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"text": "x"}}}
+    done = subprocess.run(
+        [sys.executable, "-m", "tallybook", "mcp"],
+        cwd="/",
+        input=json.dumps(request).encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert (2, b"") == (done.returncode, done.stdout)
+    assert b"/: the root folder is not a project; change to a project, or give --project /\n" in done.stderr
+    assert not Path("/.claude/ledger").exists()
+
+
+def test_a_hook_creates_no_ledger_in_the_home_folder(home: Path, tmp_path: Path) -> None:
+    """A hook in the home folder imports no playbook.json there, exits with 0, and leaves no error in a project."""
     (home / ".claude").mkdir()
     (home / ".claude/playbook.json").write_text('{"key_points": ["Quote ids."]}', encoding="utf-8")
     payload = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": str(home)}
     command = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()", "hook"]
-    done = subprocess.run(
-        command,
-        cwd=Path(__file__).parent.parent,
-        input=json.dumps(payload).encode(),
-        capture_output=True,
-        check=False,
-    )
+    other = tmp_path / "other"
+    (other / ".claude" / "ledger").mkdir(parents=True)
+    done = subprocess.run(command, cwd=other, input=json.dumps(payload).encode(), capture_output=True, check=False)
     assert (0, b"", b"") == (done.returncode, done.stdout, done.stderr)
-    assert ["playbook.json"] == tree(home / ".claude")
+    assert (["playbook.json"], ["ledger"]) == (tree(home / ".claude"), tree(other / ".claude"))

@@ -21,7 +21,7 @@ from tallybook.projections.surfaces.console.output import complain, run_guarded
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 from tallybook.projections.surfaces.workspace import personal
-from tallybook.projections.surfaces.workspace.project import find_project
+from tallybook.projections.surfaces.workspace.project import NoProjectError, find_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +121,9 @@ PERSONAL_VERBS: Final = frozenset(
 )
 """The verbs that take ``--mine``; the others work on a project, or on both playbooks."""
 
+_PROJECTLESS: Final = frozenset({"completion", "init", "uninstall"})
+"""The verbs that change the user's own files, or find their folder themselves."""
+
 ALTERNATIVES: Final = {
     "delete": "use `tallybook retire NAME`, which takes an entry out",
     "edit": "use `tallybook reword NAME TEXT`, which changes the text of an entry",
@@ -193,21 +196,26 @@ def _enter_project(context: click.Context, _option: click.Parameter, folder: str
     """Find the project; ``--project`` after the verb wins over ``--project`` before it."""
     params = context.find_root().params
     params["folder"] = folder or params["folder"]
-    context.obj = find_project(params["folder"], must_exist=True)
-    if sys.stderr.isatty() and not context.resilient_parsing:
-        context.call_on_close(partial(_tell_syncs, context.obj))
+    # Without a project, `_enter_mine` raises the error again if the verb needs one.
+    with suppress(NoProjectError):
+        context.obj = find_project(params["folder"], must_exist=True)
+        if sys.stderr.isatty() and not context.resilient_parsing:
+            context.call_on_close(partial(_tell_syncs, context.obj))
 
 
 def _enter_mine(context: click.Context, _option: click.Parameter, mine: bool) -> None:  # noqa: FBT001 - Click's own
-    """Take the person's own playbook in place of the project's; ``init`` makes it."""
+    """Take the person's own playbook in place of the project's."""
     params = context.find_root().params
     params["mine"] = mine or params["mine"]
-    if not params["mine"] or context.resilient_parsing:
+    if context.resilient_parsing:
+        return
+    if not params["mine"]:
+        if context.obj is None and context.info_name not in _PROJECTLESS:
+            find_project(params["folder"])
         return
     if context.info_name not in PERSONAL_VERBS:
         raise BadInputError(f"{context.info_name} --mine", "does not work on your own playbook", "leave --mine out")
-    if context.info_name != "init":
-        context.obj = personal.named(context.obj)
+    context.obj = personal.named(context.obj)
 
 
 def _tell_syncs(project: Project) -> None:

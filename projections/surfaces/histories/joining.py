@@ -24,7 +24,7 @@ from tallybook.projections.surfaces.histories import recognition, sources
 from tallybook.projections.surfaces.histories.arrival import Arrival, Landing
 from tallybook.projections.surfaces.histories.shared_arrival import OtherLog, SharedLanding
 from tallybook.projections.surfaces.history import cache_files, playbook_file
-from tallybook.projections.surfaces.history.reading import log_with_book, open_for_append, open_log
+from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.workspace import git, settings
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 from tallybook.projections.surfaces.writing import record as recording
@@ -98,7 +98,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         DamagedLedgerError: The project's own ledger is damaged, and no copy has what it lacks.
         TallybookError: The ledger could not be written.
     """
-    log = open_for_append(project)
+    log = open_log(project)
     seen = replacement.identify(project.ledger)
     every = Histories()
     _add_own(project, every)

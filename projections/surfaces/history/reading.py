@@ -16,7 +16,7 @@ import attrs
 from tallybook.ledger.backends import table
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START, Position
 from tallybook.projections.fold import State, fold, fold_history
@@ -93,19 +93,6 @@ def open_own_log(project: Project) -> JsonlLog:
     """Return the project's own ledger alone, for what no book shares; nothing is created yet."""
     log = table.open_log(project.ledger)
     log.watch = METER.watcher
-    return log
-
-
-def open_for_append(project: Project) -> JsonlLog:
-    """Return the project's ledger for a command that may begin it; nothing is created yet.
-
-    Raises:
-        BadInputError: There is no ledger, and the project is the home folder without being named.
-    """
-    log = open_log(project)
-    if project.unnamed_home and not log.exists():
-        hint = f"change to a project, or give --project {project.root}; nothing was recorded"
-        raise BadInputError(str(project.root), "the home folder is not a project", hint)
     return log
 
 

@@ -18,7 +18,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.agent import text_of
 from tallybook.projections.surfaces.hooks import injection, ledger_access
-from tallybook.projections.surfaces.workspace.project import MARKS, find_paths, playbook_file
+from tallybook.projections.surfaces.workspace.project import MARKS, NoProjectError, find_paths, playbook_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +145,11 @@ def _report(project: ProjectPaths, error: TallybookError) -> None:
 def handle(payload: Payload, folder: str | None = None) -> str:
     """Run the actions of an event in its project, or in that of a folder; return the answer, empty without one."""
     actions = ACTIONS.get(payload.event, ())
-    project = find_paths(payload.folder or None, folder)
+    try:
+        project = find_paths(payload.folder or None, folder)
+    except NoProjectError:
+        # The home folder, or the root: no project has this session, and none its errors.
+        return ""
     _current[:] = [(project, payload)]
     if not actions or not _is_in_use(project):
         return ""
@@ -170,9 +174,7 @@ def _run_action(action: Callable[[ProjectPaths, Payload], str], project: Project
 
 def _is_in_use(project: ProjectPaths) -> bool:
     """Return whether the project has a ledger or a playbook: a hook creates neither."""
-    if os.path.exists(project.ledger):
-        return True
-    return not project.unnamed_home and os.path.exists(playbook_file(project.root, project.claude))
+    return os.path.exists(project.ledger) or os.path.exists(playbook_file(project.root, project.claude))
 
 
 def _read_settings(project: ProjectPaths) -> Settings:

@@ -14,7 +14,14 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.workspace import git
-from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, claude_folder, project_around
+from tallybook.projections.surfaces.workspace.project import (
+    Project,
+    claude_folder,
+    nearest_project,
+    project_around,
+    repository_folders,
+    shared_kind,
+)
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.agents.installation import Installation
@@ -103,22 +110,23 @@ def working_folder(given: str | None) -> Path:
     ``.claude`` folder, else the current folder.
 
     Raises:
-        BadInputError: There is no such folder, or it is the home folder.
+        BadInputError: There is no such folder, or it is the root or the home folder, in which hooks find no project.
     """
     here = Path.cwd()
     named = given or os.environ.get(FOLDER)
     folder = here / named if named else around(here)
     if not folder.is_dir():
         raise BadInputError(str(folder), "is not a folder", UNCHANGED)
-    if _is_home(folder):
+    if kind := shared_kind(folder):
         hint = "go into a project, or give --user for what holds in all of them"
-        raise BadInputError(str(folder), "is the home folder, not a project", hint)
+        raise BadInputError(str(folder), f"is {kind}, not a project", hint)
     return folder
 
 
 def around(here: Path) -> Path:
     """Return the folder where an agent is most likely started by a person in a folder below it."""
-    return _nearest(here, ".git") or _nearest(here, CLAUDE) or here
+    folders = repository_folders(os.path.realpath(here))
+    return Path(folders[-1] if folders else nearest_project(str(here)))
 
 
 def home() -> Path:
@@ -132,16 +140,6 @@ def home() -> Path:
 def users_folder(files: Installation | None = None) -> Path:
     """Return an agent's own folder of this user; Claude Code's where none is named."""
     return Path(installation.users_folder(files or installation.load(table.CLAUDE), str(home())))
-
-
-def _nearest(here: Path, name: str) -> Path | None:
-    """Return the nearest folder from here upwards with an entry of a name; the home folder is not a project."""
-    folders = (here, *here.parents)
-    return next((folder for folder in folders if (folder / name).exists() and not _is_home(folder)), None)
-
-
-def _is_home(folder: Path) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(home())
 
 
 def settings_file(target: InstallTarget, files: Installation) -> Path:

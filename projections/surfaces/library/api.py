@@ -154,7 +154,8 @@ def open(project: str | os.PathLike[str] | None = None, *, by: Author = _AGENT) 
         by: Who records through this ledger.
 
     Raises:
-        BadInputError: There is no such folder, or ``by`` names an unknown rater.
+        BadInputError: There is no such folder, None leads to the root folder or the home folder, or ``by`` names an
+            unknown rater.
     """
     check(str | os.PathLike | None, project=project)
     return Ledger(find_project(project, must_exist=True), by)

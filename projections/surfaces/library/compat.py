@@ -78,7 +78,11 @@ def load_template(name: str = templates.PLAYBOOK) -> str:
 
 
 def get_project_dir() -> Path:
-    """Return the project's folder, as every command finds it: from ``CLAUDE_PROJECT_DIR``, else from here."""
+    """Return the project's folder, as every command finds it: from ``CLAUDE_PROJECT_DIR``, else from here.
+
+    Raises:
+        BadInputError: It would be the root folder or the home folder, which are no projects.
+    """
     return find_project().root
 
 

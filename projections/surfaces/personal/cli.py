@@ -25,7 +25,7 @@ _NEXT: Final = (
 )
 
 
-def begin(project: Project, *, dry_run: bool, as_json: bool) -> None:
+def begin(project: Project | None, *, dry_run: bool, as_json: bool) -> None:
     """Begin the person's own playbook.
 
     Raises:

@@ -21,7 +21,7 @@ from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.telemetry import intake
 from tallybook.projections.scores.view import unknown_parts
 from tallybook.projections.surfaces.history import cache_files
-from tallybook.projections.surfaces.history.reading import open_for_append
+from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.writing import secrets
 
@@ -160,7 +160,7 @@ def feed(
     report = IngestReport()
     config = _config(project)
     prepared_objects = (one for source in sources for one in _prepare(source, defaults, report, config))
-    with closing(open_for_append(project)) as log:
+    with closing(open_log(project)) as log:
         chunk = _next_chunk(prepared_objects)
         first = True
         while chunk:

@@ -73,7 +73,7 @@ def find_paths(project: AnyProject) -> ProjectPaths | None:
     with suppress(OSError, TallybookError):
         ledger = ledger_folder(path)
         if stat.S_ISREG(os.stat(os.path.join(ledger, "events.jsonl")).st_mode) and not fault(project):
-            return ProjectPaths(path, path, path, ledger, unnamed_home=False)
+            return ProjectPaths(path, path, path, ledger)
     return None
 
 
@@ -99,7 +99,7 @@ def as_project(paths: ProjectPaths) -> Project:
     return as_playbook(paths) if paths.claude == paths.root else Project(Path(paths.root))
 
 
-def place(project: AnyProject) -> PersonalPlaybook:
+def place(project: AnyProject | None) -> PersonalPlaybook:
     """Return where the person's own playbook is or would be.
 
     Raises:
@@ -108,10 +108,10 @@ def place(project: AnyProject) -> PersonalPlaybook:
     if why := fault(project):
         raise BadInputError(folder(), f"cannot be your own playbook: {why}", FIXES[why])
     path = folder()
-    return as_playbook(ProjectPaths(path, path, path, ledger_folder(path), unnamed_home=False))
+    return as_playbook(ProjectPaths(path, path, path, ledger_folder(path)))
 
 
-def named(project: AnyProject) -> PersonalPlaybook:
+def named(project: AnyProject | None) -> PersonalPlaybook:
     """Return the person's own playbook for ``--mine``.
 
     Raises:

@@ -44,14 +44,12 @@ class Project:
     Attributes:
         root: The project's folder.
         start: Where the search for it began, None without a search.
-        unnamed_home: Whether it is the home folder, and only because the search ended there: no ledger begins in it.
     """
 
-    def __init__(self, root: Path, start: Path | None = None, *, unnamed_home: bool = False) -> None:
+    def __init__(self, root: Path, start: Path | None = None) -> None:
         """Take the project's folder; its paths are resolved when they are first asked for."""
         self.root = root
         self.start = start
-        self.unnamed_home = unnamed_home
 
     @cached_property
     def claude(self) -> Path:
@@ -80,14 +78,13 @@ class ProjectPaths(NamedTuple):
     """The same paths as strings, each resolved once: a hook has no time to load ``pathlib``.
 
     Attributes:
-        root, start, claude, ledger, unnamed_home: As in ``Project``.
+        root, start, claude, ledger: As in ``Project``.
     """
 
     root: str
     start: str
     claude: str
     ledger: str
-    unnamed_home: bool
 
 
 if TYPE_CHECKING:
@@ -103,7 +100,7 @@ def find_paths(here: str | None, given: str | None = None) -> ProjectPaths:
     """
     root, start = locate(given, here)
     claude = claude_folder(root)
-    return ProjectPaths(root, start, claude, ledger_folder(claude), is_unnamed_home(root))
+    return ProjectPaths(root, start, claude, ledger_folder(claude))
 
 
 def claude_folder(root: StrPath, name: str = CLAUDE) -> str:
@@ -166,13 +163,27 @@ def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> P
     if given and must_exist and not _is_folder(given):
         raise BadInputError(str(given), "is not a folder")
     root, start = locate(given)
-    return Project(_as_path(root), _as_path(start), unnamed_home=not given and is_unnamed_home(root))
+    return Project(_as_path(root), _as_path(start))
 
 
-def is_unnamed_home(root: str) -> bool:
-    """Return whether the project that ``locate`` found is the home folder, without ``CLAUDE_PROJECT_DIR`` naming it."""
-    named = os.environ.get("CLAUDE_PROJECT_DIR")
-    return not named and os.path.realpath(root) == os.path.realpath(os.path.expanduser("~"))
+class NoProjectError(BadInputError):
+    """The search for a project ended in a folder that is none unless somebody names it."""
+
+    def __init__(self, folder: str, kind: str) -> None:
+        """Take the folder, and what it is."""
+        hint = f"change to a project, or give --project {folder}"
+        super().__init__(folder, f"{kind} is not a project", hint)
+
+
+def shared_kind(folder: StrPath) -> str:
+    """Return what a folder is that all projects lie in, the root folder or the home folder; empty for another.
+
+    Programs start there that were started in no project: a server of a desktop application runs in the root folder.
+    """
+    real = os.path.realpath(folder)
+    if real == os.path.dirname(real):
+        return "the root folder"
+    return "the home folder" if real == os.path.realpath(os.path.expanduser("~")) else ""
 
 
 def _is_folder(given: StrPath) -> bool:
@@ -199,7 +210,8 @@ def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, 
     It is the one given. Else the search begins at ``CLAUDE_PROJECT_DIR``, or else the current folder. In a repository
     it is the nearest folder that is a project of its own, or else the top of the main worktree, so that worktrees and
     subfolders share one ledger. Elsewhere it is ``CLAUDE_PROJECT_DIR`` itself, or else the nearest parent with a
-    ``.claude`` folder, or else the current folder. The home folder's ``.claude`` belongs to the user, not to a project.
+    ``.claude`` folder, or else the current folder. The root folder and the home folder are projects only if the caller
+    names them: ``CLAUDE_PROJECT_DIR`` says only where an agent was started.
 
     Args:
         given: What the caller named.
@@ -210,6 +222,7 @@ def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, 
 
     Raises:
         BadInputError: The current folder matters, and is gone.
+        NoProjectError: Nobody named it, and it is the root folder or the home folder.
     """
     named = os.fspath(given or os.environ.get("CLAUDE_PROJECT_DIR") or "")
     start = named
@@ -218,7 +231,10 @@ def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, 
         start = os.path.join(here, named) if named else here
     if given:
         return start, start
-    return project_around(start) or (start if named else _nearest(start)), start
+    root = project_around(start) or (start if named else nearest_project(start))
+    if kind := shared_kind(root):
+        raise NoProjectError(root, kind)
+    return root, start
 
 
 def _current_folder() -> str:
@@ -259,20 +275,22 @@ def _is_project(folder: str, *, linked: bool) -> bool:
     return any(map(os.path.isfile, marks)) or has_own_ledger(os.path.join(claude, SETTINGS_PLACE))
 
 
-def _nearest(here: str) -> str:
-    """Return the nearest folder with ``.claude``, the home folder left out; else the one where the search began."""
-    home = os.path.expanduser("~")
+def nearest_project(here: str) -> str:
+    """Return the nearest folder with ``.claude``; else the one where the search began."""
     for folder in _upward(here):
         claude = os.path.join(folder, CLAUDE)
-        if folder != home and os.path.isdir(claude) and (folder == here or not is_planted(claude)):
+        if os.path.isdir(claude) and (folder == here or not is_planted(claude)):
             return folder
     return here
 
 
 def _upward(folder: str) -> Iterator[str]:
-    """Yield a folder and those above it, the nearest first, without the root."""
+    """Yield a folder and those above it, the nearest first, without the root folder and the home folder."""
+    home = os.path.expanduser("~")
+    homes = {home, os.path.realpath(home)}
     while (above := os.path.dirname(folder)) != folder:
-        yield folder
+        if folder not in homes:
+            yield folder
         folder = above
 
 
@@ -288,14 +306,11 @@ def repository_folders(start: str) -> tuple[str, ...]:
     Returns:
         The nearest first, and without the home folder, which is no project; none outside of a repository.
     """
-    home = os.path.expanduser("~")
-    homes = {home, os.path.realpath(home)}
     folders: list[str] = []
     for folder in _upward(start):
-        if folder not in homes:
-            folders.append(folder)
-            if os.path.lexists(git := os.path.join(folder, _GIT)) and not is_planted(git):
-                return tuple(folders)
+        folders.append(folder)
+        if os.path.lexists(git := os.path.join(folder, _GIT)) and not is_planted(git):
+            return tuple(folders)
     return ()
 
 

@@ -31,7 +31,7 @@ from tallybook.ledger.storage import redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import as_of, cache_files, playbook_file
-from tallybook.projections.surfaces.history.reading import catch_up, current, log_with_book, open_for_append
+from tallybook.projections.surfaces.history.reading import catch_up, current, log_with_book, open_log
 from tallybook.projections.surfaces.lift import marker
 from tallybook.projections.surfaces.workspace.personal import prefix_of
 from tallybook.projections.surfaces.writing import diagnostics
@@ -159,7 +159,7 @@ def write(
     for request in requests:
         check(request)
     requests, masked = _mask_secrets(requests)
-    with closing(open_for_append(project)) as log:
+    with closing(open_log(project)) as log:
         if not begin and not log.exists() and _has_nothing_to_record(project, log, requests):
             return WriteResult((), current(log), playbook_file.ExaminedFile(), masked)
         if redaction.read_pending(project.ledger) is not None:
