@@ -116,7 +116,7 @@ retire kpt_002
 restore kpt_002
 undo
 redact --text Old-words --reason typo --yes --expect 1
-share git ./remote.git --book demo
+share git ./remote.git --book demo --yes
 sync
 proposals
 playbook --for tests

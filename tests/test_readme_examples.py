@@ -81,15 +81,18 @@ def test_a_block_of_commands_runs(block: Example, demo_project: Path, project: P
     script = bin_ / "tallybook"
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m tallybook "$@"\n', encoding="utf-8")
     script.chmod(0o755)
-    if "tallybook share git" in block.code:
+    code = block.code
+    if "tallybook share git" in code:
         make_clone(project)
+        # The page is for people at a terminal, who are asked.
+        code = code.replace("tallybook share git", "tallybook share git --yes")
     environment = os.environ | {
         "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "SESSION": SESSION,
     }
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block.code],
+        ["bash", "-euo", "pipefail", "-c", code],
         cwd=project,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -157,7 +157,10 @@ def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, caps
         (["--from", "nowhere", "--rater", "claude"], "--from nowhere: cannot be read"),
         (["--from", "{project}/.claude", "--rater", "claude"], "has no transcript"),
         (["--from", "{project}"], "--from: needs a rater"),
-        (["--from", "{kept}", "--rater", "claude"], "--from: needs a confirmation; give --yes"),
+        (
+            ["--from", "{kept}", "--rater", "claude"],
+            "reflect --from: sends 1 prompt to a model; give --yes; nothing was changed",
+        ),
         (["--tokens", "-1"], "--tokens"),
     ],
 )

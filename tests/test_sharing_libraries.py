@@ -29,7 +29,7 @@ def test_a_missing_library_is_named_with_its_command(run: Run, monkeypatch: pyte
     """The command adds the library to this installation; no package of Tallybook's name is fetched from an index."""
     monkeypatch.setattr(engines, "find_spec", lambda _: None)
     package = engines.LIBRARIES[engine][1]
-    answer = run("share", engine, ADDRESSES[engine], "--book", "demo")
+    answer = run("share", engine, ADDRESSES[engine], "--book", "demo", "--yes")
     assert (2, 1) == (answer.code, answer.err.count("\n"))
     assert f"needs the package {package}; run: {install_command(package)}\n" in answer.err
     assert "tallybook[" not in answer.err

@@ -71,7 +71,7 @@ def test_what_the_engine_keeps_is_removed_by_the_command_that_is_named(team: Tea
     team.sync("anna", "ben", "anna")
     assert any(b"Zwiebel" in batch.raw for batch in team.batches())
     team.run("anna", "share", "verify", code=1)
-    team.run("anna", "share", "repair")
+    team.run("anna", "share", "repair", "--yes")
     assert not any(b"Zwiebel" in batch.raw for batch in team.batches())
     team.run("ben", "rate", "kpt_001", "helpful")
     team.sync("ben", "anna")
@@ -209,7 +209,7 @@ def test_what_replaced_a_redacted_text_stays(team: Team, *, published: bool) -> 
         team.run(machine, "verify")
     redact_text(team, "ben", "Ask the owner of the vault")
     team.sync("ben", "anna", "cleo", "ben")
-    team.run("ben", "share", "repair")
+    team.run("ben", "share", "repair", "--yes")
     team.share("dora")
     for machine in ("anna", "ben", "cleo", "dora"):
         assert ("[redacted]", 4, 0) == team.entries(machine)[name]

@@ -51,14 +51,14 @@ def test_a_run_that_does_not_count_is_listed_and_repaired(team: Team) -> None:
     assert (1, 0) == (len(found["skipped"]), found["differs"])
     assert found["skipped"][0]["place"]
     assert "does not count" in team.run("anna", "share", "verify", code=1).out
-    team.run("anna", "share", "repair")
+    team.run("anna", "share", "repair", "--yes")
     assert "count" in team.run("ben", "share", "verify").out
     assert before == [batch.raw for batch in team.batches()][: len(before)]
     team.run("ben", "rate", "kpt_001", "helpful")
     team.sync("ben", "anna")
     assert ("Run the tests first", 2, 0) == team.entries("anna")["kpt_001"]
     assert team.entries("anna") == team.entries("ben")
-    assert "nothing to repair" in team.run("ben", "share", "repair").out
+    assert "nothing to repair" in team.run("ben", "share", "repair", "--yes").out
 
 
 def test_a_reset_begins_the_book_anew(team: Team) -> None:
@@ -90,10 +90,10 @@ def test_a_reset_begins_the_book_anew(team: Team) -> None:
 def test_a_machine_that_does_not_know_the_rules_stops_there(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes in what was before them, appends nothing, and says that it must be upgraded; then it goes on."""
     team.run("anna", "rate", "kpt_001", "helpful")
-    assert "already" in team.run("anna", "share", "upgrade").out
+    assert "already" in team.run("anna", "share", "upgrade", "--yes").out
     with monkeypatch.context() as later:
         later.setattr(syncing, "RULES", 2)
-        assert "rules 2" in team.run("anna", "share", "upgrade").out
+        assert "rules 2" in team.run("anna", "share", "upgrade", "--yes").out
         team.run("anna", "rate", "kpt_001", "helpful")
         team.sync("anna")
     team.run("ben", "rate", "kpt_002", "helpful")
@@ -119,14 +119,14 @@ def test_a_masked_text_is_published_on_demand(team: Team) -> None:
     assert 1 == helpful
     assert secret not in text
     assert all(secret.encode() not in batch.raw for batch in team.batches())
-    assert "published as it is" in team.run("anna", "share", "publish", "2", code=2).err
-    assert "EVENT" in team.run("anna", "share", "publish", code=2).err
+    assert "published as it is" in team.run("anna", "share", "publish", "2", "--yes", code=2).err
+    assert "EVENT" in team.run("anna", "share", "publish", "--yes", code=2).err
     number = next(
         row["seq"]
         for row in map(json.loads, (team.ledger("anna") / "events.jsonl").read_text().splitlines())
         if secret in json.dumps(row)
     )
-    team.run("anna", "share", "publish", str(number))
+    team.run("anna", "share", "publish", str(number), "--yes")
     team.sync("ben")
     assert f"Use {secret} in tests only" in [row[0] for row in team.entries("ben").values()]
     assert team.entries("anna") == team.entries("ben")

@@ -64,11 +64,12 @@ class Machine:
         assert 0 == answer.code, answer
         return answer.out
 
-    def at_terminal(self, *words: str) -> list[str]:
-        """Run a command whose output and errors are a terminal, and return its lines."""
+    def at_terminal(self, *words: str, typed: str = "") -> list[str]:
+        """Run a command whose output and errors are a terminal, with an answer typed, and return its lines."""
         leader, follower = pty.openpty()
         process = self.start(*words, stdin=follower, stdout=follower, stderr=follower)
         os.close(follower)
+        os.write(leader, typed.encode())
         data = b""
         while True:
             piece = b""

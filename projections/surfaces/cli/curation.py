@@ -12,6 +12,7 @@ from tallybook.projections.comparison import similarity
 from tallybook.projections.event_rows import entry_line, numbered_rows, summary
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
+from tallybook.projections.surfaces.console.consent import ask
 from tallybook.projections.surfaces.console.options import SectionName, Verb, provenance_of, read_text, with_reason
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
 from tallybook.projections.surfaces.workspace import personal
@@ -170,9 +171,7 @@ def _undo_writer(project: Project, options: Mapping[str, Any]) -> None:
         if options["as_json"] or not can_ask():
             hint = "give --yes to undo them; nothing was recorded"
             raise BadInputError(f"--writer {options['writer']}", f"did {number}", hint)
-        if not click.confirm(f"Undo {number}?"):
-            note("nothing was recorded")
-            return
+        ask("undo", f"Undo {number}?")
     done = curation.undo_events(project, records, options["reason"], provenance_of(options))
     _print_undone(done, as_json=options["as_json"])
 

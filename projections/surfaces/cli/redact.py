@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError
 from tallybook.projections.event_rows import kind_of, summary
+from tallybook.projections.surfaces.console.consent import ask
 from tallybook.projections.surfaces.console.options import Verb, WholeNumber, provenance_of, read_text
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, say
 from tallybook.projections.surfaces.history.reading import open_log
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.redact import RedactionResult
 
 OUT_OF_REACH = "git history, checkouts, backups, other copies and other users' caches are out of reach"
-
-
-class NotConfirmedError(TallybookError):
-    """A person saw what would be redacted and declined."""
-
-    exit_code = EXIT_NO
-
-    def __init__(self) -> None:
-        """State that nothing changed."""
-        super().__init__(f"redact: not confirmed; {NOTHING}")
 
 
 @click.command(
@@ -83,8 +74,7 @@ def _confirm(preview: RedactionResult, *, as_json: bool) -> None:
     number = format_count(len(preview.events), "event")
     say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
     say(*_lines(attrs.evolve(preview, events=()), "would be redacted"))
-    if not click.confirm(f"Redact the whole text of {number}? It cannot be restored."):
-        raise NotConfirmedError
+    ask("redact", f"Redact the whole text of {number}? It cannot be restored.")
 
 
 def _print(project: Project, done: RedactionResult, result: str, *, as_json: bool) -> int:

@@ -18,6 +18,7 @@ from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, Tallyboo
 from tallybook.ledger.sharing.numbers import plain_value
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import reason
+from tallybook.projections.surfaces.agents.inside import find_agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,8 +107,8 @@ METER: Final = Meter()
 
 
 def can_ask() -> bool:
-    """Return whether there is a terminal on which a person sees a question and can answer it."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    """Return whether a person sees a question and can answer it: on a terminal that is not an agent's."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and find_agent() is None
 
 
 def escape(text: object) -> str:

@@ -17,6 +17,8 @@ from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, Ca
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.reflections import NO_RATER, Session
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents.inside import require_person
+from tallybook.projections.surfaces.console.consent import require_consent
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
 from tallybook.projections.surfaces.hooks import ledger_access
@@ -101,6 +103,9 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
     rater = options["rater"] or configured.rater
     if rater not in RATERS:
         raise BadInputError(f"--rater {rater}", "is not a rater that Tallybook has", f"use one of {', '.join(RATERS)}")
+    if rater not in {NO_RATER, configured.rater} and not options["dry_run"]:
+        # The settings are the person's consent to send sessions to this rater, and to no other.
+        require_person(f"reflect --rater {rater}")
     tokens = configured.tokens_per_day if options["tokens"] is None else options["tokens"]
     return schedule.Plan(
         rater,
@@ -248,10 +253,8 @@ def _reflect_on_folder(project: Project, plan: Plan, options: dict[str, Any]) ->
         return 0
     spent = known.tokens_by_day.get(clock.utc_now().at[:10], 0)
     note(_estimate(prompts, plan, spent))
-    if not options["yes"]:
-        if not sys.stdin.isatty():
-            raise BadInputError("--from", "needs a confirmation", "give --yes if there is no terminal")
-        click.confirm("Begin?", abort=True, err=True)
+    what = f"sends {format_count(len(prompts), 'prompt')} to a model"
+    require_consent("reflect --from", what, "Begin?", yes=options["yes"], as_json=options["as_json"])
     request(project, sessions)
     return _run(project, attrs.evolve(plan, folders=(folder,)), as_json=options["as_json"], pieces=len(prompts))
 

@@ -6,7 +6,6 @@ from contextlib import closing, suppress
 import getpass
 from pathlib import Path
 import platform
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -14,6 +13,7 @@ import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
 from tallybook.ledger.sharing.engines.engine import WAIT, UnreachableError
+from tallybook.projections.surfaces.console.consent import NotConfirmedError, require_consent
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
 from tallybook.projections.surfaces.hooks import sync_results
@@ -34,18 +34,12 @@ DEFAULT_REMOTE: Final = "origin"
 DEFAULT_BOOK: Final = "playbook"
 
 
-class NotConfirmedError(TallybookError):
-    """A person saw what joining would do and declined."""
-
-    exit_code = EXIT_NO
-
-
 @click.command(cls=Verb, example="tallybook share git; tallybook share postgres postgresql://db.example/books")
 @click.argument("action", metavar="ACTION")
 @click.argument("address", metavar="[ADDRESS]", required=False)
 @click.option("--book", "name", help="Name the book; by default by the project's path.")
 @click.option("--as", "label", help="Name this machine; by default by user and host.")
-@click.option("--yes", is_flag=True, help="Join without asking.")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what joining would publish and bring.")
 def share(project: Project, /, *, action: str, address: str | None, as_json: bool, **options: Any) -> int | None:
     """Share the playbook with other machines.
@@ -53,7 +47,8 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
     The machines meet in a book that git or PostgreSQL holds. ACTION is git or postgres to join the book there or
     make it; status; verify, repair, reset or upgrade to look after the book; publish to let the masked text
     of an own event leave, which ADDRESS names; or off to stop sharing. For git, ADDRESS is the name or address of a
-    remote, by default origin.
+    remote, by default origin. Joining, and what changes the book for everyone, asks first; off a terminal it needs
+    --yes, and inside an agent it is refused.
     """
     if action in engines.ENGINES:
         try:
@@ -85,13 +80,11 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
             say("Nothing was changed: this was a dry run.")
         return 0
     former = membership.load(project)
-    moved = former is not None and joining.moves(former, part)
-    if former is not None and moved:
+    what, question = f"publishes the playbook at {part.address}", "Share it?"
+    if former is not None and joining.moves(former, part):
         note(f"This moves the book {former.name} of {former.address} to {part.address}, the same bytes")
-        if not options["yes"] and not sys.stdin.isatty():
-            raise BadInputError("share", "moves the book that this project shares", "give --yes; nothing was changed")
-    if not options["yes"] and sys.stdin.isatty():
-        _confirm("Move it?" if moved else "Share it?")
+        what, question = "moves the book that this project shares", "Move it?"
+    require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
     before = status.own_end(project)
     result = joining.join(project, part)
     results.store(project, before, result)
@@ -214,9 +207,9 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
     return 0
 
 
-def _confirm(question: str) -> None:
-    if not click.confirm(question, default=True):
-        raise NotConfirmedError("share: not confirmed; nothing was changed")
+def _require_consent(action: str, what: str, options: Mapping[str, Any], *, as_json: bool) -> None:
+    """Return if a person consents to an action that changes the book for everyone, as ``require_consent``."""
+    require_consent(f"share {action}", what, f"This {what}. Do it?", yes=options["yes"], as_json=as_json)
 
 
 def _opened(project: Project) -> tuple[Membership, Engine]:
@@ -251,8 +244,11 @@ def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
     return EXIT_NO if check.skipped or check.redacted else 0
 
 
-def _repair(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    with closing(_opened(project)[1]) as engine:
+def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+    part, engine = _opened(project)
+    with closing(engine):
+        what = f"stores the book {part.name} anew, without what does not count"
+        _require_consent("repair", what, options, as_json=as_json)
         check = upkeep.repair(project, engine)
         left = upkeep.delete_former(engine)
     if left:
@@ -272,11 +268,8 @@ def _repair(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
 def _reset(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     part, engine = _opened(project)
     with closing(engine):
-        if not options["yes"]:
-            what = f"begins the book {part.name} anew for everyone, with the present entries and counts and no history"
-            if not sys.stdin.isatty():
-                raise BadInputError("share reset", what, "give --yes; nothing was changed")
-            _confirm(f"This {what}. Do it?")
+        what = f"begins the book {part.name} anew for everyone, with the present entries and counts and no history"
+        _require_consent("reset", what, options, as_json=as_json)
         done = upkeep.reset(project, part, engine)
     if as_json:
         answer(status.rejoined_json(done))
@@ -286,9 +279,11 @@ def _reset(project: Project, options: Mapping[str, Any], as_json: bool) -> int: 
     return 0
 
 
-def _upgrade(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     part, engine = _opened(project)
     with closing(engine):
+        what = f"keeps machines with an older version out of the book {part.name} until they upgrade"
+        _require_consent("upgrade", what, options, as_json=as_json)
         before, after = upkeep.upgrade(project, part, engine)
     if as_json:
         answer({"before": before, "after": after})
@@ -302,6 +297,8 @@ def _upgrade(project: Project, _options: Mapping[str, Any], as_json: bool) -> in
 def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     part, engine = _opened(project)
     with closing(engine):
+        what = f"publishes a text that was masked in the book {part.name}, as it is"
+        _require_consent("publish", what, options, as_json=as_json)
         name, result = joining.publish(project, part, engine, options["event"] or "")
     if as_json:
         answer(status.to_json(result))
