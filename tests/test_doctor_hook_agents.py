@@ -70,7 +70,7 @@ def test_the_plugin_of_another_agent_is_known(here: Project, on_path: Path, name
     fine = [("ok", f"installed in {path}, for {OTHERS[name].title}")]
     assert fine == messages(here)
     on_path.unlink()
-    missing = f"{path}: the hooks call tallybook, which does not exist or is not on PATH"
+    missing = f"{path}: the hooks call `tallybook`, which is not on PATH"
     assert [*fine, ("bad", missing)] == messages(here)
 
 

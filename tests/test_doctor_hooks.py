@@ -31,6 +31,7 @@ from tallybook.projections.reflections import Session
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.reflection import cli
+from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -115,8 +116,8 @@ def test_a_program_that_is_not_there_is_bad(here: Project, on_path: Path) -> Non
     path = install(here.root)
     on_path.unlink()
     (bad,) = [one for one in findings(here) if one[0] == "bad"]
-    assert f"{path}: the hooks call tallybook, which does not exist or is not on PATH" == bad[1]
-    assert "put its folder on PATH, or run `tallybook init` to write a working command" == bad[2]
+    assert f"{path}: the hooks call `tallybook`, which is not on PATH" == bad[1]
+    assert f"run `{tool_command()}`, or run `tallybook init` to write a working command" == bad[2]
 
 
 def test_a_shared_file_is_not_to_be_written_again_for_a_missing_program(here: Project, on_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_a_shared_file_is_not_to_be_written_again_for_a_missing_program(here: Pr
     install(here.root)
     on_path.unlink()
     (bad,) = [one for one in findings(here) if one[0] == "bad"]
-    assert "put its folder on PATH" == bad[2]
+    assert f"run `{tool_command()}`" == bad[2]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")

@@ -11,6 +11,7 @@ import pytest
 
 import tallybook
 from tallybook.projections.surfaces.install.hook_command import Call, call_of, hook_command, remark
+from tallybook.projections.surfaces.workspace.installation import tool_command
 
 pytestmark = pytest.mark.usefixtures("_installed")
 
@@ -93,7 +94,9 @@ def test_what_a_person_should_know_of_a_line(monkeypatch: pytest.MonkeyPatch, tm
     """Whether what it names is there, and whether slash commands find the program."""
     monkeypatch.setenv("PATH", str(tmp_path))
     direct = DIRECT.replace("/x/python3", sys.executable)
-    works = "`tallybook` is not on PATH: {}slash commands work once it is"
+    works = (
+        f"`tallybook` is not on PATH: {{}}slash commands work once `{tool_command()}` has put it there for every shell"
+    )
     assert works.format("") == remark(direct)
     assert works.format("hooks and ") == remark("tallybook hook") == remark(DIRECT)
     assert remark("nice /x/tallybook hook").startswith("the hooks name /x/tallybook, which is not there: ")

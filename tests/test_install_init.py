@@ -23,6 +23,7 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.install import hook_entries, packaged_files
 from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ def test_without_the_command_on_path_its_own_path_is_written(
     on_path.rename(program)
     monkeypatch.setattr(sys, "argv", [str(program), "init"])
     answer = run("init")
-    assert "note: `tallybook` is not on PATH: slash commands work once it is\n" == answer.err
+    works = f"slash commands work once `{tool_command()}` has put it there for every shell"
+    assert f"note: `tallybook` is not on PATH: {works}\n" == answer.err
     installed = (claude / "settings.json").read_bytes()
     (line,) = set(hook_entries.own_commands(installed, CLAUDE, ""))
     assert line.endswith(f" || {shlex.quote(str(program))} hook || :")
@@ -219,7 +221,8 @@ def test_without_any_program_the_plain_name_is_written(
     on_path.unlink()
     monkeypatch.setattr(sys, "executable", str(on_path.with_name("frozen")))
     monkeypatch.setattr(sys, "argv", ["-c"])
-    assert "note: `tallybook` is not on PATH: hooks and slash commands work once it is\n" == run("init").err
+    works = f"hooks and slash commands work once `{tool_command()}` has put it there for every shell"
+    assert f"note: `tallybook` is not on PATH: {works}\n" == run("init").err
     installed = (claude / "settings.json").read_bytes()
     assert {"tallybook hook"} == set(hook_entries.own_commands(installed, CLAUDE, ""))
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tallybook.projections.surfaces.workspace import installation
-from tallybook.projections.surfaces.workspace.installation import install_command
+from tallybook.projections.surfaces.workspace.installation import install_command, tool_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,3 +86,26 @@ def test_uv_installs_the_tool_with_it(
     (tmp_path / "uv-receipt.toml").write_text(f"[tool]\nrequirements = {requirements}\n", encoding="utf-8")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert f"uv tool install {words}" == install_command("duckdb")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (None, "uv tool install tallybook"),
+        ({"url": "file:///a%20b/tallybook", "dir_info": {"editable": True}}, "uv tool install '/a b/tallybook'"),
+        ({"url": "https://h.example/t.whl", "archive_info": {}}, "uv tool install https://h.example/t.whl"),
+        ({"url": "https://h.example/t", "vcs_info": {"vcs": "git"}}, "uv tool install git+https://h.example/t"),
+    ],
+    ids=["an index", "a folder", "an address", "git"],
+)
+def test_the_tool_is_installed_from_where_this_one_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: dict[str, Any] | None, expected: str
+) -> None:
+    """The command that puts Tallybook on PATH names the folder, address or index that this Tallybook came from."""
+    folder = tmp_path / "tallybook-0.1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: tallybook\nVersion: 0.1\n", encoding="utf-8")
+    if source is not None:
+        (folder / "direct_url.json").write_text(json.dumps(source), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert expected == tool_command()

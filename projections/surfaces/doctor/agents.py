@@ -19,9 +19,10 @@ from tallybook.projections.surfaces.doctor import hook_settings
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.hooks.injection import PROMPT, UNANSWERED
 from tallybook.projections.surfaces.install import places, trust
-from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, is_there
+from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, is_there, why_not_found
 from tallybook.projections.surfaces.install.hook_entries import own_calls, own_timeouts
 from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS
 
 if TYPE_CHECKING:
@@ -103,12 +104,18 @@ def _check_file(name: str, files: Installation, other: OtherFile, setup: Setup) 
 
 def missing_programs(call: Call, path: Path, where: str, repair: str) -> Iterator[Finding]:
     """Report the programs of a hook's command line that do not exist."""
+    if (call.python or call.program != COMMAND) and places.is_shared(path, unknown=False):
+        message = f"git tracks {where}, whose hooks name programs of this machine"
+        yield Finding(NOTE, message, f"{repair}, which other machines find as well")
     if not call.python:
-        if not is_there(call.program):
-            message = f"{where}: the hooks call {call.program}, which does not exist or is not on PATH"
+        is_here = is_there(call.program)
+        if call.program == COMMAND and (why := why_not_found()):
             # In a file that git tracks, `init` writes this very command.
-            is_only = call.program == COMMAND and places.is_shared(path)
-            yield Finding(BAD, message, "put its folder on PATH" + ("" if is_only else f", or {repair}"))
+            fix = f"run `{tool_command()}`" + ("" if places.is_shared(path) else f", or {repair}")
+            yield Finding(NOTE if is_here else BAD, f"{where}: the hooks call `{COMMAND}`, which {why}", fix)
+        elif not is_here:
+            message = f"{where}: the hooks call {call.program}, which does not exist or is not on PATH"
+            yield Finding(BAD, message, f"put its folder on PATH, or {repair}")
         return
     programs = (call.python, str(Path(call.folder, call.module)))
     missing = [path for path in programs if not Path(path).is_file()]

@@ -19,7 +19,7 @@ from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, S
 from tallybook.projections.surfaces.doctor.hook_settings import CLAUDE_FILES
 from tallybook.projections.surfaces.hooks import handler, ledger_access
 from tallybook.projections.surfaces.install import places
-from tallybook.projections.surfaces.install.hook_command import call_of
+from tallybook.projections.surfaces.install.hook_command import call_of, is_found
 from tallybook.projections.surfaces.workspace.project import repository_folders
 from tallybook.projections.surfaces.writing import secrets
 
@@ -125,14 +125,19 @@ def _installation_of_claude(setup: Setup) -> Iterator[Finding]:
     else:
         twice = "; each is called twice and counts once" if len(calls) > len(events) else ""
         yield Finding(OK, f"installed in {where}{twice}")
-    for call in dict.fromkeys(call_of(command) for _, command in calls):
-        if call is not None:
-            yield from agents.missing_programs(call, setup.installed[0].path, where, _repair(call, _scope(setup)))
+    for call in _claude_calls(setup):
+        yield from agents.missing_programs(call, setup.installed[0].path, where, _repair(call, _scope(setup)))
     for file in setup.installed:
         yield from agents.wrong_timeouts(CLAUDE_FILES, file.path, file.timeouts)
     if setup.disabled_in is not None:
         message = f'{setup.disabled_in}: "disableAllHooks" is true, so the agent calls no hook'
         yield Finding(NOTE, message, "remove it")
+
+
+def _claude_calls(setup: Setup) -> list[Call]:
+    """Return how the command lines in Claude Code's settings call Tallybook, each way once."""
+    found = [call_of(command) for file in setup.installed for _, command in file.calls]
+    return list(dict.fromkeys(call for call in found if call is not None))
 
 
 def _scope(setup: Setup) -> str:
@@ -159,7 +164,10 @@ def _trust(setup: Setup, transcripts: TranscriptRuns, *, has_run: bool) -> Itera
     message = "no hook has run yet"
     if since:
         message = f"no hook ran in the {format_count(since, 'session')} since the installation"
-    if not hook_settings.trusts(setup):
+    if not any(is_found(call) for call in _claude_calls(setup)):
+        # Trust would not start them; `_installation_of_claude` says what would.
+        yield Finding(OK, message)
+    elif not hook_settings.trusts(setup):
         fix = f"start the agent in {setup.folder} and accept the question about trust; `/hooks` there lists its hooks"
         yield Finding(NOTE, f"{message}; the agent may not trust this folder yet", fix)
     elif since:

@@ -2,8 +2,9 @@
 
 The line starts the interpreter directly, on a module whose name never changes (``tallybook.hook``). If that is gone,
 because Python was upgraded or moved, the line runs the installed command by its name. If that is missing as well,
-nothing happens: a hook always ends with 0. A file that a team shares gets only the last two parts, and so does an agent
-that asks for trust again whenever the line changes.
+nothing happens: a hook always ends with 0. A file that git tracks gets only the last two parts, and so does an agent
+that asks for trust again whenever the line changes. Where the active virtual environment alone has the command, every
+other file names it by its path: the agent may be started in a shell without that environment.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Final
 import attrs
 
 import tallybook
+from tallybook.projections.surfaces.workspace import installation
 
 COMMAND: Final = "tallybook"
 
@@ -73,7 +75,7 @@ def hook_command(*, is_shared: bool = False, is_kept: bool = False) -> str:
     named = f"{COMMAND} hook"
     if is_shared:
         return f"{named} || :"
-    if not shutil.which(COMMAND):
+    if why_not_found():
         for path in (Path(sys.argv[0]).absolute(), Path(sys.executable).with_name(COMMAND)):
             if path.stem == COMMAND and path.is_file() and str(path).isprintable():
                 named = f"{shlex.quote(str(path))} hook"
@@ -85,6 +87,24 @@ def hook_command(*, is_shared: bool = False, is_kept: bool = False) -> str:
         return named
     words = [sys.executable, *_OPTIONS, _CODE, str(folder)]
     return f"{shlex.join(words)} || {named} || :"
+
+
+def why_not_found() -> str:
+    """Return why a new shell does not find the command, as the end of a sentence about it; empty where it does."""
+    folders = [folder for folder in os.get_exec_path() if not _is_of_environment(Path(folder))]
+    if shutil.which(COMMAND, path=os.pathsep.join(folders)):
+        return ""
+    program = shutil.which(COMMAND)
+    if program is None:
+        return "is not on PATH"
+    return f"is on PATH only in the environment {Path(program).parent.parent}"
+
+
+def _is_of_environment(folder: Path) -> bool:
+    """Return whether a folder of programs is on PATH only while an environment is active."""
+    environment = folder.parent
+    is_conda = str(environment) == os.environ.get("CONDA_PREFIX") and os.environ.get("CONDA_DEFAULT_ENV") != "base"
+    return is_conda or (environment / "pyvenv.cfg").is_file()
 
 
 def _installed_in() -> Path | None:
@@ -130,12 +150,20 @@ def remark(command: str) -> str:
     is_direct = bool(call.python) and is_there(call.python)
     if not is_direct and call.program != COMMAND and not is_there(call.program):
         return f"the hooks name {call.program}, which is not there: `uninstall`, then `init`, names the one that is"
-    if shutil.which(COMMAND):
+    why = why_not_found()
+    if not why:
         return ""
-    works = "slash commands work once it is"
+    works = f"slash commands work once `{installation.tool_command()}` has put it there for every shell"
     if not is_direct:
         works = f"the hooks name {call.program}, and {works}" if call.program != COMMAND else f"hooks and {works}"
-    return f"`{COMMAND}` is not on PATH: {works}"
+    return f"`{COMMAND}` {why}: {works}"
+
+
+def is_found(call: Call) -> bool:
+    """Return whether a new shell finds a program of the line."""
+    if call.python and is_there(call.python):
+        return True
+    return not why_not_found() if call.program == COMMAND else is_there(call.program)
 
 
 def is_there(program: str) -> bool:

@@ -158,16 +158,17 @@ def settings_file(target: InstallTarget, files: Installation) -> Path:
     return real if path.is_symlink() else path
 
 
-def is_shared(path: Path) -> bool:
-    """Say whether git tracks a file, or would: it is in a repository, and not ignored.
+def is_shared(path: Path, *, unknown: bool = True) -> bool:
+    """Say whether git tracks a file.
 
-    Where git cannot tell, it does: then no path of this machine goes into the file.
+    Args:
+        path: The file.
+        unknown: What to return where git cannot tell; True keeps the paths of this machine out of the file.
     """
     if not any(os.path.lexists(folder / ".git") for folder in path.parents):
         return False
     folder = next(folder for folder in path.parents if folder.is_dir())
     try:
-        git.ask(folder, "check-ignore", "--quiet", "--", str(path), literal=False)
+        return bool(git.ask(folder, "ls-files", "-z", "--", str(path)))
     except git.FAILURES:
-        return True
-    return False
+        return unknown

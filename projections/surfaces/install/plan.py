@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -13,6 +14,7 @@ from tallybook.projections.surfaces.install import hook_command, hook_entries, p
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.install.steps import LEFT, Step, is_plain, read, write_step
 from tallybook.projections.surfaces.workspace import exclude
+from tallybook.projections.surfaces.workspace.project import repository_folders
 from tallybook.projections.surfaces.writing.record import write
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ def _kept_line(files: Installation, path: Path, before: bytes | None) -> str:
         call = hook_command.call_of(line)
         if call is None or call.python or not call.is_plain:
             continue
-        if call.program == hook_command.COMMAND or (hook_command.is_there(call.program) and not places.is_shared(path)):
+        is_named = call.program == hook_command.COMMAND
+        if is_named if places.is_shared(path) else hook_command.is_found(call):
             return line
     return ""
 
@@ -116,6 +119,10 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
         files = installation.load(name)
         path = places.settings_file(target, files)
         found += map(hook_command.remark, hook_entries.own_commands(after[path], files, str(path)))
+        is_in_repository = target.folder is not None and repository_folders(os.path.realpath(target.folder))
+        if name == table.CLAUDE and is_in_repository and not places.is_shared(path):
+            fix = "commit it and run `tallybook init` again, or run `tallybook init --user`"
+            found.append(f"`claude --worktree` runs no hooks of {path} while git does not track it; {fix}")
         if files.remark:
             found.append(f"{files.title} {files.remark}")
         if runs := served_by(target, name, (*names, *installed(target))):

@@ -70,14 +70,13 @@ class Commit:
         return self.id[:_SHORT_CHARS]
 
 
-def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = None, literal: bool = True) -> bytes:
+def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = None) -> bytes:
     """Run git in a folder and return its standard output.
 
     Args:
         folder: Where git runs.
         words: Its arguments; input from outside comes after ``--end-of-options`` or ``--``.
         into: A file for the output; None returns it.
-        literal: Whether paths have no magic characters; ``check-ignore`` takes them literally only without being told.
 
     Raises:
         OSError, SubprocessError: Git cannot be run, does not answer in time, or refuses.
@@ -94,7 +93,7 @@ def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = No
         stderr=subprocess.PIPE,
         check=True,
         timeout=_TIMEOUT_S if into is None else _COPY_TIMEOUT_S,
-        env=environment | _VARIABLES | ({} if literal else {"GIT_LITERAL_PATHSPECS": "0"}),
+        env=environment | _VARIABLES,
     )
     return done.stdout or b""
 

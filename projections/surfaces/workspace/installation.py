@@ -1,14 +1,16 @@
-"""How a missing package is added to the environment that Tallybook runs in, by the program that made it."""
+"""How a missing package is added to the environment that Tallybook runs in, and Tallybook itself to PATH."""
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
+import json
 from pathlib import Path
 from shlex import join
 import sys
 import tomllib
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 NAME: Final = "tallybook"
 _PIPX_FILE: Final = "pipx_metadata.json"
@@ -29,6 +31,18 @@ def install_command(package: str) -> str:
     if find_spec("pip") is None:
         return join(["uv", "pip", "install", "--python", sys.executable, package])
     return join([sys.executable, "-m", "pip", "install", package])
+
+
+def tool_command() -> str:
+    """Return the command line that puts this Tallybook on PATH for every shell, whichever environment is active."""
+    try:
+        # An installer leaves this file where the package came from an address or a folder, not from an index.
+        source = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        source = {}
+    url = str(source.get("url", NAME))
+    place = f"git+{url}" if "vcs_info" in source else unquote(url.removeprefix("file://"))
+    return join(["uv", "tool", "install", place])
 
 
 def _uv_words(receipt: Path, package: str) -> list[str]:

@@ -1,0 +1,180 @@
+"""``init`` and ``doctor`` where only an active virtual environment has the command: what a new shell then runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+
+from helpers.agent_settings import AGENTS, lines_of, settings_of
+from helpers.git_repositories import git
+from helpers.installation import installed
+from tallybook.projections.surfaces.install import hook_command
+from tallybook.projections.surfaces.workspace.installation import tool_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the command is a script for a shell")
+
+SYSTEM_PATH = "/usr/bin:/bin"
+SESSION_START = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1", "cwd": "."})
+
+
+@attrs.frozen
+class Environment:
+    """A virtual environment that has the command, and a project in a repository.
+
+    Attributes:
+        folder: The environment.
+        root: The project.
+    """
+
+    folder: Path
+    root: Path
+
+    @property
+    def program(self) -> Path:
+        """The command in the environment."""
+        return self.folder / "bin" / "tallybook"
+
+    def run(self, *words: str, active: bool = True, command: str = "", **options: str) -> tuple[int, str, str]:
+        """Run the command, or another of a shell, in the project; return exit code, output and errors."""
+        path = f"{self.folder / 'bin'}:{SYSTEM_PATH}" if active else SYSTEM_PATH
+        environment = {"PATH": path, "HOME": os.environ["HOME"]} | ({"VIRTUAL_ENV": str(self.folder)} if active else {})
+        line = command or shlex.join(["tallybook", *words])
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=self.root, env=environment, capture_output=True, text=True, check=False, **options
+        )
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def inside(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Return an environment with the package as an installer leaves it, and a project with an entry."""
+    folder = tmp_path_factory.mktemp("venv") / "my env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    places = [installed(), *(path for path in sys.path if path.endswith("site-packages"))]
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "places.pth").write_text("".join(f"{place}\n" for place in places), encoding="utf-8")
+    program = folder / "bin" / "tallybook"
+    start = "from tallybook.projections.surfaces.entry_point import main; main()"
+    # The path of the interpreter has a space, which a line that begins with #! cannot have.
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(str(folder / "bin" / "python"))} -c "{start}" "$@"\n')
+    program.chmod(0o755)
+    git(project, "init", "--quiet")
+    made = Environment(folder, project)
+    assert 0 == made.run("add", "Quote ids as strings.")[0]
+    return made
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_file_that_git_does_not_track_names_the_program_by_its_path(inside: Environment, name: str) -> None:
+    """`init` in an environment writes lines that run in a shell without it."""
+    assert 0 == inside.run("init", name)[0]
+    files = AGENTS[name]
+    lines = {line for _, line in lines_of(files, settings_of(files, inside.root))}
+    (line,) = lines
+    assert str(inside.folder) in line
+    code, out, err = inside.run(active=False, command=line, input=SESSION_START)
+    assert (0, "") == (code, err)
+    assert "Quote ids as strings." in out
+
+
+def test_a_bare_line_of_an_earlier_version_is_replaced(inside: Environment) -> None:
+    """`init` replaces the bare command, which an earlier version wrote in an environment, for Codex too."""
+    for name in ("claude", "codex"):
+        files = AGENTS[name]
+        path = settings_of(files, inside.root)
+        path.parent.mkdir(exist_ok=True)
+        group = {"hooks": {event: [files.group("tallybook hook || :", 10)] for event in files.events}}
+        path.write_text(json.dumps(group), encoding="utf-8")
+        assert 0 == inside.run("init", name)[0]
+        assert {True} == {str(inside.folder) in line for _, line in lines_of(files, path)}
+
+
+def test_for_a_tracked_file_init_and_doctor_name_the_cause(inside: Environment) -> None:
+    """A tracked file has the bare command: `init` and `doctor` name the environment and `uv tool install`."""
+    settings = settings_of(AGENTS["claude"], inside.root)
+    settings.write_text("{}", encoding="utf-8")
+    git(inside.root, "add", "--force", str(settings))
+    code, _, err = inside.run("init")
+    assert 0 == code
+    assert {"tallybook hook || :"} == {line for _, line in lines_of(AGENTS["claude"], settings)}
+    assert f"note: `tallybook` is on PATH only in the environment {inside.folder}: hooks and slash commands work" in err
+    assert "uv tool install" in err
+    out = inside.run("doctor")[1]
+    cause = (
+        f"the hooks call `tallybook`, which is on PATH only in the environment {inside.folder}; run `uv tool install"
+    )
+    assert cause in out
+    assert "trust" not in out
+    assert (
+        "the hooks call `tallybook`, which is not on PATH"
+        in (inside.run(active=False, command=f"{shlex.quote(str(inside.program))} doctor")[1])
+    )
+
+
+def test_a_tracked_file_that_names_programs_of_this_machine_is_noted(inside: Environment) -> None:
+    """`doctor` notes settings that were committed after `init`, and `init` then writes the bare command."""
+    assert 0 == inside.run("init")[0]
+    settings = settings_of(AGENTS["claude"], inside.root)
+    git(inside.root, "add", "--force", str(settings))
+    note = f"note  hooks: git tracks {settings}, whose hooks name programs of this machine; run `tallybook init`"
+    assert note in inside.run("doctor")[1]
+    assert 0 == inside.run("init")[0]
+    assert {"tallybook hook || :"} == {line for _, line in lines_of(AGENTS["claude"], settings)}
+    assert note not in inside.run("doctor")[1]
+
+
+def test_init_says_that_new_worktrees_run_no_untracked_hooks(inside: Environment) -> None:
+    """`init` names `claude --worktree`, unless git tracks the settings or they are the user's own."""
+    settings = settings_of(AGENTS["claude"], inside.root)
+    note = f"note: `claude --worktree` runs no hooks of {settings} while git does not track it; commit it"
+    assert note in inside.run("init")[2]
+    git(inside.root, "add", "--force", str(settings))
+    assert "--worktree" not in inside.run("init")[2]
+    assert "--worktree" not in inside.run("init", "--user")[2]
+
+
+@pytest.mark.parametrize(
+    ("active", "base", "expected"),
+    [
+        (True, "work", "is on PATH only in the environment {}"),
+        (True, "base", ""),
+        (False, "work", ""),
+    ],
+    ids=["an environment", "the base environment", "a folder that stays on PATH"],
+)
+def test_an_environment_of_conda_hides_the_command_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, expected: str, *, active: bool
+) -> None:
+    """The command in an active environment of conda is found only there; the base environment is always active."""
+    program = tmp_path / "bin" / "tallybook"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{SYSTEM_PATH}")
+    monkeypatch.setenv("CONDA_DEFAULT_ENV", base)
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path if active else tmp_path / "other"))
+    assert expected.format(tmp_path) == hook_command.why_not_found()
+
+
+def test_the_command_of_another_folder_is_found_behind_an_environment(
+    inside: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that `uv tool install` put on PATH is found, whichever environment is active."""
+    tool = tmp_path / "local" / "bin" / "tallybook"
+    tool.parent.mkdir(parents=True)
+    tool.symlink_to(inside.program)
+    monkeypatch.setenv("PATH", f"{inside.program.parent}:{SYSTEM_PATH}")
+    assert hook_command.why_not_found()
+    assert tool_command() in hook_command.remark("tallybook hook || :")
+    monkeypatch.setenv("PATH", f"{inside.program.parent}:{tool.parent}:{SYSTEM_PATH}")
+    assert "" == hook_command.why_not_found() == hook_command.remark("tallybook hook || :")
