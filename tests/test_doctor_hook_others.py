@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.doctor_hooks import findings, here, install, messages, on_path
+from tallybook.projections.surfaces.workspace.installation import tool_command
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -56,7 +57,7 @@ def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
     on_path.unlink()
     assert [
         *installed,
-        ("bad", f"{path}: the hooks call tallybook, which does not exist or is not on PATH"),
+        ("bad", f"{path}: the hooks call `tallybook`, which is not on PATH"),
     ] == messages(here)
     install(here.root, {"enabledPlugins": {"tallybook@market": False}}, "settings.local.json")
     assert [("note", "no agent's settings call Tallybook here, so no session gets the playbook")] == messages(here)
@@ -65,8 +66,8 @@ def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "fix"),
     [
-        ("hooks.json", "put its folder on PATH, or run `tallybook init codex` to write a working command"),
-        ("config.toml", "put its folder on PATH, or correct the command there"),
+        ("hooks.json", "run `tallybook init codex` to write a working command"),
+        ("config.toml", "correct the command there"),
     ],
 )
 def test_a_missing_program_of_another_agent_is_fixed_where_it_is_named(
@@ -75,7 +76,7 @@ def test_a_missing_program_of_another_agent_is_fixed_where_it_is_named(
     """The fix names `tallybook init` for the file that it writes, and no command for another."""
     on_path.unlink()
     write(here.root / ".codex" / name, NESTED if name == "hooks.json" else TOML)
-    assert [fix] == [fix for level, _, fix in findings(here) if level == "bad"]
+    assert [f"run `{tool_command()}`, or {fix}"] == [fix for level, _, fix in findings(here) if level == "bad"]
 
 
 def test_files_of_other_agents_that_do_not_call_are_passed_over(here: Project) -> None:

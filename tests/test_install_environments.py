@@ -44,13 +44,13 @@ class Environment:
         """The command in the environment."""
         return self.folder / "bin" / "tallybook"
 
-    def run(self, *words: str, active: bool = True, command: str = "", **options: str) -> tuple[int, str, str]:
+    def run(self, *words: str, active: bool = True, command: str = "", given: str = "") -> tuple[int, str, str]:
         """Run the command, or another of a shell, in the project; return exit code, output and errors."""
         path = f"{self.folder / 'bin'}:{SYSTEM_PATH}" if active else SYSTEM_PATH
         environment = {"PATH": path, "HOME": os.environ["HOME"]} | ({"VIRTUAL_ENV": str(self.folder)} if active else {})
         line = command or shlex.join(["tallybook", *words])
         done = subprocess.run(
-            ["sh", "-c", line], cwd=self.root, env=environment, capture_output=True, text=True, check=False, **options
+            ["sh", "-c", line], cwd=self.root, env=environment, capture_output=True, text=True, check=False, input=given
         )
         return done.returncode, done.stdout, done.stderr
 
@@ -82,7 +82,7 @@ def test_a_file_that_git_does_not_track_names_the_program_by_its_path(inside: En
     lines = {line for _, line in lines_of(files, settings_of(files, inside.root))}
     (line,) = lines
     assert str(inside.folder) in line
-    code, out, err = inside.run(active=False, command=line, input=SESSION_START)
+    code, out, err = inside.run(active=False, command=line, given=SESSION_START)
     assert (0, "") == (code, err)
     assert "Quote ids as strings." in out
 

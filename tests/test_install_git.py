@@ -58,7 +58,8 @@ def test_init_keeps_the_playbook_out_of_git(clone: Path, run: Callable[..., Answ
     assert [] == status(clone)
     assert "Nothing to change" in run("init").out
     assert before + COMMENT + LINE == exclude.read_text()
-    assert [("ok", "nothing of the ledger is tracked")] == findings_of(Project(clone), "git")
+    ((level, message),) = findings_of(Project(clone), "git")
+    assert ("ok", True) == (level, message.startswith("git does not track the ledger, and `git clean -fdX` deletes"))
 
 
 def test_sharing_through_git_keeps_the_playbook_out_of_git(clone: Path, run: Callable[..., Answer]) -> None:

@@ -82,6 +82,16 @@ def make_folder(folder: StrPath, ledger: StrPath) -> None:
     disk.replace_cache_file(owner, real.encode("utf-8", "surrogateescape"))
 
 
+def knows_former(ledger: StrPath) -> bool:
+    """Return whether this user has caches of a ledger that was in a place, whichever ledger is there now."""
+    base, real = user_folder(), os.path.realpath(ledger)
+    if base and not find_fault(base, real):
+        with suppress(OSError):
+            digest = path_digest(real)
+            return any(os.path.exists(os.path.join(base, id_, digest, OWNER)) for id_ in os.listdir(base))
+    return False
+
+
 def user_folder() -> str:
     """Return the folder for this user's caches of all ledgers; empty where the system names none."""
     if folder := os.environ.get(VARIABLE):

@@ -251,8 +251,9 @@ def _flags(path: Path) -> int:
 def check_git(context: Context) -> Iterator[Finding]:
     """Look for files of the ledger that git tracks."""
     project = context.project
-    within = any((folder / ".git").exists() for folder in (project.root, *project.root.parents))
-    if shutil.which("git") is None or not within or not project.ledger.exists():
+    places = (folder / ".git" for folder in (project.root, *project.root.parents))
+    place = next((path for path in places if path.exists()), None)
+    if shutil.which("git") is None or place is None or not project.ledger.exists():
         return
     try:
         ledgers = [name for name in _tracked_files(project, project.ledger) if not name.endswith(".gitignore")]
@@ -270,8 +271,12 @@ def check_git(context: Context) -> Iterator[Finding]:
     if strays:
         message = f"git does not ignore {format_names(strays)}, which each machine renders for itself"
         yield Finding(NOTE, message, "run `tallybook init`, which lists it in this clone's .git/info/exclude")
-    if not (ledgers or playbooks or strays):
-        yield Finding(OK, "nothing of the ledger is tracked")
+    removal = git.removal(project)
+    if removal and place.is_file():
+        # The repository lies elsewhere, so that this folder looks as if it could be removed.
+        yield Finding(NOTE, removal, "keep a copy, or share the playbook: `tallybook share git`")
+    elif not (ledgers or playbooks or strays):
+        yield Finding(OK, removal or "nothing of the ledger is tracked")
 
 
 def _tracked_files(project: Project, path: Path, *options: str) -> list[str]:

@@ -206,6 +206,14 @@ def _checksum(content: bytes) -> bytes:
     return sha256(content).hexdigest()[:_SUM_CHARS].encode()
 
 
+def begin(ledger: Path) -> None:
+    """Make the cache folder of a new ledger, so that this user's caches know it once it is gone."""
+    folder = caches.find_folder(ledger)
+    if folder is not None:
+        with suppress(OSError, TallybookError):
+            caches.make_folder(folder, ledger)
+
+
 # Removal
 
 

@@ -180,7 +180,7 @@ def _install(target: InstallTarget, names: Sequence[str], verbs: Collection[str]
         steps = (ledger, *files)
     for step in () if dry_run else files:
         take(step)
-    note(*problems, *plan.remarks(target, names, files))
+    note(*problems, *plan.remarks(target, names, files), *plan.removal_remarks(target))
     return steps
 
 

@@ -13,7 +13,7 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.install import hook_command, hook_entries, packaged_files, places, trust
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.install.steps import LEFT, Step, is_plain, read, write_step
-from tallybook.projections.surfaces.workspace import exclude
+from tallybook.projections.surfaces.workspace import exclude, git
 from tallybook.projections.surfaces.workspace.project import repository_folders
 from tallybook.projections.surfaces.writing.record import write
 
@@ -267,6 +267,12 @@ def ledger(project: Project) -> Step:
     if open_log(project).exists():
         return Step(path, LEFT, "the ledger goes on")
     return Step(path, "created", f"from {project.playbook}" if project.playbook.exists() else "with an empty playbook")
+
+
+def removal_remarks(target: InstallTarget) -> tuple[str, ...]:
+    """Return what git deletes without asking, a line or none."""
+    removal = "" if target.project is None else git.removal(target.project)
+    return (removal,) if removal else ()
 
 
 def exclusions(project: Project) -> tuple[Step, ...]:

@@ -24,6 +24,7 @@ from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.writing import secrets
+from tallybook.projections.surfaces.writing.record import former_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -161,6 +162,8 @@ def feed(
     config = _config(project)
     prepared_objects = (one for source in sources for one in _prepare(source, defaults, report, config))
     with closing(open_log(project)) as log:
+        for problem in () if log.exists() else former_ledger(project):
+            report.note(problem)
         chunk = _next_chunk(prepared_objects)
         first = True
         while chunk:

@@ -19,6 +19,7 @@ from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.head import check_format
+from tallybook.projections.surfaces.workspace.project import is_linked, repository_folders
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -133,6 +134,20 @@ def is_tracked(project: Project, path: Path) -> bool:
         return bool(ask(project.root, "ls-files", "-z", "--", str(path)))
     except FAILURES:
         return False
+
+
+def removal(project: Project) -> str:
+    """Return which commands of git delete a project's ledger without asking; empty where there is none.
+
+    Git ignores the ledger, so that `git worktree remove` does not ask about it either.
+    """
+    folders = repository_folders(os.path.realpath(project.root))
+    if not folders or is_tracked(project, project.ledger):
+        return ""
+    commands = (
+        "`git worktree remove` and `git clean -fdX` delete" if is_linked(folders[-1]) else "`git clean -fdX` deletes"
+    )
+    return f"git does not track the ledger, and {commands} {project.ledger} without asking"
 
 
 def find_gone(folder: os.PathLike[str] | str, paths: Sequence[str], limit: int) -> list[str]:

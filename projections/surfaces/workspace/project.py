@@ -337,7 +337,12 @@ def main_worktree(top: str) -> str:
 
 def is_cut_off(top: str) -> bool:
     """Return whether a working tree looks like a linked one, and its repository is gone or does not list it."""
-    return os.path.basename(os.path.dirname(gitdir_of(top))) == _WORKTREES and not repository_of(top)
+    return is_linked(top) and not repository_of(top)
+
+
+def is_linked(top: str) -> bool:
+    """Return whether a working tree is a linked one, by its own ``.git`` file."""
+    return os.path.basename(os.path.dirname(gitdir_of(top))) == _WORKTREES
 
 
 def repository_of(top: str) -> str:

@@ -27,7 +27,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.events import RATINGS, PlaybookUpdated, PointNoted, PointRated, PointRestored
 from tallybook.ledger.line import normalize_key
-from tallybook.ledger.storage import redacted_digests, redaction, spool
+from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import as_of, cache_files, playbook_file
@@ -160,8 +160,10 @@ def write(
         check(request)
     requests, masked = _mask_secrets(requests)
     with closing(open_log(project)) as log:
-        if not begin and not log.exists() and _has_nothing_to_record(project, log, requests):
+        is_new = not log.exists()
+        if not begin and is_new and _has_nothing_to_record(project, log, requests):
             return WriteResult((), current(log), playbook_file.ExaminedFile(), masked)
+        masked += former_ledger(project) if is_new else ()
         if redaction.read_pending(project.ledger) is not None:
             from tallybook.projections.surfaces.writing import erasure
 
@@ -187,9 +189,20 @@ def write(
     if diagnostics.is_enabled(project):
         report = attrs.evolve(report, problems=(*report.problems, *diagnostics.report(project, report, told)))
     cache_files.remove_former(project.ledger)
+    if is_new:
+        cache_files.begin(project.ledger)
     if requests:
         cache_files.sweep(project.ledger)
     return attrs.evolve(report, problems=(*masked, *report.problems))
+
+
+def former_ledger(project: Project) -> tuple[Problem, ...]:
+    """Return a line about the ledger that was in a project's place and is gone; none where none is known."""
+    if not caches.knows_former(project.ledger):
+        return ()
+    places = "in other worktrees and clones, in git's history if it was tracked, in a shared book, or in a backup"
+    what = f"the ledger that was here is gone, and a new one begins; a copy can be {places}"
+    return (Problem(str(project.ledger), f"{what}: `tallybook import --ledger COPY` brings it in"),)
 
 
 def _spool_refused(
