@@ -174,7 +174,7 @@ def test_a_file_that_is_not_a_legacy_playbook_is_refused(here: Project, run: Run
 @pytest.mark.parametrize(
     ("payload", "recorded"),
     [
-        ('{"new_key_points": ["a"], "found": 1}', "recorded as events 6 to 7; added kpt_002\n"),
+        ('{"new_key_points": ["a"], "found": 1}', "added kpt_002; recorded as events 6 to 7\n"),
         ('{"evaluations": [], "import": "x"}', "recorded as event 6\n"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from helpers.repository import ROOT
 from tallybook.ledger.names import find_name
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ def test_a_name_in_another_case_or_by_its_number_is_recognised(
 def test_rate_accepts_capitals_and_short_names(here: Project, run: Run) -> None:
     """`rate KPT_001 kpt_02 Helpful` rates both entries, each once, and prints them with their new counts."""
     answer = run("rate", "KPT_001", "kpt_02", "kpt_001", "Helpful")
-    assert (0, "recorded as events 8 to 10\nkpt_001  +1 -0  Quote ids.\nkpt_002  +1 -0  Name the unit.\n", "") == answer
+    assert (0, "kpt_001  +1 -0  Quote ids.\nkpt_002  +1 -0  Name the unit.\nrecorded as events 8 to 10\n", "") == answer
     assert [(1, 0), (1, 0), (0, 0)] == [
         (point["helpful"], point["harmful"]) for point in commands.show(here)["key_points"]
     ]
@@ -98,7 +100,7 @@ def test_rate_answers_a_program_with_the_new_counts(run: Run) -> None:
 def test_a_long_text_is_cut_when_a_rating_is_shown(here: Project, run: Run) -> None:
     """`rate` prints at most 100 characters of a text, on one line."""
     commands.add(here, "long\n" + "x" * 200, HUMAN)
-    line = run("rate", "kpt_004", "neutral").out.splitlines()[1]
+    line = run("rate", "kpt_004", "neutral").out.splitlines()[0]
     assert f"kpt_004  +0 -0  long\\n{'x' * 94}…" == line
 
 
@@ -107,8 +109,8 @@ def test_a_long_text_is_cut_when_a_rating_is_shown(here: Project, run: Run) -> N
     ("words", "says"),
     [
         (["why", "KPT_2"], "kpt_002  kept\n  Name the unit.\n"),
-        (["reword", "Kpt_02", "Name each unit."], "recorded as event 8: kpt_002 reworded"),
-        (["merge", "KPT_001", "kpt_2"], "recorded as event 8: kpt_002 merged into kpt_001"),
+        (["reword", "Kpt_02", "Name each unit."], "kpt_002 reworded"),
+        (["merge", "KPT_001", "kpt_2"], "kpt_002 merged into kpt_001"),
     ],
 )
 def test_other_verbs_accept_a_name_in_another_case(run: Run, words: list[str], says: str) -> None:
@@ -129,7 +131,7 @@ def test_log_and_bisect_suggest_the_exact_name(run: Run, words: list[str]) -> No
 
 def test_retire_takes_several_names(here: Project, run: Run) -> None:
     """`retire`, `restore`, `pin` and `unpin` take several names, each once, and record them as one batch."""
-    expected = "recorded as event 8: kpt_001 retired\nrecorded as event 9: kpt_003 retired\n"
+    expected = "kpt_001 retired; recorded as event 8\nkpt_003 retired; recorded as event 9\n"
     assert (0, expected, "") == run("retire", "kpt_001", "kpt_003", "kpt_001")
     assert ["kpt_002"] == names(here)
     assert 0 == run("undo").code
@@ -194,6 +196,19 @@ def test_every_verb_accepts_a_project_after_it(run: Run, verb: str) -> None:
         ("export", "`tallybook replay --output FILE`"),
         ("remove", "`tallybook retire NAME`"),
         ("delete", "`tallybook retire NAME`"),
+        ("ls", "`tallybook show` for entries, or `tallybook log` for events"),
+        ("rm", "`tallybook retire NAME`"),
+        ("search", "`tallybook why WORDS`"),
+        ("find", "`tallybook why WORDS`"),
+        ("get", "`tallybook why NAME`"),
+        ("config", "`.claude/config/tallybook.toml`"),
+        ("settings", "`.claude/config/tallybook.toml`"),
+        ("version", "`tallybook --version`"),
+        ("history", "`tallybook log`"),
+        ("install", "`tallybook init`"),
+        ("push", "`tallybook sync`"),
+        ("pull", "`tallybook sync`"),
+        ("revert", "`tallybook undo`"),
         ("retir", "did you mean retire"),
     ],
 )
@@ -219,6 +234,56 @@ def test_an_unknown_verb_is_answered_with_the_right_one(run: Run, word: str, rig
 def test_a_wrong_option_is_answered_with_the_nearest_one(run: Run, words: list[str], says: str) -> None:
     """A wrong command line exits 2 with what is wrong and what to do about it."""
     assert (2, "", f"tallybook: {says}\n") == run(*words)
+
+
+def test_verbs_of_the_alternatives_exist() -> None:
+    """Each word that people try is no verb, and its answer names verbs that there are, or a file or an option."""
+    for word, answer in main.ALTERNATIVES.items():
+        verbs = re.findall(r"`tallybook ([a-z]\S*?)[` ]", answer)
+        assert word not in main.VERBS
+        assert {*verbs} <= main.VERBS.keys()
+        assert verbs or "--version" in answer
+
+
+@pytest.mark.usefixtures("project")
+def test_show_of_an_entry_is_answered_with_why(run: Run) -> None:
+    """`show NAME` exits 2 and names `why NAME`, which explains an entry."""
+    says = "tallybook: show kpt_001: takes no entry; run `tallybook why kpt_001`, which explains it\n"
+    assert (2, "", says) == run("show", "kpt_001")
+
+
+@pytest.mark.usefixtures("project")
+def test_an_added_entry_is_named_before_event_numbers(run: Run) -> None:
+    """The answers of `add`, `record` and a curation begin with the entry, and end with the event's number."""
+    assert "added kpt_001; recorded as events 2 to 3\n" == run("add", "Quote ids.").out
+    sent = b'{"new_key_points": ["Name the unit."], "evaluations": []}'
+    assert "added kpt_002; recorded as events 4 to 5\n" == run("record", stdin=sent).out
+    assert "kpt_002 pinned; recorded as event 6\n" == run("pin", "kpt_002").out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ["kpt_001", "kpt_002", "kpt_003"]),
+        (["--sort", "name"], ["kpt_001", "kpt_002", "kpt_003"]),
+        (["--sort", "helpful"], ["kpt_002", "kpt_003", "kpt_001"]),
+        (["--sort", "harmful"], ["kpt_002", "kpt_001", "kpt_003"]),
+        (["--sort", "trust"], ["kpt_003", "kpt_002", "kpt_001"]),
+        (["--sort", "trust", "--limit", "2"], ["kpt_003", "kpt_002"]),
+        (["--limit", "1"], ["kpt_001"]),
+        (["-n", "9"], ["kpt_001", "kpt_002", "kpt_003"]),
+    ],
+)
+def test_show_sorts_and_limits_the_entries(here: Project, run: Run, words: list[str], expected: list[str]) -> None:
+    """`show --sort` puts the largest first, equal ones as they were; `--limit` also says how many there are."""
+    for name, helpful, harmful in (("kpt_002", 3, 2), ("kpt_003", 2, 0)):
+        for rating, number in (("helpful", helpful), ("harmful", harmful)):
+            for _ in range(number):
+                commands.rate(here, name, rating, HUMAN)
+    assert expected == [entry["name"] for entry in json.loads(run("show", "--json", *words).out)["key_points"]]
+    *rows, count = run("show", *words).out.splitlines()
+    assert expected == [row.split()[0] for row in rows if row.startswith("kpt_")]
+    assert ("3 key points" if len(expected) == 3 else f"{len(expected)} of 3 key points") in count
 
 
 def test_help_is_a_verb(run: Run) -> None:
@@ -254,7 +319,6 @@ def test_a_hook_accepts_the_project_anywhere(
 ) -> None:
     """`--project` before or after `hook` names the project, whatever folder the payload names."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    commands.add(here, "Quote ids.", HUMAN)
     payload = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1", "cwd": str(elsewhere)}
     done = subprocess.run(
         [*COMMAND, *(word.format(here.root) for word in words)],

@@ -295,7 +295,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error(here: Project, words: list[st
     ("closed", "code", "out", "err"),
     [
         (">&-", 0, "", ""),
-        ("2>&-", 0, "recorded as events 4 to 7; pruned kpt_001\n", ""),
+        ("2>&-", 0, "pruned kpt_001; recorded as events 4 to 7\n", ""),
         (">&- 2>&-", 0, "", ""),
         ("<&-", 2, "", "standard input: is empty"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ from tallybook.projections.surfaces.entry_point import main
 main()
 """
 CLEARED = "\x1b[2K"
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 """What a terminal is sent to clear a line."""
 
 
@@ -153,21 +155,27 @@ def test_an_invalid_limit_is_refused_with_the_valid_range(run: Run, words: list[
     assert f": {number!r} is not a whole number; use one of 1 or more; see `tallybook {words[0]} --help`" in done[2]
 
 
-def test_log_on_a_terminal_is_paged(here: Project, run: Run, tmp_path: Path) -> None:
-    """If the output is a terminal, `log` goes through PAGER; `log --json` and other verbs do not."""
+@pytest.mark.parametrize("verb", ["log", "show"])
+def test_log_and_show_on_a_terminal_are_paged(here: Project, run: Run, tmp_path: Path, verb: str) -> None:
+    """If the output is a terminal, `log` and `show` go through PAGER; with --json they do not."""
     page = tmp_path / "page"
     pager = f"tee {page}"
-    shown = on_terminal(here, ["log"], pager)
-    assert run("log").out == page.read_text(encoding="utf-8") == shown.replace("\r\n", "\n")
+    shown = on_terminal(here, [verb], pager)
+    written = page.read_text(encoding="utf-8")
+    assert written == shown.replace("\r\n", "\n")
+    assert run(verb).out.splitlines() == ANSI.sub("", written).splitlines()
     page.unlink()
-    assert run("log", "--json").out == on_terminal(here, ["log", "--json"], pager).replace("\r\n", "\n")
+    assert run(verb, "--json").out == on_terminal(here, [verb, "--json"], pager).replace("\r\n", "\n")
     assert not page.exists()
 
 
-def test_a_log_that_fits_on_the_screen_does_not_wait(here: Project, run: Run) -> None:
-    """Without PAGER, `log` shows a few lines and ends without a key press."""
-    shown = on_terminal(here, ["log", "-n", "3"], "")
-    assert 3 == sum(line in shown for line in run("log", "-n", "3").out.splitlines())
+@pytest.mark.parametrize("verb", ["log", "show"])
+def test_what_fits_on_the_screen_does_not_wait(here: Project, run: Run, verb: str) -> None:
+    """Without PAGER, `log` and `show` print a few lines and end without a key press."""
+    shown = ANSI.sub("", on_terminal(here, [verb, "-n", "3"], ""))
+    lines = run(verb, "-n", "3").out.splitlines()
+    assert lines
+    assert lines == [line for line in lines if line in shown]
 
 
 def test_damage_is_reported_after_the_pager(here: Project, tmp_path: Path) -> None:

@@ -240,8 +240,8 @@ def test_an_upgrade_adds_the_events_that_are_new(project: Path, run: Callable[..
     older = json.loads(path.read_bytes())
     del older["hooks"]["SubagentStart"]
     path.write_text(json.dumps(older, indent=2) + "\n")
-    out = run("init").out
-    assert '+    "SubagentStart": [' in out
+    assert '+    "SubagentStart": [' in run("init", "--dry-run").out
+    assert 0 == run("init").code
     assert {*files.events} == {event for event, _ in lines_of(files, path)}
     assert not path.with_name("settings.json.before-tallybook").exists()
     run("uninstall")

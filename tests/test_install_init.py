@@ -90,6 +90,17 @@ def test_run_twice_it_changes_nothing(claude: Path, run: Callable[..., Answer]) 
     assert [] == json.loads(run("init", "--json").out)["changed"]
 
 
+def test_the_answer_is_a_summary_and_a_dry_run_shows_the_change(claude: Path, run: Callable[..., Answer]) -> None:
+    """`init` and `uninstall` print a line for each file, and the difference of the settings with --dry-run only."""
+    path = claude / "settings.json"
+    for verb, result in (("init", f"created {path}: calls Tallybook at 8 events of Claude Code"), ("uninstall", "")):
+        dry, done = run(verb, "--dry-run").out.splitlines(), run(verb).out.splitlines()
+        assert "@@" in "".join(dry)
+        assert [line for line in done if line.startswith(("created ", "changed ", "deleted "))] == done[:-1]
+        assert done[:-1] == dry[-len(done) : -1]
+        assert not result or result in done
+
+
 def test_the_change_is_shown_made_and_taken_back_to_the_byte(claude: Path, run: Callable[..., Answer]) -> None:
     """Other people's hooks and layout stay; a backup lies beside the settings until they are as they were."""
     (claude / "settings.json").write_bytes(THEIRS)
@@ -98,8 +109,9 @@ def test_the_change_is_shown_made_and_taken_back_to_the_byte(claude: Path, run: 
     assert {"settings.json": THEIRS} == tree(claude)
     assert "Nothing was changed: this was a dry run." == shown.splitlines()[-1]
     answer = run("init")
-    assert shown.splitlines()[:-1] == answer.out.splitlines()[:-1]
-    assert '-\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\n' in answer.out
+    lines = answer.out.splitlines()
+    assert shown.splitlines()[-len(lines) : -1] == lines[:-1]
+    assert '-\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\n' in shown
     assert [*OURS, BACKUP] == list(tree(claude))
     assert THEIRS == (claude / BACKUP).read_bytes()
     run("init")
@@ -135,7 +147,8 @@ def test_settings_of_any_layout_come_back(new_project: Callable[[], Path], data:
     if data == hook_entries.remove(data, CLAUDE, "settings.json"):
         assert {"settings.json": data} == tree(claude)
     else:
-        assert [] == hook_entries.own_commands((claude / "settings.json").read_bytes(), CLAUDE, "settings.json")
+        # Settings that held nothing but such hooks are deleted.
+        assert [] == hook_entries.own_commands(tree(claude).get("settings.json", b"{}"), CLAUDE, "settings.json")
 
 
 @pytest.mark.parametrize("before", [None, THEIRS])
@@ -150,8 +163,9 @@ def test_an_older_installation_is_brought_up_to_date(
     now = (claude / "settings.json").read_bytes()
     old = now.replace(json.dumps(hook_command()).encode(), json.dumps(line).encode())
     (claude / "settings.json").write_bytes(old)
-    answer = run("init")
-    assert (now, True) == ((claude / "settings.json").read_bytes(), json.dumps(line) in answer.out)
+    assert json.dumps(line) in run("init", "--dry-run").out
+    assert 0 == run("init").code
+    assert now == (claude / "settings.json").read_bytes()
     assert (before is not None) == (claude / BACKUP).exists()
     assert "Nothing to change" in run("init").out
     run("uninstall")
@@ -262,7 +276,8 @@ def test_the_answer_in_json_lists_changes(claude: Path, run: Callable[..., Answe
     dry, done = (answered(run, "init", *words) for words in (["--dry-run"], []))
     assert dry == done
     assert ["changed", "left", "diff", "others"] == list(done)
-    assert {"path": str(claude / "settings.json"), "what": "created", "why": ""} == done["changed"][-1]
+    why = "calls Tallybook at 8 events of Claude Code"
+    assert {"path": str(claude / "settings.json"), "what": "created", "why": why} == done["changed"][-1]
     assert (
         f"--- /dev/null\n+++ {claude / 'settings.json'}\n@@ -0,0 +1,92 @@\n+{{"
         == done["diff"][: done["diff"].index("{") + 1]

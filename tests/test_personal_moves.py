@@ -82,7 +82,7 @@ def test_a_long_text_is_shown_on_one_line_with_the_numbers_of_its_events(run: Ru
         f"recorded as event {numbers['point.added']}",
         f"recorded as event {numbers['point.noted']}",
         f"recorded as event {numbers['playbook.updated']}",
-    ] == [line.partition(": ")[0] for line in recorded if not line.startswith("your own")]
+    ] == [line.rpartition("; ")[2] for line in recorded if not line.startswith("your own")]
 
 
 @pytest.mark.usefixtures("mine")

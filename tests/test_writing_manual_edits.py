@@ -60,7 +60,7 @@ VERBS = [
 def test_each_verb_prints_its_event(here: Project, run: Run) -> None:
     """Each prints one line in the words of `log`, renders the file, and leaves a ledger that verifies."""
     for seq, (arguments, did) in enumerate(VERBS, 10):
-        assert (0, f"recorded as event {seq}: {did}\n", "") == run(*arguments)
+        assert (0, f"{did}; recorded as event {seq}\n", "") == run(*arguments)
         assert 0 == run("replay", "--check").code
     assert {"kpt_001": (1, 0)} == counts(here)
     assert 0 == run("verify").code

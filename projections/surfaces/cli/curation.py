@@ -14,7 +14,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.console.consent import ask
 from tallybook.projections.surfaces.console.options import SectionName, Verb, provenance_of, read_text, with_reason
-from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
+from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, recorded_lines, say
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import curation, proposals
 
@@ -36,7 +36,7 @@ def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json:
     if as_json:
         answer(rows[0] | {"events": rows})
     else:
-        say(*(f"recorded as event {row['seq']}: {row['summary']}" for row in rows))
+        say(*recorded_lines(rows))
     if proposed is not None:
         raise proposed
 

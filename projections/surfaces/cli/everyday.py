@@ -11,6 +11,7 @@ import click
 
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
+from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import (
@@ -28,7 +29,7 @@ from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
@@ -36,19 +37,38 @@ if TYPE_CHECKING:
 _TEXT_CHARS: Final = 100
 
 
-@click.command(cls=Verb, example="tallybook show --at 2026-11-01")
+SORTS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
+    "name": lambda entry: str(entry["name"]).casefold(),
+    "helpful": lambda entry: -entry["helpful"],
+    "harmful": lambda entry: -entry["harmful"],
+    "trust": lambda entry: -lower_bound(entry["helpful"], entry["harmful"]),
+}
+"""Value of ``--sort`` → the key by which entries are sorted; equal ones keep their order in the playbook."""
+
+
+@click.command(cls=Verb, example="tallybook show --sort trust --limit 10; tallybook show --at 2026-11-01")
+@click.argument("names", metavar="", nargs=-1)
+@click.option("--sort", type=click.Choice(list(SORTS)), help="Sort by this, the largest number first.")
+@click.option("-n", "--limit", metavar="N", type=WholeNumber(1), help="Show only the first N entries.")
 @click.option("--lift", "with_lift", is_flag=True, help="Say of each question of lift what is known.")
 @at_when
-def show(project: Project, /, *, when: str | None, with_lift: bool, as_json: bool) -> None:
+def show(project: Project, /, *, when: str | None, with_lift: bool, as_json: bool, **options: Any) -> None:
     """Show the playbook, now or as of a moment.
 
     WHEN is an event number, ~N (N events before the last), a date or time, an age such as 2d, session:ID (before that
     session), session:ID+ (after it) or git:REV (the playbook of a commit).
     """
+    if options["names"]:
+        words = " ".join(options["names"])
+        raise BadInputError(f"show {words}", "takes no entry", f"run `tallybook why {words}`, which explains it")
     if as_json and with_lift:
         raise BadInputError("--json", "excludes --lift", "`tallybook lift --json` has the verdicts")
     shown = commands.playbook(project, when)
     playbook = playbook_dict(shown.state)
+    number = len(playbook["key_points"])
+    if options["sort"] is not None:
+        playbook["key_points"].sort(key=SORTS[options["sort"]])
+    playbook["key_points"] = playbook["key_points"][: options["limit"]]
     note(*shown.notes, *commands.spool_notes(project))
     if as_json:
         answer(playbook)
@@ -57,7 +77,8 @@ def show(project: Project, /, *, when: str | None, with_lift: bool, as_json: boo
 
         moment = None if when is None else shown.moment
         console = terminal.console_for(sys.stdout)
-        terminal.print_playbook(console, playbook["key_points"], playbook["last_updated"], moment)
+        with terminal.paged(console):
+            terminal.print_playbook(console, playbook["key_points"], playbook["last_updated"], moment, number)
     if with_lift:
         from tallybook.projections.surfaces.console import notices
         from tallybook.projections.surfaces.lift import notes
@@ -151,18 +172,18 @@ def _numbers(outcome: Outcome) -> str:
 
 def _outcome_lines(outcome: Outcome, *, with_counts: bool) -> list[str]:
     lines = [f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}" for one in outcome.ignored]
+    for one in outcome.rated if with_counts else ():
+        text = one.text if len(one.text) <= _TEXT_CHARS else f"{one.text[: _TEXT_CHARS - 1]}…"
+        lines.append(f"{one.name}  +{one.helpful} -{one.harmful}  {text}")
     if outcome.spooled:
         lines.append(outcome.spooled_why)
     elif outcome.repeated:
         lines.append(f"already recorded under this key, as {_numbers(outcome)}; nothing was added")
     else:
-        parts = [f"recorded as {_numbers(outcome)}"]
-        parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
+        parts = [f"added {', '.join(outcome.added)}"] if outcome.added else []
         parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
+        parts.append(f"recorded as {_numbers(outcome)}")
         lines.append("; ".join(parts))
-    for one in outcome.rated if with_counts else ():
-        text = one.text if len(one.text) <= _TEXT_CHARS else f"{one.text[: _TEXT_CHARS - 1]}…"
-        lines.append(f"{one.name}  +{one.helpful} -{one.harmful}  {text}")
     return lines
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from itertools import chain
-import os
 import select
 import sys
 import time
@@ -209,8 +208,6 @@ def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
         except TallybookError as error:
             errors.append(error)
 
-    # Click's default pager is less: it exits if all fits on one screen, keeps colours, and leaves the screen as it is.
-    os.environ.setdefault("LESS", "-FRX")
-    click.echo_via_pager(lines())
+    terminal.page(lines())
     if errors:
         raise errors[0]

@@ -125,12 +125,25 @@ _PROJECTLESS: Final = frozenset({"completion", "init", "uninstall"})
 """The verbs that change the user's own files, or find their folder themselves."""
 
 ALTERNATIVES: Final = {
+    "config": "edit `.claude/config/tallybook.toml`; `tallybook doctor` checks it",
     "delete": "use `tallybook retire NAME`, which takes an entry out",
     "edit": "use `tallybook reword NAME TEXT`, which changes the text of an entry",
     "export": "use `tallybook replay --output FILE` or `tallybook show --json`",
+    "find": "use `tallybook why WORDS`, which finds entries by words of their text",
+    "get": "use `tallybook why NAME`, which explains an entry, or `tallybook show --json`",
+    "history": "use `tallybook log` for events, or `tallybook why NAME` for those of an entry",
+    "install": "use `tallybook init`, which installs the hooks of an agent",
     "list": "use `tallybook show` for entries, or `tallybook log` for events",
+    "ls": "use `tallybook show` for entries, or `tallybook log` for events",
+    "pull": "use `tallybook sync`, which takes in and publishes events",
+    "push": "use `tallybook sync`, which takes in and publishes events",
     "remove": "use `tallybook retire NAME`, which takes an entry out",
+    "revert": "use `tallybook undo`, which undoes the last change, an event or a session",
+    "rm": "use `tallybook retire NAME`, which takes an entry out",
+    "search": "use `tallybook why WORDS`, which finds entries by words of their text",
+    "settings": "edit `.claude/config/tallybook.toml`; `tallybook doctor` checks it",
     "status": "use `tallybook doctor` to check the ledger, or `tallybook show` for entries",
+    "version": "use `tallybook --version`",
 }
 """Word that people try and that is not a verb → what to use."""
 

@@ -8,7 +8,7 @@ import click
 
 from tallybook.projections.event_rows import by_json, name_line, numbered_rows, summary
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
-from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.console.output import answer, note, recorded_lines, say
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.writing import proposals as store
 
@@ -110,6 +110,6 @@ def _decide(project: Project, options: dict[str, Any], decide: Callable[..., sto
         made = numbered_rows(done.outcome.numbers, done.outcome.events)
         rows.append({"proposal": record.seq, "events": made})
         if not options["as_json"]:
-            say(*(f"recorded as event {row['seq']}: {row['summary']}" for row in made))
+            say(*recorded_lines(made))
     if options["as_json"]:
         answer(rows)

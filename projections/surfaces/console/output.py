@@ -21,7 +21,7 @@ from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.inside import find_agent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rich.progress import Progress
 
@@ -192,6 +192,11 @@ def happened_at(row: Mapping[str, Any]) -> str:
 def format_author(by: Mapping[str, Any]) -> str:
     """Return who recorded an event, with the machine in a shared book: ``human at anna-1f2e3d4c``."""
     return f"{by['rater']} at {by['writer']}" if by.get("writer") else str(by["rater"])
+
+
+def recorded_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each recorded event, ``{seq, summary}``: what it says, and then its number."""
+    return [f"{row['summary']}; recorded as event {row['seq']}" for row in rows]
 
 
 def format_count(number: int, noun: str, plural: str = "") -> str:

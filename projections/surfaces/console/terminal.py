@@ -6,10 +6,13 @@ readable at 40 columns, without colour and without UTF-8.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import zip_longest
+import os
 from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import click
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
@@ -26,7 +29,7 @@ from tallybook.projections.surfaces.console.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 NARROW: Final = 60
 """Columns below which a table leaves too little room for the text, so that entries are blocks of lines instead."""
@@ -58,8 +61,30 @@ def console_for(stream: IO[str], width: int | None = None) -> Console:
     return _Terminal(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
+@contextmanager
+def paged(console: Console) -> Iterator[None]:
+    """Show what is printed meanwhile in the user's pager, where the console is a terminal."""
+    if not console.file.isatty():
+        yield
+        return
+    with console.capture() as capture:
+        yield
+    page([capture.get().removesuffix("\n")])
+
+
+def page(lines: Iterable[str]) -> None:
+    """Show lines in the user's pager."""
+    # Click's default pager is less: it exits if all fits on one screen, keeps colours, and leaves the screen as it is.
+    os.environ.setdefault("LESS", "-FRX")
+    click.echo_via_pager(lines)
+
+
 def print_playbook(
-    console: Console, entries: Sequence[Mapping[str, Any]], last_updated: object, at: object = None
+    console: Console,
+    entries: Sequence[Mapping[str, Any]],
+    last_updated: object,
+    at: object = None,
+    number: int | None = None,
 ) -> None:
     """Print the playbook.
 
@@ -68,6 +93,7 @@ def print_playbook(
         entries: Entries in their order, each ``{name, text, helpful, harmful}``.
         last_updated: When it last changed, None for never.
         at: The moment that it shows, in words; None for now.
+        number: How many entries the playbook has, if these are only some of them.
     """
     if not entries:
         print_text(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
@@ -81,7 +107,8 @@ def print_playbook(
             _print_block(console, entry)
     else:
         _print_table(console, entries)
-    count = f"{format_count(len(entries), 'key point')}, last updated {format_time(last_updated)}"
+    shown = "" if number in {None, len(entries)} else f"{len(entries):,} of "
+    count = f"{shown}{format_count(number or len(entries), 'key point')}, last updated {format_time(last_updated)}"
     print_text(console, count if at is None else f"{count}, as of {at}", style="dim")
 
 

@@ -70,16 +70,20 @@ def init(  # noqa: PLR0913 - each is an option
         names = (table.CLAUDE, *(name for name in names if name != table.CLAUDE), *(others if everyone else ()))
     others = [name for name in others if name not in names]
     verbs = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
-    steps = _install(target, names, verbs, dry_run=dry_run)
+    steps, remarks = _install(target, names, verbs, dry_run=dry_run)
     if as_json:
         _answer(steps, {"others": others})
+    else:
+        _print(steps, _result(target, names, steps), dry_run=dry_run)
+    note(*remarks)
+    if as_json:
         return
-    _print(steps, _DRY_RUN if dry_run else _result(target, names, steps))
     if others and not agents:
         say(f"Also here: {', '.join(others)}. `tallybook init {' '.join(others)}` or `--all` installs them.")
         if not dry_run and can_ask() and click.confirm("Install them now?"):
-            steps = _install(target, others, verbs, dry_run=False)
-            _print(steps, _result(target, others, steps))
+            steps, remarks = _install(target, others, verbs, dry_run=False)
+            _print(steps, _result(target, others, steps), dry_run=False)
+            note(*remarks)
     if target.project is not None and not dry_run:
         from tallybook.projections.surfaces.sharing import cli as sharing
 
@@ -111,7 +115,7 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
     where = "your own settings" if target.folder is None else target.folder
     whose = f" for {', '.join(names)}" if names else ""
     last = _STAYS if _changes(steps) else f"Nothing to remove: Tallybook has nothing{whose} in {where}."
-    _print(steps, _DRY_RUN if dry_run else last)
+    _print(steps, last, dry_run=dry_run)
 
 
 @click.command(epilog='Example: echo \'{"hook_event_name": "SessionStart", "session_id": "s1"}\' | tallybook hook')
@@ -166,8 +170,10 @@ def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
     return [name for name in here if name not in served]
 
 
-def _install(target: InstallTarget, names: Sequence[str], verbs: Collection[str], *, dry_run: bool) -> tuple[Step, ...]:
-    """Plan an installation, and take its steps unless it is a dry run; return them."""
+def _install(
+    target: InstallTarget, names: Sequence[str], verbs: Collection[str], *, dry_run: bool
+) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+    """Plan an installation, and take its steps unless it is a dry run; return them, and remarks on the result."""
     files = plan.install(target, names, verbs)
     steps = files
     problems: tuple[str, ...] = ()
@@ -180,8 +186,7 @@ def _install(target: InstallTarget, names: Sequence[str], verbs: Collection[str]
         steps = (ledger, *files)
     for step in () if dry_run else files:
         take(step)
-    note(*problems, *plan.remarks(target, names, files), *plan.removal_remarks(target))
-    return steps
+    return steps, (*problems, *plan.remarks(target, names, files), *plan.removal_remarks(target))
 
 
 def _offer_untracking(project: Project) -> None:
@@ -226,14 +231,14 @@ def _answer(steps: Sequence[Step], rest: dict[str, list[str]]) -> None:
     answer({"changed": _rows(_changes(steps)), "left": _rows(left), "diff": _difference(steps)} | rest)
 
 
-def _print(steps: Sequence[Step], last: str) -> None:
-    """Print the difference of the settings, a line for each file, and a last line."""
+def _print(steps: Sequence[Step], last: str, *, dry_run: bool) -> None:
+    """Print a line for each file and a last line; in a dry run the difference of the settings first."""
     # All steps are taken by now, so a reader that closes the pipe interrupts none of them.
-    if difference := _difference(steps):
+    if dry_run and (difference := _difference(steps)):
         # Unlike other control characters, tabs are kept: they indent the lines of some settings.
         lines = ("\t".join(map(escape, line.split("\t"))) for line in difference.split("\n"))
         write("\n".join([*lines, "", ""]))
-    say(*steps, last)
+    say(*steps, _DRY_RUN if dry_run else last)
 
 
 def _difference(steps: Sequence[Step]) -> str:

@@ -9,6 +9,7 @@ import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
 from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.install import hook_command, hook_entries, packaged_files, places, trust
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
@@ -93,7 +94,8 @@ def _install_hooks(target: InstallTarget, files: Installation) -> Iterator[Step]
     # Settings that have our hooks already, of an earlier version, are not what they were before Tallybook.
     if before not in {None, after} and not hook_entries.own_commands(before, files, str(path)):
         yield _back_up(target, files, before)
-    why = "has the hooks already" if before == after else ""
+    events = format_count(len(files.events), "event")
+    why = "has the hooks already" if before == after else f"calls Tallybook at {events} of {files.title}"
     yield attrs.evolve(write_step(path, before, after, why), has_diff=True)
 
 

@@ -9,7 +9,7 @@ import click
 from tallybook.projections.event_rows import entry_line, numbered_rows
 from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
-from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.console.output import answer, note, recorded_lines, say
 from tallybook.projections.surfaces.personal import scopes
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import record
@@ -89,7 +89,6 @@ def _print(outcome: Outcome, *, as_json: bool) -> None:
     if as_json:
         answer({"events": rows, "mine": {"events": own}})
         return
-    say(*(f"recorded as event {row['seq']}: {row['summary']}" for row in rows))
-    say(*(f"your own playbook: recorded as event {row['seq']}: {row['summary']}" for row in own))
+    say(*recorded_lines(rows), *(f"your own playbook: {line}" for line in recorded_lines(own)))
     if outcome.spooled:
         say("another process holds the project's ledger; spooled, the next command that writes records it")
