@@ -180,10 +180,20 @@ def test_verify_answers_with_the_head(here: Project, ask: Callable[..., Any]) ->
 
 
 @pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("arguments", [["show"], ["log"], ["verify"], ["replay", "--check"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["show"], ["log"]], ids=" ".join)
 def test_an_empty_project_is_no_error(project: Path, run: Run, arguments: list[str]) -> None:
     """Without a ledger, reading verbs answer that nothing is there, and create nothing."""
     assert (0, "") == (run(*arguments).code, run(*arguments).err)
+    assert [] == list((project / ".claude").iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["verify"], ["replay", "--check"]], ids=" ".join)
+def test_an_empty_project_proves_nothing(project: Path, run: Run, arguments: list[str]) -> None:
+    """Without a ledger, a verb that checks exits with 1, says that there is none, and creates nothing."""
+    reason = "there is no ledger; the first command that writes begins one"
+    expected = (1, "", f"tallybook: {project / '.claude' / 'ledger'}: {reason}\n")
+    answer = run(*arguments)
+    assert expected == (answer.code, answer.out, answer.err)
     assert [] == list((project / ".claude").iterdir())
 
 

@@ -210,6 +210,13 @@ def settled(root: Path) -> Project:
     return project
 
 
+def given_to_session(root: Path) -> Project:
+    """Make a settled project that gave a session an entry, so that its citation counts."""
+    project = settled(root)
+    give(project, "s1", "kpt_001")
+    return project
+
+
 ASKED = 3  # So often a held lock is asked for before the number depends on the machine.
 KEYED = ("record", "--key", "span-1", "-")
 _NAMED = ("--text", "Name things well", "--expect", "1")
@@ -234,7 +241,7 @@ SCENES = {
     "undoing": Scene(three_entries, ("undo", "--reason", "misread"), ""),
     "keeping quotes": Scene(cited, ("reflect",), ""),
     "telling a session": Scene(settled, ("hook",), TELLING, silent=True),
-    "a citation": Scene(settled, ("hook",), CITING, silent=True),
+    "a citation": Scene(given_to_session, ("hook",), CITING, silent=True),
 }
 """Name of a scene → what happens in it. Whatever a command changes on disk wants a row here."""
 
