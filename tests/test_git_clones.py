@@ -11,6 +11,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.git_ledgers import LOG, counts, try_git
 from helpers.git_repositories import git
+from helpers.reference_model import extraction
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
@@ -69,7 +70,7 @@ class Clones:
         if self.chance.random() < 0.3:
             text = f"text {self.chance.randrange(15)}"
             self.given.setdefault(text, 0)
-            commands.add(here, text, HUMAN)
+            commands.record(here, extraction(new=[text]), HUMAN)
         else:
             text = self.chance.choice(list(names))
             self.given[text] += 1
