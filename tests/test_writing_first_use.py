@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.spool_files import held
 from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import playbook_file, reading
@@ -57,6 +58,19 @@ def test_many_may_begin_at_once(project: Path, key_points: list[Any]) -> None:
     assert 8 == commands.playbook(here).state.entries["kpt_001"].helpful, said
     assert len(key_points) == len(commands.playbook(here).state.entries)
     assert [] == edits(here)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
+@pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
+def test_a_rating_waits_while_another_process_imports_the_old_file(project: Path, key_points: list[Any]) -> None:
+    """A rating of a legacy entry is spooled although the ledger does not have the entry yet, and then counts once."""
+    here = legacy(project, key_points)
+    here.ledger.mkdir()
+    (here.ledger / "lock").touch()
+    with held(here):
+        assert commands.rate(here, "kpt_001", "helpful", HUMAN).spooled
+    assert 1 == commands.replay(here).entries["kpt_001"].helpful
+    assert len(key_points) == len(commands.playbook(here).state.entries)
 
 
 @pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])

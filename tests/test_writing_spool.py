@@ -47,6 +47,17 @@ def test_a_held_lock_delays_no_command(locked_project: Project) -> None:
     assert 1 == len(spooled(locked_project))
 
 
+def test_an_entry_of_a_manual_edit_is_rated_while_the_lock_is_held(locked_project: Project) -> None:
+    """A rating of an entry that only playbook.json holds yet is spooled, and counts for it."""
+    document = json.loads(locked_project.playbook.read_bytes())
+    document["key_points"].append({"name": "kpt_002", "text": "Test first", "helpful": 0, "harmful": 0})
+    locked_project.playbook.write_text(json.dumps(document), encoding="utf-8")
+    with held(locked_project):
+        assert commands.rate(locked_project, "kpt_002", "helpful", HUMAN).spooled
+    entry = commands.replay(locked_project).entries["kpt_002"]
+    assert ("Test first", 1) == (entry.text, entry.helpful)
+
+
 def test_the_next_command_records_the_spool_first_and_in_order(locked_project: Project) -> None:
     """Spooled payloads are recorded before the command's own, by time, with the time they were sent."""
     with held(locked_project):

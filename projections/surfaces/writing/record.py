@@ -226,6 +226,10 @@ def _spool_refused(
     if known is None or not can_wait or (not requests and not isinstance(error, LockHeldError)):
         raise error
     if isinstance(error, LockHeldError):
+        if state is not None and any(isinstance(request.action, Rating) for request in requests):
+            # The process with the lock may be the one that imports the entries, or the next writer will.
+            known = catch_up(log, state)
+            known = playbook_file.with_edit(known, playbook_file.examine(project, known, log.read), log.now().at)
         return _spool(project, log, requests, known, _HELD) if requests else ()
     try:
         return _spool(project, log, requests, known, _MISSING)
