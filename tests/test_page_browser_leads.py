@@ -131,7 +131,7 @@ def test_a_server_computes_the_leads_of_any_two_days(browser: Browser, folder: P
         assert process.stdout is not None
         page = browser.new_context().new_page()
         page.goto(json.loads(process.stdout.readline())["address"])
-        page.locator("body[data-whole]").wait_for(state="attached")
+        page.locator("body[data-ready]").wait_for(state="attached")
         for since, until, answer in [*drops(folder)][-2:]:
             page.evaluate("words => { location.hash = words; }", f"tab=scores&from={since}&to={until}")
             page.locator("#leads-title", has_text=f"from {since} to {until}").wait_for()

@@ -106,7 +106,7 @@ def test_a_changed_fragment_moves_the_page_without_loading_it_anew(tab: Tab) -> 
     for words, event in [("event=10", 10), ("event=7", 6), ("event=x&tab=nothing&policy=none&entry=who", 14), ("", 14)]:
         tab.page.evaluate("words => { location.hash = words; }", words)
         tab.at(event)
-    tab.at(14, tab="playbook", entry="", policy="")
+    tab.at(14, tab="playbook", policy="")
 
 
 def test_a_moment_says_what_its_batch_and_its_update_did(tab: Tab) -> None:

@@ -132,7 +132,7 @@ def test_how_an_entry_left_is_in_sight_before_its_text(example: Example) -> None
     """A long text does not hide the tag of a row: how an entry left, or what changed."""
     example.tab.page.set_viewport_size({"width": 1180, "height": 800})
     rated = example.end_of(example.first(PointRated).seq)
-    for link, words in [("tab=graveyard", "pruned, event"), (f"event={rated}", "new, 1 helpful")]:
+    for link, words in [("tab=graveyard", "pruned: 3 harmful"), (f"event={rated}", "new, 1 helpful")]:
         example.tab.open(link)
         tag = example.tab.page.locator("#entries .tag", has_text=words).first
         row = tag.locator("xpath=ancestor::*[@role='option']").bounding_box()

@@ -183,7 +183,7 @@ def test_a_served_page_is_not_loaded_again_while_somebody_writes(
     """While a dialog is open the page stays as it is; once it is closed it shows the new events."""
     page = browser.new_context().new_page()
     page.goto(served.address)
-    page.locator("body[data-whole]").wait_for(state="attached")
+    page.locator("body[data-ready]").wait_for(state="attached")
     page.keyboard.press("g")
     page.fill("#go-where", "2026")
     run(Project(folder), "add", "A later text.")

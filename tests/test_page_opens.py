@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.film_reader import play, read_page, unpack
+from helpers.film_reader import play, read_page
 from helpers.git_repositories import commit, git, keep
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.page.track import STATUSES
@@ -98,8 +98,8 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 
 def texts_at(path: Path, event: int) -> list[str]:
     """Return the texts of the playbook that a page shows at an event."""
-    tables, columns = unpack(read_page(path.read_text(encoding="utf-8"))[1]["film"])
-    rows = {last: {**rows} for last, rows in play(tables, columns)}[event]
+    film = read_page(path.read_text(encoding="utf-8"))[1]["film"]
+    rows = {last: {**rows} for last, rows in play(film)}[event]
     return [row["text"] for row in rows.values() if STATUSES[row["status"]] == "kept"]
 
 

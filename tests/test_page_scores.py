@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.film_reader import read_page, unpack
+from helpers.film_reader import read_page
 from helpers.score_days import record_days
 from tallybook.projections.scores.reports.summary import current_scores
 from tallybook.projections.surfaces import commands
@@ -37,8 +37,8 @@ def here(project: Path, run: Run) -> Project:
 def scores(project: Project, run: Run) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Return the meta of a project's page, and its scores, None without any."""
     assert 0 == run("page", "-o", str(project.root / "a.html")).code
-    meta, streams = read_page((project.root / "a.html").read_text(encoding="utf-8"))
-    return meta, unpack(streams["scores"])[0] if "scores" in streams else None
+    meta, document = read_page((project.root / "a.html").read_text(encoding="utf-8"))
+    return meta, document["scores"]
 
 
 def test_the_scores_are_those_of_score(here: Project, run: Run) -> None:
@@ -123,11 +123,11 @@ def test_without_texts_no_lead_names_a_session(project: Path, run: Run) -> None:
     here = Project(project)
     record_days(here)
     assert 0 == run("page", "--without-texts", "-o", str(project / "a.html")).code
-    _, streams = read_page((project / "a.html").read_text(encoding="utf-8"))
-    tables, _ = unpack(streams["scores"])
+    _, document = read_page((project / "a.html").read_text(encoding="utf-8"))
+    tables = document["scores"]
     assert tables["drops"]
     assert [] == [drop for drop in tables["drops"] if "session" in drop["good"] or "session" in drop["bad"]]
-    assert b"guidance" not in streams["scores"]
+    assert "guidance" not in str(tables)
 
 
 def test_what_is_too_much_is_left_out_and_said(project: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

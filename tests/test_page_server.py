@@ -99,9 +99,9 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> No
         rf"tallybook-{served.port}=[0-9a-f]{{64}}; HttpOnly; SameSite=Strict; Path=/", first.headers["Set-Cookie"]
     )
     page = served.ask("/", Cookie=first.headers["Set-Cookie"].partition(";")[0])
-    meta, streams = read_page(page.body)
+    meta, document = read_page(page.body)
     assert (200, True, "text/html; charset=utf-8") == (page.status, meta["served"], page.headers["Content-Type"])
-    assert {"film", "stories", "sessions", "trust"} <= streams.keys()
+    assert {"film", "stories", "sessions", "quotes", "scores"} == document.keys()
     assert "no-store" == page.headers["Cache-Control"]
     assert page.headers["Content-Security-Policy"].endswith("; frame-ancestors 'none'")
     token = served.path.partition("=")[2]
@@ -208,15 +208,15 @@ def test_it_is_refreshed_while_the_ledger_grows(here: Project, served: Served, r
     assert before["head"] == read_page(served.ask("/", Cookie=cookie).body)[0]["head"]
     commands.add(here, "ask Miller about it", HUMAN)
     assert before != head()
-    meta, streams = read_page(served.ask("/", Cookie=cookie).body)
-    assert (head()["head"], True) == (meta["head"], b"Miller" in streams["film"])
+    meta, document = read_page(served.ask("/", Cookie=cookie).body)
+    assert (head()["head"], True) == (meta["head"], "Miller" in str(document["film"]))
     assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes", "--expect", "1").code
     after = head()
     last = after["last_redaction"]
     assert isinstance(last, int)
     assert int(meta["head"].partition(":")[0]) < last
-    meta, streams = read_page(served.ask("/", Cookie=cookie).body)
-    assert (["the texts of 1 event are redacted"], False) == (meta["warnings"], b"Miller" in streams["film"])
+    meta, document = read_page(served.ask("/", Cookie=cookie).body)
+    assert (["the texts of 1 event are redacted"], False) == (meta["warnings"], "Miller" in str(document["film"]))
 
 
 def test_a_ledger_that_is_damaged_meanwhile_is_said_to_be(here: Project, served: Served) -> None:

@@ -6,7 +6,6 @@ from base64 import b64encode
 from hashlib import sha256
 import json
 import os
-from random import Random
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.film_reader import play, read_page, unpack
+from helpers.film_reader import bytes_of, read_page
 from helpers.reference_model import extraction
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
@@ -23,8 +22,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
 from tallybook.projections.surfaces.page.make import ALTERNATIVES
-from tallybook.projections.surfaces.page.streams import quote_all, quote_argument, quote_value
-from tallybook.projections.surfaces.page.track import STATUSES
+from tallybook.projections.surfaces.page.parts import quote_all, quote_argument, quote_value
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import Rating
 
@@ -50,8 +48,8 @@ def here(project: Path) -> Project:
     return made
 
 
-def page(project: Project, run: Run, *options: str) -> tuple[dict[str, Any], dict[str, bytes], str]:
-    """Write a page, and return its meta, its streams and its text."""
+def page(project: Project, run: Run, *options: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Write a page, and return its meta, its document and its text."""
     assert 0 == run("page", "-o", str(project.root / "page.html"), "--force", *options).code
     text = (project.root / "page.html").read_text(encoding="utf-8")
     return *read_page(text), text
@@ -115,8 +113,8 @@ def test_a_damaged_ledger_has_no_page(here: Project, run: Run) -> None:
 
 def test_it_opens_at_a_moment_and_an_entry(here: Project, run: Run) -> None:
     """WHEN and NAME are in the page; without them it opens at the end with no entry selected."""
-    meta, streams, _ = page(here, run, "--at", "~3", "KPT_2")
-    names = unpack(streams["film"])[0]["names"]
+    meta, document, _ = page(here, run, "--at", "~3", "KPT_2")
+    names = document["film"]["names"]
     assert (12, "kpt_002") == (meta["opens"]["event"], names[meta["opens"]["entry"]])
     assert {"event": 15, "entry": None} == page(here, run)[0]["opens"]
 
@@ -161,24 +159,24 @@ def test_texts_cannot_leave_their_element(project: Path, run: Run) -> None:
     """Markup, marks of the template and marks of direction in a text arrive as text."""
     here = Project(project)
     commands.add(here, HOSTILE, HUMAN)
-    meta, streams, text = page(here, run, "kpt_001")
+    meta, document, text = page(here, run, "kpt_001")
     assert (False, False) == ("alert(1)" in text, "\u202e" in text)
-    assert [HOSTILE] == unpack(streams["film"])[0]["texts"]
+    assert [HOSTILE] == document["film"]["texts"]
     hostile = assemble({"served": False, "project": "</script><!--script-->"}, {}).decode()
-    assert ("</script><!--script-->", 2) == (read_page(hostile)[0]["project"], hostile.count("</script>"))
+    assert ("</script><!--script-->", 3) == (read_page(hostile)[0]["project"], hostile.count("</script>"))
     assert "project" in meta
 
 
 def test_without_texts_leaves_out_texts_and_people(here: Project, run: Run) -> None:
     """No text, session, agent, model or project name is anywhere in the file; counts and names are."""
     commands.rate_all(here, Rating(("kpt_001",), "helpful", "it was right"), HUMAN)
-    meta, streams, text = page(here, run, "--without-texts")
-    everything = text.encode() + b"".join(streams.values())
+    meta, document, text = page(here, run, "--without-texts")
+    everything = text.encode() + bytes_of(document)
     for private in ("use types", "delete the cache", "s-one", "touch owned", "agent-x", "model-y", "it was right"):
         assert private.encode() not in everything, private
     assert (False, "", 2) == (meta["texts"], meta["project"], meta["counts"]["sessions"])
-    assert "texts" not in unpack(streams["film"])[0]
-    full = b"".join(page(here, run, "--with-quotes")[1].values())
+    assert "texts" not in document["film"]
+    full = bytes_of(page(here, run, "--with-quotes")[1])
     for shown in ("use types", "s-one", "touch owned", "agent-x", "model-y", "it was right"):
         assert shown.encode() in full, shown
 
@@ -188,12 +186,12 @@ def test_quotes_and_reasons_are_left_out_unless_asked_for(here: Project, run: Ru
     commands.rate_all(here, Rating(("kpt_001",), "helpful", "said in the review"), HUMAN)
     assert 0 == run("retire", "kpt_003", "--reason", "never needed").code
     reasons = (b"said in the review", b"never needed")
-    meta, streams, _ = page(here, run)
-    assert [] == [reason for reason in reasons if reason in b"".join(streams.values())]
-    assert (False, False) == (meta["quotes"], "quotes" in streams)
-    meta, streams, _ = page(here, run, "--with-quotes")
-    tables, columns = unpack(streams["quotes"])
-    quotes = dict(zip(columns["event"], map(tuple, tables["quotes"]), strict=True))
+    meta, document, _ = page(here, run)
+    assert [] == [reason for reason in reasons if reason in bytes_of(document)]
+    assert (False, False) == (meta["quotes"], bool(document["quotes"]))
+    meta, document, _ = page(here, run, "--with-quotes")
+    said = document["quotes"]
+    quotes = dict(zip(said["event"], map(tuple, said["quotes"]), strict=True))
     assert {("note", "helpful: said in the review"), ("reason", "never needed")} == set(quotes.values())
 
 
@@ -202,10 +200,10 @@ def test_secrets_are_masked_and_redacted_texts_gone(here: Project, run: Run) -> 
     commands.add(here, f"log in with {TOKEN}", HUMAN)
     commands.add(here, "ask Miller about it", HUMAN)
     assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes", "--expect", "1").code
-    meta, streams, _ = page(here, run, "--with-quotes")
-    everything = b"".join(streams.values())
+    meta, document, _ = page(here, run, "--with-quotes")
+    everything = bytes_of(document)
     assert (False, False) == (TOKEN.encode() in everything, b"Miller" in everything)
-    assert {"log in with [masked: GitHub Token]", "[redacted]"} <= {*unpack(streams["film"])[0]["texts"]}
+    assert {"log in with [masked: GitHub Token]", "[redacted]"} <= {*document["film"]["texts"]}
     assert ["the texts of 1 event are redacted"] == meta["warnings"]
 
 
@@ -223,13 +221,11 @@ def test_a_value_in_a_command_is_quoted_or_refused() -> None:
 
 def test_sessions_have_who_acted_in_them(here: Project, run: Run) -> None:
     """Each session has its id, agent and model, and its moments name it; an id is quoted for commands."""
-    _, streams, _ = page(here, run)
-    film, columns = unpack(streams["film"])
-    tables, numbers = unpack(streams["sessions"])
-    assert (["s-one", SESSION], {"1": f"'{SESSION}'"}) == (tables["ids"], tables["quoted"])
-    assert ([1, 1], [1, 1]) == (numbers["session_agent"], numbers["session_model"])
-    assert (["agent-x"], ["model-y"]) == (tables["agents"], tables["models"])
-    authors = [film["authors"][number] for number in columns["m_author"]]
+    _, document, _ = page(here, run)
+    film, sessions = document["film"], document["sessions"]
+    assert (["s-one", SESSION], {"1": f"'{SESSION}'"}) == (sessions["ids"], sessions["quoted"])
+    assert ["agent-x, model-y", "agent-x, model-y"] == sessions["agents"]
+    authors = [film["authors"][number] for number in film["m_author"]]
     assert [0, 0, 0, 0, 1, 2] == [session for _, session in authors]
     assert ["human", "human", "human", "reflector", "reflector"] == [film["raters"][rater] for rater, _ in authors[1:]]
 
@@ -239,9 +235,9 @@ def test_a_story_says_what_why_says(here: Project, run: Run) -> None:
     commands.record(here, extraction(new=["use TYPES"]), HUMAN)
     for words in (("undo", "14"), ("merge", "kpt_001", "kpt_004"), ("retire", "kpt_003"), ("undo",), ("undo",)):
         run(*words)
-    _, streams, _ = page(here, run, "--with-quotes")
-    names = unpack(streams["film"])[0]["names"]
-    tables, _ = unpack(streams["stories"])
+    _, document, _ = page(here, run, "--with-quotes")
+    names = document["film"]["names"]
+    tables = document["stories"]
     assert (len(names), 0) == (len(tables["stories"]), tables["omitted"])
     for told in tables["stories"]:
         story, extras = commands.why(here, names[told["entry"]])
@@ -251,47 +247,15 @@ def test_a_story_says_what_why_says(here: Project, run: Run) -> None:
         assert [[row[key] for key in ("name", "status", "relation", "of")] for row in extras["lineage"]] == others
 
 
-def long_history(project: Project) -> None:
-    """Record 2,000 events of many kinds, with undos."""
-    chance = Random(7)  # noqa: S311 - the same history in every run
-    for number in range(60):
-        commands.add(project, f"guidance {number}", HUMAN)
-    while commands.playbook(project).state.seq < 2000:
-        names = [f"kpt_{chance.randrange(1, 61):03d}" for _ in range(12)]
-        rated = [(name, chance.choice(["helpful", "harmful", "harmful", "neutral"])) for name in names]
-        commands.record(project, extraction(*rated), {"rater": "reflector", "session": f"s{chance.randrange(9)}"})
-
-
-def test_every_moment_of_a_long_history_is_what_show_at_says(project: Path, run: Run) -> None:
-    """Over 2,000 events a random sample of moments has the very playbook of `show --at`, and every one its counts."""
-    here = Project(project)
-    long_history(here)
-    for words in (("undo",), ("undo", "--of", "s3"), ("merge", "kpt_001", "kpt_002"), ("undo", "100")):
-        run(*words)
-    _, streams, _ = page(here, run)
-    tables, columns = unpack(streams["film"])
-    moments = {}
-    for last, rows in play(tables, columns):
-        kept = sorted((row["place"], name) for name, row in rows.items() if STATUSES[row["status"]] == "kept")
-        fields = ("text", "helpful", "harmful")
-        moments[last] = [{"name": name, **{key: rows[name][key] for key in fields}} for _, name in kept]
-    drawn = Random(8).sample(list(moments), 25)  # noqa: S311 - as above
-    sample = [*drawn, *list(moments)[-5:]]
-    for last in sample:
-        assert commands.show(here, str(last))["key_points"] == moments[last], last
-    assert list(moments) == sorted(moments)
-
-
 def test_a_long_history_has_no_half_lives_and_says_so(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was not computed is named with its command, and has no stream."""
-    meta, streams, _ = page(here, run)
+    meta, document, _ = page(here, run)
     assert ([], set(ALTERNATIVES)) == (meta["omitted_policies"], {policy["stream"] for policy in meta["policies"]})
     monkeypatch.setattr("tallybook.projections.surfaces.page.make.AGED_EVENTS", 10)
-    meta, streams, _ = page(here, run)
+    meta, document, _ = page(here, run)
     assert ["30d", "90d"] == [policy["half_life"] for policy in meta["omitted_policies"]]
     assert ["tallybook what-if --half-life 30d --at {event}"] == [meta["omitted_policies"][0]["command"]]
-    assert {"policy-half-life-30d", "policy-half-life-90d"}.isdisjoint(streams)
-    assert {policy["stream"] for policy in meta["policies"]} <= streams.keys()
+    assert {policy["stream"] for policy in meta["policies"]} == document["film"]["policies"].keys()
 
 
 def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) -> None:
@@ -317,8 +281,8 @@ def test_a_history_has_as_many_kinds_as_a_later_tallybook_wrote(here: Project, r
     draft = encode(PointAdded("kpt_009", "a text"))
     with JsonlLog(here.ledger).transaction() as tx:
         tx.append([draft._replace(kind=f"later.kind{number}") for number in range(300)], {"rater": "human"})
-    meta, streams, _ = page(here, run)
-    tables, columns = unpack(streams["film"])
-    kinds = [tables["kinds"][number] for number in columns["e_kind"]]
+    meta, document, _ = page(here, run)
+    film = document["film"]
+    kinds = [film["kinds"][number] for number in film["e_kind"]]
     assert ["later.kind299", "later.kind299, unknown to this Tallybook"] == kinds[-1]
     assert meta["counts"]["events"] == len(kinds)

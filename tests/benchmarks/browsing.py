@@ -80,7 +80,7 @@ def _measure(browser: Browser, file: Path, jumps: int) -> dict[str, float]:
     """Return the seconds until the film is shown, and the medians of a jump and a step."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(file.as_uri())
-    page.locator("body[data-whole]").wait_for(state="attached", timeout=READY_MS)
+    page.locator("body[data-ready]").wait_for(state="attached", timeout=READY_MS)
     moves: dict[str, float] = page.evaluate(MOVES, jumps)
     ready = float(page.locator("body").get_attribute("data-ready") or 0) / 1e3
     page.close()

@@ -14,7 +14,7 @@ from tallybook.projections.fold import fold
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.page import columns, streams
+from tallybook.projections.surfaces.page import document, parts
 from tallybook.projections.surfaces.page.film import fold_film
 from tallybook.projections.surfaces.page.make import Choices, alternatives, history_of, make
 from tallybook.projections.surfaces.workspace.project import Project
@@ -37,12 +37,10 @@ def _replay(project: Project) -> object:
     return fold(PLAYBOOK, decode(open_log(project).read()))
 
 
-def _film(project: Project, policies: dict[str, Any]) -> dict[str, str]:
-    """Return the compressed streams of the film, its trust and other policies."""
+def _film(project: Project, policies: dict[str, Any]) -> bytes:
+    """Return a page that has the film and other policies alone."""
     film = fold_film(history_of(project), {"film": SPEC_POLICY, **policies})
-    packed = {"film": streams.film_stream(film), "trust": streams.trust_stream(film)}
-    packed |= {stream: streams.policy_stream(film, stream) for stream in policies}
-    return {name: columns.compress(stream) for name, stream in packed.items()}
+    return document.assemble({"served": False}, parts.film_part(film))
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -67,6 +65,6 @@ def _rows(project: Project, length: str, pairs: int) -> Iterator[Row]:
         taken = alternate(partial(_seconds, work), replay, pairs)
         yield Row("page", f"making {what}, {length}", "a cold replay", faster(taken), *medians(taken), "s")
     log = (project.ledger / LOG_NAME).stat().st_size
-    film = sum(map(len, _film(project, {}).values()))
+    film = len(_film(project, {}))
     for what, size in (("the film and the life lines", film), ("the whole page", len(make(project, Choices()).data))):
         yield Row("page", f"size of {what}, {length}", "the log file", (log / size,), size / 1e6, log / 1e6, "MB")

@@ -85,7 +85,7 @@ class Tab:
     def open(self, fragment: str) -> None:
         """Go to a fragment, and wait until the whole page is there."""
         self.page.goto(f"{self.address}#{fragment}" if fragment else self.address)
-        self.page.locator("body[data-whole]").wait_for(state="attached")
+        self.page.locator("body[data-ready]").wait_for(state="attached")
         self.settle()
 
     def settle(self) -> None:

@@ -154,5 +154,4 @@ def installation() -> Installation:
         group=form.nested_group,
         programs=("claude",),
         prompts=form.PromptFiles("", "commands/{}.md", form.as_markdown),
-        other_hooks=(".claude/settings.local.json",),
     )

@@ -135,7 +135,8 @@ class Undone:
 def find_undone_events(log: Log, after: Position = START) -> Undone:
     """Return which events the undos after a position undid; without an undo nothing is decoded."""
     undos = find_undos(log, after)
-    return Undone(find_undone(undos), find_event_numbers(log, named_ids(undos)))
+    ids = {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
+    return Undone(find_undone(undos), find_event_numbers(log, ids))
 
 
 def find_undos(log: Log, after: Position = START) -> list[EventRecord]:
@@ -146,23 +147,6 @@ def find_undos(log: Log, after: Position = START) -> list[EventRecord]:
         return []
     after = START if log_with_book(log) else after
     return [undo for batch in decode(one for one in log.read(after) if needle in one.data) for undo in undos_in(batch)]
-
-
-def named_ids(undos: Iterable[EventRecord]) -> set[str]:
-    """Return the ids of the events that undos name."""
-    return {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
-
-
-def find_session_starts(log: Log, undos: Iterable[EventRecord]) -> dict[str, int]:
-    """Return each session that undos name with the number of its first event."""
-    sessions = {undo.event.session for undo in undos if isinstance(undo.event, EventsVoided) and undo.event.session}
-    needles = [_by(b"session", session) for session in sessions]
-    starts: dict[str, int] = {}
-    for batch in decode(one for one in log.read() if any(needle in one.data for needle in needles)) if needles else ():
-        for record in batch.records:
-            if record.by.session in sessions:
-                starts.setdefault(record.by.session, record.seq)
-    return starts
 
 
 def find_event_numbers(log: Log, ids: Collection[str]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The HTML file of the page: template, styles, scripts and streams, under a policy that allows these alone."""
+"""The HTML file of the page: template, styles, scripts and data, under a policy that allows these alone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+import zlib
 
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.projections.surfaces.page.columns import compress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Number of the format of the data, for the script."""
 
 MARK: Final = b'<meta name="generator" content="tallybook page">'
@@ -47,12 +47,12 @@ def security_policy(*, served: bool) -> str:
     return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
 
 
-def assemble(meta: Mapping[str, Any], streams: Mapping[str, bytes], lanes: str = "") -> bytes:
+def assemble(meta: Mapping[str, Any], document: Mapping[str, Any], lanes: str = "") -> bytes:
     """Return the file.
 
     Args:
-        meta: What the script knows before it unpacks a stream; ``served`` is whether a server sends the page.
-        streams: Name → the stream before compression.
+        meta: What the script knows before it unpacks the document; ``served`` is whether a server sends the page.
+        document: The history.
         lanes: The section of a shared project; empty without sharing.
     """
     template, style, script = _parts()
@@ -61,7 +61,7 @@ def assemble(meta: Mapping[str, Any], streams: Mapping[str, bytes], lanes: str =
     parts = {
         "policy": f"{MARK.decode()}\n{policy}",
         "style": f"<style>{style}</style>",
-        "data": "\n".join(_data(meta, streams)),
+        "data": _data(meta, document),
         "script": f"<script>{script}</script>",
     }
     for name, part in parts.items():
@@ -71,13 +71,14 @@ def assemble(meta: Mapping[str, Any], streams: Mapping[str, bytes], lanes: str =
     return ("".join(parts.values()) + template).encode()
 
 
-def _data(meta: Mapping[str, Any], streams: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield the elements that hold the data; a ``<`` in JSON would be able to end one."""
-    sizes = {name: len(stream) for name, stream in streams.items()}
-    text = dumps({**meta, "streams": sizes}).replace("<", "\\u003c")
-    yield f'<script type="application/json" id="meta">{text}</script>'
-    for name, stream in streams.items():
-        yield f'<script type="application/octet-stream" id="stream-{name}">{compress(stream)}</script>'
+def _data(meta: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """Return the elements that hold the data; a ``<`` in JSON would be able to end one."""
+    text = dumps(meta).replace("<", "\\u003c")
+    packed = b64encode(zlib.compress(dumps(document).encode("utf-8", "replace"))).decode("ascii")
+    return (
+        f'<script type="application/json" id="meta">{text}</script>\n'
+        f'<script type="application/octet-stream" id="document">{packed}</script>'
+    )
 
 
 def is_page(path: Path) -> bool:

@@ -18,24 +18,22 @@ from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.history.events import find_event_numbers, find_session_starts, find_undos, named_ids
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
-from tallybook.projections.surfaces.page import document, streams
-from tallybook.projections.surfaces.page.film import fold_film
-from tallybook.projections.surfaces.page.scores import Source, scores_stream
-from tallybook.projections.surfaces.page.snapshots import History, find_firsts
-from tallybook.projections.surfaces.page.stories import Privacy, stories_stream
+from tallybook.projections.surfaces.page import document, parts
+from tallybook.projections.surfaces.page.film import MAX_MOMENTS, fold_film
+from tallybook.projections.surfaces.page.scores import Source, scores_part
+from tallybook.projections.surfaces.page.stories import Privacy, stories_part
 from tallybook.projections.surfaces.page.track import STATUSES
 from tallybook.projections.surfaces.writing.curation import is_of_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.line import Position, RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.page.film import Film
+    from tallybook.projections.surfaces.page.film import Film, Read
     from tallybook.projections.surfaces.workspace.project import Project
 
 FLOORS: Final = (1, 2, 5, 8)
@@ -58,14 +56,18 @@ ALTERNATIVES: Final[dict[str, tuple[Policy, str]]] = {
     },
     **{
         f"policy-floor-{floor}": (
-            attrs.evolve(SPEC_POLICY, floor=floor, about=f"an update prunes it for good at {floor} harmful ratings"),
+            attrs.evolve(SPEC_POLICY, floor=floor, about=f"an update prunes it for good from {floor} harmful on"),
             f"tallybook what-if --floor {floor} --at {{event}}",
         )
         for floor in FLOORS
     },
     **{
         f"policy-margin-{margin}": (
-            attrs.evolve(SPEC_POLICY, margin=margin, about=f"an update prunes it for good at {margin} more harmful"),
+            attrs.evolve(
+                SPEC_POLICY,
+                margin=margin,
+                about=f"an update prunes it for good at {margin} more harmful than helpful",
+            ),
             f"tallybook what-if --margin {margin} --at {{event}}",
         )
         for margin in MARGINS
@@ -165,27 +167,28 @@ def make(project: Project, choices: Choices) -> Page:
     shared = not (moment is not None and moment.commit) and log_with_book(open_log(project))
     if shared:
         read = partial(numbered_history, open_log(project))
-    history = History(lambda _: read()) if shared or (moment and moment.commit) else history_of(project)
-    film = fold_film(history, {"film": SPEC_POLICY, **policies})
+    is_other = shared or (moment is not None and moment.commit)
+    film = fold_film(
+        partial(_after, read) if is_other else history_of(project), {"film": SPEC_POLICY, **policies}, MAX_MOMENTS
+    )
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, now)
     if shared:
         head = open_log(project).head()
         meta |= {"head": f"{head.seq}:{head.chain}", "warnings": [*meta["warnings"], SHARED]}
-    packed = _streams(film, read, choices)
+    content = _content(film, read, choices)
     try:
-        scores = scores_stream(
+        content["scores"] = scores_part(
             project, Source(film, read, choices.with_texts), moment if moment is not None and moment.commit else None
         )
-        packed |= {} if scores is None else {"scores": scores}
     except BadInputError:
         # Its own message has the path of the file.
         meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
     sections = _lanes(project, choices) if shared else ""
     if moment is None or not moment.commit:
         sections += _lift(project)
-    return Page(document.assemble(meta, packed, sections), meta)
+    return Page(document.assemble(meta, content, sections), meta)
 
 
 def _lift(project: Project) -> str:
@@ -228,23 +231,25 @@ def alternatives(events: int) -> dict[str, Policy]:
     }
 
 
-def history_of(project: Project) -> History:
-    """Return the history of a project's ledger."""
+def history_of(project: Project) -> Read:
+    """Return what reads the history of a project's ledger after a position."""
     log = open_log(project)
-    undos = find_undos(log)
-    numbers, starts = find_event_numbers(log, named_ids(undos)), find_session_starts(log, undos)
-    return History(lambda position: decode(log.read(position)), find_firsts(undos, numbers, starts))
+    return lambda position: decode(log.read(position))
 
 
-def _streams(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, bytes]:
-    """Return the streams of a page by name."""
+def _after(read: Callable[[], Iterable[Batch]], position: Position) -> Iterator[Batch]:
+    """Yield the batches after a position of a history that can be read from its beginning only."""
+    return (batch for batch in read() if batch.last > position.seq)
+
+
+def _content(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, Any]:
+    """Return the document of a page, without scores."""
     return {
-        "film": streams.film_stream(film, with_texts=choices.with_texts),
-        "trust": streams.trust_stream(film),
-        **{stream: streams.policy_stream(film, stream) for stream in film.tracks if stream != "film"},
-        "sessions": streams.sessions_stream(film, with_texts=choices.with_texts),
-        "stories": stories_stream(film, read, Privacy(choices.with_quotes, choices.with_texts)),
-        **({"quotes": streams.quotes_stream(film)} if choices.with_quotes else {}),
+        "film": parts.film_part(film, with_texts=choices.with_texts),
+        "sessions": parts.sessions_part(film, with_texts=choices.with_texts),
+        "stories": stories_part(film, read, Privacy(choices.with_quotes, choices.with_texts)),
+        "quotes": parts.quotes_part(film) if choices.with_quotes else None,
+        "scores": None,
     }
 
 
@@ -261,6 +266,9 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
     is_own = is_own and not shared
     redacted = len(film.redacted)
     warnings = [f"the texts of {format_count(redacted, 'event')} are redacted"] if redacted else []
+    if film.base:
+        older, shown = format_count(film.skipped, "older moment"), format_count(len(film.moment_authors), "moment")
+        warnings.append(f"the page has the last {shown}; {older}, up to event {film.base}, are one snapshot")
     return {
         "format": document.FORMAT,
         "tallybook": version("tallybook"),
@@ -275,9 +283,9 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
         "counts": {
             "events": film.last,
             "moments": len(film.sizes),
-            "entries": len(film.tracks["film"].book.entries),
+            "entries": len(film.tracks["film"].book.mutable),
             "names": len(numbers),
-            "sessions": len(streams.read_people(film).sessions),
+            "sessions": len(parts.read_people(film).sessions),
         },
         "opens": {
             "event": film.last if choices.moment is None or shared else choices.moment.seq,

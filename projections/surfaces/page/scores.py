@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.configuration.model import SESSION
@@ -29,7 +28,6 @@ from tallybook.projections.scores.reports.drop_causes import (
 from tallybook.projections.scores.reports.score_files import OVERALL_ID
 from tallybook.projections.scores.reports.summary import names
 from tallybook.projections.scores.session_inputs import KINDS
-from tallybook.projections.surfaces.page.columns import pack
 from tallybook.projections.surfaces.page.film import to_ms
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.drop_report import leads_between
@@ -62,8 +60,6 @@ MAX_LEADS: Final = 100_000
 _LATEST: Final = "~"
 """After every time that the ledger writes."""
 
-_SCORED: Final = frozenset(KIND_OF[kind] for kind in KINDS)
-
 
 @attrs.frozen
 class Source:
@@ -80,7 +76,7 @@ class Source:
     with_texts: bool = True
 
 
-def scores_stream(project: Project, source: Source, moment: Moment | None) -> bytes | None:
+def scores_part(project: Project, source: Source, moment: Moment | None) -> dict[str, Any] | None:
     """Return the scores of a project, None where nothing was measured.
 
     Args:
@@ -92,11 +88,10 @@ def scores_stream(project: Project, source: Source, moment: Moment | None) -> by
         BadInputError: The configuration of the scores is invalid.
     """
     config = configuration.load(project)
-    kinds = {kind.partition("\t")[0] for kind in source.film.kind_names.numbers}
-    if kinds.isdisjoint(_SCORED) and not is_measured(config):
+    if source.film.types.isdisjoint(KINDS) and not is_measured(config):
         return None
     state = state_of(project, config, moment)
-    return pack(_tables(state, config, source)) if state.days else None
+    return _tables(state, config, source) if state.days else None
 
 
 def _tables(state: Scores, config: Config, source: Source) -> dict[str, Any]:
@@ -208,7 +203,8 @@ def leads_of(spans: Collection[tuple[str, str]], source: Source) -> dict[tuple[s
     Returns:
         Span → its leads; None where that would fold too many events.
     """
-    film, undos = source.film, source.film.undos.numbers
+    film = source.film
+    undos = [record.seq for record in film.undos.records]
     # As of a time is the largest number recorded by then, also where the clock ran back meanwhile.
     by_time = sorted(zip(film.times, accumulate(film.sizes), strict=True))
     times, numbers = [at for at, _ in by_time], list(accumulate((seq for _, seq in by_time), max))

@@ -11,7 +11,6 @@ from tallybook.projections.entry_history.stories import stories_view
 from tallybook.projections.entry_history.story import explain
 from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces.console.story_text import tell_story
-from tallybook.projections.surfaces.page.columns import pack
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
@@ -47,13 +46,13 @@ class Privacy:
     with_texts: bool = True
 
 
-def stories_stream(film: Film, read: Callable[[], Iterable[Batch]], privacy: Privacy) -> bytes:
+def stories_part(film: Film, read: Callable[[], Iterable[Batch]], privacy: Privacy) -> dict[str, Any]:
     """Return the stories of the entries that changed last, as of the end of the film."""
     names = _latest(film) if film.last <= MAX_EVENTS else []
     numbers = film.names.numbers
     if not names:
         # Folding all of a long history for no story would cost as much as the film.
-        return pack({"stories": [], "omitted": len(numbers)})
+        return {"stories": [], "omitted": len(numbers)}
     view = stories_view(names)
 
     @lru_cache(maxsize=_STATES)
@@ -62,7 +61,7 @@ def stories_stream(film: Film, read: Callable[[], Iterable[Batch]], privacy: Pri
 
     state = as_of(film.last)
     rows = [_tell(film, name, state, as_of, privacy) for name in names]
-    return pack({"stories": rows, "omitted": len(numbers) - len(rows)})
+    return {"stories": rows, "omitted": len(numbers) - len(rows)}
 
 
 def _latest(film: Film) -> list[str]:
@@ -118,6 +117,5 @@ def _hide_extras(film: Film, extras: Mapping[str, Any], privacy: Privacy) -> dic
     left_by = extras["vanished_by"]
     if left_by is not None:
         # Its own summary quotes a reason, or names a session.
-        words = list(film.kind_names.numbers)[film.kinds[left_by["seq"] - 1]].split("\t")[1]
-        left_by = {**left_by, "summary": words}
+        left_by = {**left_by, "summary": film.words_of(left_by["seq"])}
     return {**extras, "notes": [], "original": None, "vanished_by": left_by}

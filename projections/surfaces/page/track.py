@@ -1,37 +1,32 @@
-"""The changes that each event makes to the playbook under one policy, as codes of ratings and rows of other changes."""
+"""The playbook under one policy, folded batch by batch, and the rows that each batch changes."""
 
 from __future__ import annotations
 
-from array import array
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
 from tallybook.ledger import events
-from tallybook.projections.entry_history.status import ADDING_KINDS
-from tallybook.projections.fold import UndoneEvent
-from tallybook.projections.playbook.aging import AgedPlaybook, AgedPolicy, apply_aged, decide_due, event_steps
-from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.fold import View, fold
+from tallybook.projections.playbook.aging import AgedPolicy, aged_view
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
-from tallybook.projections.playbook.view import CHANGES, UNDONE, Playbook
-from tallybook.projections.surfaces.page.columns import Column
+from tallybook.projections.playbook.view import UNDONE, Playbook, playbook_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from tallybook.ledger.records import Batch
-
-    Numbered = tuple[int, Any, Callable[..., None]]
 
 STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", UNDONE)
 """Status of a name in a row, by its number."""
 
-NOTHING, HELPFUL, HARMFUL, CHANGED = range(4)
-"""What an event did to the playbook; CHANGED means that it has rows."""
+KEPT, PRUNED = STATUSES.index("kept"), STATUSES.index("pruned")
+
+SAME: Final = len(STATUSES)
+"""Status in a row of another policy: from here on the entry is as under the playbook's own."""
 
 PLACES: Final = 2**16
-"""Places for the entries that one event brings."""
+"""Places for the entries that one moment brings."""
 
 PINNED, PARDONED = 1, 2
 """Flags of an entry: no update prunes it; only a further harmful rating can prune it."""
@@ -61,289 +56,152 @@ class Row(NamedTuple):
 
 ABSENT: Final = Row()
 
+Changed = dict[str, Row]
 
-class Interned:
-    """Strings by number, in the order of first use.
 
-    Attributes:
-        numbers: String → its number, from 0.
-    """
-
-    def __init__(self) -> None:
-        """Begin without a string."""
-        self.numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        """Return the number of a string."""
-        return self.numbers.setdefault(text, len(self.numbers))
+def view_of(policy: Policy) -> View[Any]:
+    """Return the view of the playbook under a policy."""
+    return aged_view(policy, policy.half_life_us) if isinstance(policy, AgedPolicy) else playbook_view(policy)
 
 
 @attrs.define
-class Changes:
-    """The recorded changes, in columns; README.md has their meaning.
-
-    Attributes:
-        names: Every name of an entry, shared by all policies.
-        texts: Every text of an entry, likewise.
-        effect: What each event did, by event number from 1.
-        rows: Event number, entry, status, counts, text, flags, merged into and place of each row.
-        pairs: The counts that occur, ``helpful << 32 | harmful``.
-    """
-
-    names: Interned
-    texts: Interned
-    effect: bytearray = attrs.field(factory=bytearray)
-    rows: tuple[array[int], ...] = attrs.field(factory=lambda: tuple(array("Q") for _ in range(9)))
-    pairs: set[int] = attrs.field(factory=set)
-
-    def add(self, seq: int, name: str, row: Row) -> None:
-        """Add the state of an entry after an event."""
-        numbers = self.names.number
-        text = self.texts.number(row.text) + 1 if row.text or row.status else 0
-        into = numbers(row.into) + 1 if row.into else 0
-        values = (seq, numbers(name), row.status, row.helpful, row.harmful, text, row.flags, into, row.place)
-        for column, value in zip(self.rows, values, strict=True):
-            column.append(value)
-        self.pairs.add(row.helpful << 32 | row.harmful)
-
-    @property
-    def count(self) -> int:
-        """Return the number of rows."""
-        return len(self.rows[0])
-
-    def cut(self, count: int, seq: int) -> None:
-        """Take back all rows but so many, and what the events after a number did."""
-        for column in self.rows:
-            del column[count:]
-        self.effect[seq:] = bytes(len(self.effect) - seq)
-
-    def columns(self) -> list[Column]:
-        """Return the columns of the rows."""
-        names = ("event", "entry", "status", "helpful", "harmful", "text", "flags", "into", "place")
-        rising = {"event", "entry", "text", "place"}
-        return [Column(f"c_{name}", column, name in rising) for name, column in zip(names, self.rows, strict=True)]
-
-
 class Track:
-    """A playbook that is folded event by event, with what each changes.
+    """A playbook under one policy, and what the page shows of it.
 
     Attributes:
+        policy: The policy.
         book: The playbook.
-        undone: Name whose addition was undone → its text.
-        places: Name → its place in the order of the playbook, by the event that brought it: an undo then changes the
-            places of few others.
-        seq: Number of the event that is applied.
+        rows: Name → what the page shows of it.
+        differing: Names of which the page shows something else than under the playbook's own policy.
     """
 
-    def __init__(self, policy: Policy = SPEC_POLICY) -> None:
+    policy: Policy = SPEC_POLICY
+    book: Playbook = attrs.field(init=False)
+    rows: dict[str, Row] = attrs.field(factory=dict)
+    differing: set[str] = attrs.field(factory=set)
+    _view: View[Any] = attrs.field(init=False)
+    _last_place: int = 0
+
+    def __attrs_post_init__(self) -> None:
         """Begin before the first event."""
-        self.book = Playbook(policy=policy)
-        self.undone: dict[str, str] = {}
-        self.places: dict[str, int] = {}
-        self.seq = 0
-        self._last_place = 0
+        self._view = view_of(self.policy)
+        self.book = self.begin()
 
-    def prepare(self, changing: Sequence[Numbered], _batch: Batch) -> Sequence[Numbered]:
-        """Return the events of a batch with what each does to this playbook."""
-        return changing
+    def begin(self) -> Playbook:
+        """Return the playbook before the first event."""
+        book: Playbook = self._view.start()
+        return book
 
-    def row(self, name: str) -> Row:
-        """Return what the page shows of a name now."""
+    def fold(self, batch: Batch) -> None:
+        """Apply a batch."""
+        fold(self._view, (batch,), self.book)
+
+    def may_prune(self, batch: Batch) -> bool:
+        """Return whether a batch may prune entries that it does not name, or bring them back."""
+        return events.PlaybookUpdated in map(type, batch.events) and bool(
+            self.book.due or (self.book.pruned and not self.policy.is_permanent)
+        )
+
+    def advance(self, batch: Batch) -> Changed:
+        """Apply a batch, and return the rows that it changed."""
+        book, names = self.book, dict.fromkeys(self.names_in(batch))
+        turning: Sequence[str] = ()
+        if self.may_prune(batch):
+            turning = (*book.due, *(() if self.policy.is_permanent else book.pruned))
+        self.fold(batch)
+        # A pruned entry that stays pruned is one of very many.
+        names |= dict.fromkeys(name for name in turning if (name in book.mutable) != self.is_listed(name))
+        return self.note(names, batch.last)
+
+    def names_in(self, batch: Batch) -> list[str]:
+        """Return the names that the events of a batch can change, without those that an update prunes."""
+        book, names = self.book, []
+        for event in batch.events:
+            if isinstance(event, events.PlaybookOrdered):
+                names += [*book.mutable]
+            name = getattr(event, "name", None)
+            if isinstance(name, str):
+                merged = getattr(event, "merged", ())
+                # Names merged earlier into one that is merged now get another target.
+                names += [name, *merged, *(old for old, into in book.merged.items() if into in merged)]
+                names += filter(None, (book.merged.get(name), getattr(event, "to", None)))
+        return names
+
+    def note_all(self, seq: int) -> Changed:
+        """Return the rows of all names that changed since they were noted: what an undo changes."""
         book = self.book
+        return self.note(dict.fromkeys([*self.rows, *book.mutable, *book.gone, *book.used, *book.pinned]), seq)
+
+    def note(self, names: Collection[str], seq: int) -> Changed:
+        """Note the rows of names as of an event, and return those that changed."""
+        before = self.rows
+        changed = {name: row for name in names if (row := self._row(name)) != before.get(name, ABSENT)}
+        changed |= self._place(names, changed, seq)
+        self.rows |= changed
+        return changed
+
+    def is_listed(self, name: str) -> bool:
+        """Return whether the page shows an entry as one of the playbook."""
+        return self.rows.get(name, ABSENT).status == KEPT
+
+    def has_ratable(self, name: str) -> bool:
+        """Return whether a rating of a name counts for an entry of the playbook."""
+        return name in self.book.mutable or self.book.merged.get(name) in self.book.mutable
+
+    def _row(self, name: str) -> Row:
+        """Return what the page shows of a name now, in its place so far."""
+        book, old = self.book, self.rows.get(name, ABSENT)
         flags = PINNED * (name in book.pinned) + PARDONED * (name in book.pardons)
         entry = book.mutable.get(name)
         if entry is not None:
-            return Row(1, entry.helpful, entry.harmful, entry.text, flags, "", self._place(name))
-        gone = book.gone.get(name)
+            return Row(KEPT, entry.helpful, entry.harmful, entry.text, flags, "", old.place)
+        status = book.status_of(name)
+        if status not in STATUSES:
+            return ABSENT._replace(flags=flags)
+        gone, into, number = book.gone.get(name), book.merged.get(name, ""), STATUSES.index(status)
         if gone is None:
-            undone = STATUSES.index(UNDONE)
-            is_undone = book.status_of(name) == UNDONE
-            return Row(undone, text=self.undone[name], flags=flags) if is_undone else ABSENT._replace(flags=flags)
-        status, into, place = STATUSES.index(book.status_of(name)), book.merged.get(name, ""), self.places.get(name, 0)
-        return Row(status, gone.helpful, gone.harmful, gone.text, flags, into, place)
+            # Of an entry whose addition is undone the playbook has the name alone.
+            return Row(number, 0, 0, old.text, flags, into, old.place)
+        return Row(number, gone.helpful, gone.harmful, gone.text, flags, into, old.place)
 
-    def _place(self, name: str) -> int:
-        place = self.places.get(name)
-        return self._next_place(name) if place is None else place
+    def _place(self, names: Collection[str], changed: Changed, seq: int) -> Changed:
+        """Return the rows of the last entries of the playbook with rising places.
 
-    def _next_place(self, name: str) -> int:
-        """Give a name the last place in the order."""
-        self._last_place = max(self._last_place + 1, self.seq * PLACES)
-        self.places[name] = self._last_place
-        return self._last_place
-
-    def rows(self) -> dict[str, Row]:
-        """Return what the page shows of every name that it shows anything of."""
-        book = self.book
-        names = [*book.mutable, *book.gone, *self.undone, *book.pinned, *book.pardons]
-        return {name: row for name in dict.fromkeys(names) if (row := self.row(name)) != ABSENT}
-
-    def apply(self, event: Any, batch: Batch, change: Callable[..., None]) -> list[tuple[str, Row]]:
-        """Apply an event, and return the rows that it changed."""
-        names = self._affected(event)
-        before = [(name, self.row(name)) for name in names]
-        was_present = {name for name in names if name in self.book.mutable}
-        reorders = isinstance(event, events.PlaybookEdited) and bool(self.book.order)
-        change(self.book, event, batch)
-        self._note_names(event, was_present, names)
-        if reorders:
-            for name in self.book.mutable:
-                self._next_place(name)
-        return [(name, after) for name, old in before if (after := self.row(name)) != old]
-
-    def _note_names(self, event: Any, was_present: set[str], names: tuple[str, ...]) -> None:
-        """Note which names came back by an event, and the text of one whose addition is undone."""
-        for name in names:
-            if name in self.book.mutable and name not in was_present:
-                # An entry that comes back is the last of the playbook.
-                self.places.pop(name, None)
-        if isinstance(event, UndoneEvent) and isinstance(event.event, ADDING_KINDS):
-            text = event.event.text
-            self.undone[event.event.name] = REDACTED if text is None else text
-
-    def _affected(self, event: Any) -> tuple[str, ...]:
-        """Return the names whose rows an event can change."""
-        book = self.book
-        if isinstance(event, events.PlaybookUpdated):
-            return _turning(book)
-        if isinstance(event, events.PlaybookEdited):
-            return tuple(book.mutable) if book.order else ()
-        if isinstance(event, UndoneEvent):
-            return self._affected(event.event) if isinstance(event.event, ADDING_KINDS) else ()
-        name = getattr(event, "name", None)
-        if name is None:
-            return ()
-        merged = getattr(event, "merged", ())
-        # Names merged earlier into one that is merged now get another target.
-        chained = [old for old, into in book.merged.items() if into in merged] if merged else []
-        return tuple(dict.fromkeys([name, book.merged.get(name, name), *merged, *chained]))
+        An entry that comes in or comes back is the last one, so only names that may have moved are looked at.
+        """
+        moved, last = [], 0
+        for name in reversed(self.book.mutable):
+            if name not in names:
+                last = self.rows[name].place
+                break
+            moved.append(name)
+        placed = {}
+        for name in reversed(moved):
+            row = changed.get(name) or self.rows[name]
+            if row.place <= last:
+                self._last_place = max(self._last_place + 1, seq * PLACES)
+                row = placed[name] = row._replace(place=self._last_place)
+            last = row.place
+        return placed
 
 
-def _drop_order(book: Playbook) -> None:
-    """After a batch, drop an order whose edit was undone; the page shows nothing else of what `settle` notes."""
-    if book.order:
-        book.order.clear()
-
-
-def _turning(book: Playbook) -> tuple[str, ...]:
-    """Return the names that an update would prune now, or bring back."""
-    if book.policy.is_permanent:
-        return tuple(book.due)
-    return (*book.due, *(name for name in book.pruned if not book.prunes(book.gone[name])))
-
-
-class AgedTrack(Track):
-    """A track under a policy by which ratings lose weight with age."""
-
-    book: AgedPlaybook
-
-    def __init__(self, policy: AgedPolicy) -> None:
-        """Begin before the first event."""
-        super().__init__(policy)
-        self.book = AgedPlaybook(policy=policy, half_life_us=policy.half_life_us)
-        self._now = 0
-
-    def prepare(self, changing: Sequence[Numbered], batch: Batch) -> Sequence[Numbered]:
-        """Return the events with what each does at its time."""
-        self._now, steps = event_steps(self.book, batch)
-        if any(type(event) is events.PlaybookUpdated for _, event, _ in changing):
-            # Also of an update that is left out because nothing is due.
-            self.book.step = max(self.book.step, self._now)
-        times = [step for event, step in zip(batch.events, steps, strict=True) if type(event) in CHANGES]
-        return [
-            (seq, event, partial(apply_aged, change, step))
-            for (seq, event, change), step in zip(changing, times, strict=True)
-        ]
-
-    def _affected(self, event: Any) -> tuple[str, ...]:
-        """Return the names whose rows an event can change: of an update, those that it prunes."""
-        if isinstance(event, events.PlaybookUpdated):
-            decide_due(self.book, self._now)
-        return super()._affected(event)
-
-
-def make_track(policy: Policy) -> Track:
-    """Return the track of a policy, before the first event."""
-    return AgedTrack(policy) if isinstance(policy, AgedPolicy) else Track(policy)
-
-
-def changing_events(batch: Batch, seqs: Sequence[int]) -> list[Numbered]:
-    """Return the events of a batch that can change a playbook, each with its number and what it does."""
-    numbered = zip(seqs, batch.events, strict=True)
-    return [(seq, event, change) for seq, event in numbered if (change := CHANGES.get(type(event))) is not None]
-
-
-def advance(track: Track, batch: Batch, changing: Sequence[Numbered], changes: Changes) -> None:
-    """Apply the events of a batch, and record what each changes."""
-    book, effect, add_pair = track.book, changes.effect, changes.pairs.add
-    changing = track.prepare(changing, batch)
-    mutable, rated, updated = book.mutable, events.PointRated, events.PlaybookUpdated
-    for seq, event, change in changing:
-        kind = type(event)
-        if kind is rated and (entry := mutable.get(event.name)) is not None:
-            # The most frequent event takes a short way: it changes one count of an entry at most.
-            helpful, harmful = entry.helpful, entry.harmful
-            change(book, event, batch)
-            if entry.helpful != helpful:
-                effect[seq - 1] = HELPFUL
-                add_pair(entry.helpful << 32 | harmful)
-            elif entry.harmful != harmful:
-                effect[seq - 1] = HARMFUL
-                add_pair(helpful << 32 | entry.harmful)
-        elif kind is not updated or _turning(book):
-            # Most updates prune nothing.
-            track.seq = seq
-            _record(track.apply(event, batch, change), seq, changes)
-    _drop_order(book)
-
-
-def _record(rows: Sequence[tuple[str, Row]], seq: int, changes: Changes) -> None:
-    """Record the rows that an event changed."""
-    if rows:
-        changes.effect[seq - 1] = CHANGED
-    for name, row in rows:
-        changes.add(seq, name, row)
-
-
-def replay(tracks: Sequence[Track], batches: Iterable[Batch], before: int = 0) -> Iterator[Batch]:
-    """Apply batches without recording what they change, and yield each when it is applied.
+def differences(track: Track, changed: Changed, real: Track, really: Iterable[str]) -> Changed:
+    """Return the rows of another policy that differ from the own ones, or no longer do: these have the status SAME.
 
     Args:
-        tracks: The tracks.
-        batches: History after an event.
-        before: The number of that event.
+        track: The other policy's.
+        changed: What changed in it.
+        real: The playbook's own.
+        really: The names that changed there.
     """
-    for batch in batches:
-        changing = changing_events(batch, numbers_of(batch, before))
-        for track in tracks if changing else ():
-            book = track.book
-            for seq, event, change in track.prepare(changing, batch):
-                kind = type(event)
-                if kind is events.PointRated:
-                    # The most frequent event changes counts alone.
-                    change(book, event, batch)
-                elif kind is not events.PlaybookUpdated or _turning(book):
-                    track.seq = seq
-                    track.apply(event, batch, change)
-            _drop_order(book)
-        before = batch.last
-        yield batch
-
-
-def numbers_of(batch: Batch, before: int) -> Sequence[int]:
-    """Return the numbers of a batch's events; a text that continues on further lines takes numbers of its own.
-
-    Args:
-        batch: The batch.
-        before: Number of the last event before it.
-    """
-    if len(batch.events) == batch.last - before:
-        return range(before + 1, batch.last + 1)
-    return [record.seq for record in batch.records]
-
-
-def record_difference(before: dict[str, Row], track: Track, seq: int, changes: Changes) -> None:
-    """Record at an event the rows in which a playbook differs from an earlier one: what an undo changes."""
-    after = track.rows()
-    rows = [(name, after.get(name, ABSENT)) for name in {**before, **after}]
-    _record([(name, row) for name, row in rows if row != before.get(name, ABSENT)], seq, changes)
+    rows = {}
+    for name in {**changed, **dict.fromkeys(really)}:
+        row = track.rows.get(name, ABSENT)
+        if row == real.rows.get(name, ABSENT):
+            if name in track.differing:
+                track.differing.discard(name)
+                rows[name] = Row(SAME)
+        elif name in changed or name not in track.differing:
+            track.differing.add(name)
+            rows[name] = row
+    return rows

@@ -34,11 +34,8 @@ function lifeNames() {
   const { timeline } = page;
   if (timeline.births) return timeline.births;
   const names = [];
-  for (let name = 0; name + 1 < timeline.starts.length; name++)
-    if (timeline.starts[name] < timeline.starts[name + 1]) names.push(name);
-  return (timeline.births = names.sort(
-    (one, other) => timeline.event[timeline.starts[one]] - timeline.event[timeline.starts[other]],
-  ));
+  for (let name = 0; name < timeline.size; name++) if (timeline.turns(name).length) names.push(name);
+  return (timeline.births = names.sort((one, other) => timeline.turns(one)[0] - timeline.turns(other)[0]));
 }
 
 /** Return the places of an event along a line. */
@@ -55,7 +52,7 @@ function lifeRow({ name }, made) {
       "span",
       { class: "clip" },
       quoted(history.name(name)),
-      el("span", { class: "note", text: ` ${state.status ? META.statuses[state.status] : "not yet"}` }),
+      el("span", { class: "note" }, ` ${state.status ? META.statuses[state.status] : "not yet"} `, el("br"), quoted(history.text(state).slice(0, 80))),
       el("span", {
         class: "unseen",
         text: `, ${state.helpful} helpful, ${state.harmful} harmful, ${plural(touched.length, "event")}`,
@@ -135,18 +132,18 @@ function drawLife(name, pen, width, height, colour) {
     lastBad = -9,
     lastCited = -9;
   for (const event of history.eventsOf(name)) {
-    const effect = history.film.e_effect[event - 1],
+    const counted = history.counted(event),
       at = x(event),
       undone = history.undone.has(event);
-    if (effect === 1 && at - lastGood >= 0.6) {
+    if (counted === "helpful" && at - lastGood >= 0.6) {
       pen.fillStyle = undone ? colour("--line") : colour("--good");
       pen.fillRect(at - 0.75, middle - 11, 1.5, 9);
       lastGood = at;
-    } else if (effect === 2 && at - lastBad >= 0.6) {
+    } else if (counted === "harmful" && at - lastBad >= 0.6) {
       pen.fillStyle = undone ? colour("--line") : colour("--bad");
       pen.fillRect(at - 0.75, middle + 2, 1.5, 9);
       lastBad = at;
-    } else if (!effect && history.kind(event) === "point.cited" && at - lastCited >= 2) {
+    } else if (history.kind(event) === "point.cited" && at - lastCited >= 2) {
       pen.fillStyle = colour("--cited");
       pen.beginPath();
       for (const [dx, dy] of [
@@ -164,19 +161,15 @@ function drawLife(name, pen, width, height, colour) {
 
 /** Draw when it was in the playbook, its births and its graves. */
 function drawSpans(name, pen, x, width, middle, colour) {
-  const { timeline } = page,
-    { c_status } = timeline.rows;
-  let born = -1,
-    seen = -1;
+  const { timeline } = page;
+  let born = -1;
   const line = (from, to) => {
     pen.fillStyle = colour("--edge");
     pen.fillRect(from, middle - 1, Math.max(1, to - from), 2);
   };
-  for (let k = timeline.starts[name]; k < timeline.starts[name + 1]; k++) {
-    if (timeline.row[k] === seen) continue;
-    seen = timeline.row[k];
-    const kept = seen >= 0 && META.statuses[c_status[seen]] === "kept",
-      at = x(timeline.event[k]);
+  for (const event of timeline.turns(name)) {
+    const kept = META.statuses[timeline.state(name, event).status] === "kept",
+      at = x(event);
     if (kept && born < 0) {
       born = at;
       pen.fillStyle = colour("--edge");

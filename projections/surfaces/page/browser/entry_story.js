@@ -19,10 +19,10 @@ function drawStory() {
   const name = view.entry,
     state = page.timeline.state(name, view.event),
     story = page.storyOf?.get(name);
-  const sides = history.trust(state);
   fill(
     box,
     el("h2", { id: "why-title" }, "Why ", quoted(history.name(name))),
+    storyParts(story),
     el(
       "p",
       { class: "quote" },
@@ -40,13 +40,13 @@ function drawStory() {
           : "not yet in the playbook",
       ),
       fact("Ratings", `${plural(state.helpful, "helpful", "helpful")}, ${state.harmful} harmful`),
-      sides && state.helpful + state.harmful
-        ? fact("Helpful share", `${percent(sides[0])} to ${percent(sides[1])} (95 %)`)
+      state.helpful + state.harmful
+        ? fact("Helpful share", `${percent(state.trust[0])} to ${percent(state.trust[1])} (95 %)`)
         : [],
       state.flags & PINNED ? fact("Pinned", "no update prunes it") : [],
       state.flags & RESTORED ? fact("Restored", "only a further harmful rating can prune it") : [],
     ),
-    storyParts(story),
+    relatives(story),
     el("h3", { text: "Its events" }),
     stepList(name),
     el("h3", { text: "As commands" }),
@@ -58,12 +58,7 @@ const percent = (thousandths) => `${Math.round(thousandths / 10)} %`;
 const fact = (term, text) => [el("dt", { text: term }), el("dd", {}, quoted(text))];
 
 function storyParts(story) {
-  const { history, stories } = page;
-  if (!stories)
-    return el("p", {
-      class: "note",
-      text: page.whole ? "The page has no stories; the command below tells it." : "The stories are being read…",
-    });
+  const { stories } = page;
   if (!story)
     return el("p", {
       class: "note",
@@ -82,23 +77,26 @@ function storyParts(story) {
           story.deciding.map((event) => el("button", { onclick: () => show({ event }), text: `event ${event}` })),
         )
       : null,
-    story.others?.length
-      ? [
-          el("h3", { text: "The same guidance under other names" }),
-          el(
-            "ul",
-            { class: "steps" },
-            story.others.map(([other, status, relation, of]) =>
-              el(
-                "li",
-                {},
-                entryLink(other),
-                el("span", { class: "what" }, quoted(`${status}, ${relation} ${history.name(of)}`)),
-              ),
-            ),
-          ),
-        ]
-      : null,
+  ];
+}
+
+/** Return the entries with the same guidance under other names. */
+function relatives(story) {
+  if (!story?.others?.length) return null;
+  return [
+    el("h3", { text: "The same guidance under other names" }),
+    el(
+      "ul",
+      { class: "steps" },
+      story.others.map(([other, status, relation, of]) =>
+        el(
+          "li",
+          {},
+          entryLink(other),
+          el("span", { class: "what" }, quoted(`${status}, ${relation} ${page.history.name(of)}`)),
+        ),
+      ),
+    ),
   ];
 }
 

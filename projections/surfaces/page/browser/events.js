@@ -19,9 +19,9 @@ const SIGNS = {
 
 /** Return the sign of an event and its class. */
 function sign(event) {
-  const effect = page.history.film.e_effect[event - 1];
-  if (effect === 1) return ["▲", "good"];
-  if (effect === 2) return ["▼", "bad"];
+  const counted = page.history.counted(event);
+  if (counted === "helpful") return ["▲", "good"];
+  if (counted === "harmful") return ["▼", "bad"];
   return SIGNS[page.history.kind(event)] || ["·", "faint"];
 }
 
@@ -31,7 +31,7 @@ function eventText(event) {
   return `${entry < 0 ? "" : `${page.history.name(entry)} `}${page.history.words(event)}`;
 }
 
-const eventAt = (index) => (page.found.events ? page.found.events[index] : index + 1);
+const eventAt = (index) => (page.found.events ? page.found.events[index] : page.history.base + index + 1);
 
 function eventRow(index, made) {
   const { history } = page,
@@ -79,8 +79,8 @@ function makeEvents() {
 
 function drawEvents(anew) {
   const { history, found, eventList } = page;
-  const length = found.events ? found.events.length : history.events;
-  const at = found.events ? above(found.events, view.event) - 1 : view.event - 1;
+  const length = found.events ? found.events.length : history.events - history.base;
+  const at = found.events ? above(found.events, view.event) - 1 : view.event - history.base - 1;
   if (anew) {
     eventList.set(length, at);
     fill(
@@ -97,6 +97,12 @@ function drawEvents(anew) {
 const clearFilters = () => show({ q: "", kind: "", rater: "", session: -1 });
 
 const MOST_PARTS = 100;
+
+/** Return where the page is before its first moment. */
+const beforeWords = () =>
+  page.history.base
+    ? `The snapshot of event ${count(page.history.base)}, before the moments of this page`
+    : "Before the first event: the playbook is empty";
 
 /** Return an entry's name as a button that selects it. */
 function entryLink(name) {
@@ -153,7 +159,7 @@ function drawChange() {
     fill(
       $("change"),
       el("h2", { id: "change-title", text: "This moment" }),
-      el("p", { class: "note", text: "Before the first event: the playbook is empty." }),
+      el("p", { class: "note", text: `${beforeWords()}.` }),
     );
     return;
   }
@@ -193,14 +199,15 @@ function drawChange() {
       quoted(rater),
       session >= 0 && [" · session ", sessionLink(session)],
     ),
-    el("ol", { class: "steps", "aria-label": "Events of this moment" }, parts),
-    last - first >= MOST_PARTS &&
-      el("p", { class: "note", text: `and ${count(last - first + 1 - MOST_PARTS)} more, in the list of events` }),
     el("h3", { text: effect }),
-    shown.length ? el("ul", { class: "steps", "aria-label": "Changed entries" }, shown) : null,
+    shown.length ? el("ul", { class: "steps", tabindex: 0, "aria-label": "Changed entries" }, shown) : null,
     changes.length > MOST_PARTS
       ? el("p", { class: "note", text: `and ${count(changes.length - MOST_PARTS)} more` })
       : null,
+    el("h3", { text: "What was recorded:" }),
+    el("ol", { class: "steps", tabindex: 0, "aria-label": "Events of this moment" }, parts),
+    last - first >= MOST_PARTS &&
+      el("p", { class: "note", text: `and ${count(last - first + 1 - MOST_PARTS)} more, in the list of events` }),
     undoBoxes(moment),
   );
 }

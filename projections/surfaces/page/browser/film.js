@@ -50,7 +50,7 @@ function drawFilm() {
     last = history.last(moment);
   const events = first === last ? `event ${count(last)}` : `events ${count(first)} to ${count(last)}`;
   const where =
-    moment < 0 ? "before the first event" : `moment ${count(moment + 1)} of ${count(history.moments)}, ${events}`;
+    moment < 0 ? beforeWords() : `moment ${count(moment + 1)} of ${count(history.moments)}, ${events}`;
   slider.setAttribute("aria-valuetext", moment < 0 ? where : `${where}, ${clock(history.time(moment))}`);
   const parts = [el("b", { text: where[0].toUpperCase() + where.slice(1) })];
   if (moment >= 0) {
@@ -87,11 +87,10 @@ function drawPulse() {
     good = new Float32Array(bins),
     bad = new Float32Array(bins),
     other = new Float32Array(bins);
-  const { history } = page,
-    { e_effect } = history.film;
-  for (let m = 0, e = 0; m < history.moments; m++) {
+  const { history } = page;
+  for (let m = 0, e = history.base + 1; m < history.moments; m++) {
     const bin = Math.min(bins - 1, Math.floor(((m + 1) / (history.moments + 1)) * bins));
-    for (; e < history.lasts[m]; e++) (e_effect[e] === 1 ? good : e_effect[e] === 2 ? bad : other)[bin]++;
+    for (; e <= history.lasts[m]; e++) ({ helpful: good, harmful: bad }[history.counted(e)] ?? other)[bin]++;
   }
   const most = Math.max(1, ...good, ...bad, ...other);
   const middle = height * 0.6;

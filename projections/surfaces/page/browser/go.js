@@ -33,6 +33,11 @@ function findMoment(words) {
   if (/^~?[0-9]{1,15}$/.test(words)) {
     const number = Number(words.replace("~", "")),
       event = words.startsWith("~") ? history.events - number : number;
+    if (event > 0 && event < history.base)
+      return {
+        reason: `The page begins with event ${count(history.base)}; this command prints the playbook of an earlier one:`,
+        line: META.commands?.show?.replace("{event}", event),
+      };
     return event < 0 || event > history.events
       ? { reason: `The history has ${plural(history.events, "event")}.` }
       : { moment: history.momentAt(event) };

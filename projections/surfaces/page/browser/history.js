@@ -1,156 +1,97 @@
-// The history: moments, events, and the state of every entry after any event. It adds up what Python wrote.
+// The history: moments, events, and the state of every entry after any event, as Python wrote them.
 
 const PINNED = 1,
   RESTORED = 2;
 
-/** The states of every entry under one policy: for each entry its changes, in order. */
+/** The states of every entry under one policy: for each entry its rows, in order. */
 class Timeline {
-  /** Read the effects of the events and the change rows. */
-  constructor(effects, rows, film) {
-    const names = film.names.length,
-      entries = film.e_entry,
-      rowCount = rows.c_event.length;
-    const ends = new Uint32Array(names + 1);
-    for (let e = 0; e < effects.length; e++) if (effects[e] === 1 || effects[e] === 2) ends[entries[e]]++;
-    for (let r = 0; r < rowCount; r++) ends[rows.c_entry[r] + 1]++;
-    for (let n = 0; n < names; n++) ends[n + 1] += ends[n];
-    this.starts = ends;
-    this.rows = rows;
-    const total = ends[names],
-      next = ends.slice(0, names);
-    this.event = new Uint32Array(total);
-    this.helpful = new Uint32Array(total);
-    this.harmful = new Uint32Array(total);
-    this.row = new Int32Array(total);
-    const put = (name, event, helpful, harmful, row) => {
-      const k = next[name]++;
-      this.event[k] = event;
-      this.helpful[k] = helpful;
-      this.harmful[k] = harmful;
-      this.row[k] = row;
-    };
-    for (let e = 0, r = 0; e < effects.length; e++) {
-      if (effects[e] === 3) {
-        for (; r < rowCount && rows.c_event[r] === e + 1; r++) {
-          put(rows.c_entry[r], e + 1, rows.c_helpful[r], rows.c_harmful[r], r);
-        }
-      } else if (effects[e]) {
-        const name = entries[e] - 1,
-          k = next[name] - 1,
-          has = k >= ends[name];
-        const [helpful, harmful] = has ? [this.helpful[k], this.harmful[k]] : [0, 0];
-        put(name, e + 1, helpful + (effects[e] === 1), harmful + (effects[e] === 2), has ? this.row[k] : -1);
-      }
-    }
+  /** Index the rows; those of another policy are over those of the playbook's `own`. */
+  constructor(rows, names, own) {
+    Object.assign(this, { rows, own, size: names });
+    const starts = new Uint32Array(names + 1);
+    for (const name of rows.c_entry) starts[name + 1]++;
+    for (let n = 0; n < names; n++) starts[n + 1] += starts[n];
+    const next = starts.slice(0, names);
+    this.starts = starts;
+    this.order = new Uint32Array(rows.c_entry.length);
+    this.event = new Uint32Array(rows.c_entry.length);
+    rows.c_entry.forEach((name, row) => {
+      this.event[next[name]] = rows.c_event[row];
+      this.order[next[name]++] = row;
+    });
   }
 
-  /** Return the place of an entry's state after an event, -1 where it had none. */
-  find(name, event) {
-    const start = this.starts[name],
-      k = above(this.event, event, start, this.starts[name + 1]) - 1;
-    return k < start ? -1 : k;
-  }
-
-  /** Return an entry's state at a place. */
-  at(name, k) {
-    const row = k < 0 ? -1 : this.row[k],
-      { rows } = this;
-    if (row < 0)
-      return {
-        name,
-        status: 0,
-        helpful: k < 0 ? 0 : this.helpful[k],
-        harmful: k < 0 ? 0 : this.harmful[k],
-        text: 0,
-        flags: 0,
-        into: 0,
-        place: 0,
-        since: 0,
-      };
+  /** Return an entry's state after an event. */
+  state(name, event) {
+    const { rows, starts } = this,
+      k = above(this.event, event, starts[name], starts[name + 1]) - 1,
+      row = k < starts[name] ? -1 : this.order[k];
+    if (this.own && (row < 0 || rows.c_status[row] === META.statuses.length)) return this.own.state(name, event);
+    const of = (column) => (row < 0 ? 0 : column[row]);
     return {
       name,
-      status: rows.c_status[row],
-      helpful: this.helpful[k],
-      harmful: this.harmful[k],
-      text: rows.c_text[row],
-      flags: rows.c_flags[row],
-      into: rows.c_into[row],
-      place: rows.c_place[row],
-      since: rows.c_event[row],
+      status: of(rows.c_status),
+      helpful: of(rows.c_helpful),
+      harmful: of(rows.c_harmful),
+      text: of(rows.c_text),
+      flags: of(rows.c_flags),
+      into: of(rows.c_into),
+      place: of(rows.c_place),
+      since: of(rows.c_event),
+      trust: [of(rows.c_low), of(rows.c_high)],
     };
   }
 
-  state(name, event) {
-    return this.at(name, this.find(name, event));
+  /** Return the events at which an entry's state changed. */
+  turns(name) {
+    const own = this.event.subarray(this.starts[name], this.starts[name + 1]);
+    return this.own ? [...new Set([...own, ...this.own.turns(name)])].sort((one, other) => one - other) : own;
   }
 
   /** Return the entries after an event: those in the playbook in its order, those that left, and the counts. */
   book(event) {
-    const { c_status, c_place, c_flags } = this.rows;
-    const kept = [],
-      gone = [];
-    let helpful = 0,
-      harmful = 0,
-      pinned = 0;
-    for (let name = 0; name + 1 < this.starts.length; name++) {
-      const k = this.find(name, event);
-      const row = k < 0 ? -1 : this.row[k];
-      const status = row < 0 ? "absent" : META.statuses[c_status[row]];
-      if (status === "kept") {
-        kept.push(name);
-        helpful += this.helpful[k];
-        harmful += this.harmful[k];
-        pinned += c_flags[row] & PINNED;
-        this.order[name] = c_place[row];
-      } else if (status !== "absent") gone.push(name);
-    }
-    kept.sort((one, other) => this.order[one] - this.order[other]);
-    return { event, kept, gone, helpful, harmful, pinned };
-  }
-
-  get order() {
-    return (this.places ??= new Float64Array(this.starts.length));
+    const states = Array.from({ length: this.size }, (_, name) => this.state(name, event)),
+      kept = states.filter(({ status }) => META.statuses[status] === "kept").sort((one, other) => one.place - other.place),
+      gone = states.filter(({ status }) => !["kept", "absent"].includes(META.statuses[status])),
+      sum = (key) => kept.reduce((total, state) => total + state[key], 0);
+    return {
+      event,
+      kept: kept.map(({ name }) => name),
+      gone: gone.map(({ name }) => name),
+      helpful: sum("helpful"),
+      harmful: sum("harmful"),
+      pinned: kept.filter(({ flags }) => flags & PINNED).length,
+    };
   }
 }
 
 /** The history as the page shows it. */
 class History {
-  constructor(film, trust) {
+  constructor(film) {
     this.film = film;
-    this.own = new Timeline(film.e_effect, film, film);
+    this.own = new Timeline(film, film.names.length);
+    // The events up to `base` are one snapshot, before the first moment.
+    this.base = film.base;
     this.moments = film.m_size.length;
-    this.events = film.e_kind.length;
+    this.events = film.base + film.e_kind.length;
     this.lasts = new Uint32Array(this.moments);
-    for (let m = 0, last = 0; m < this.moments; m++) this.lasts[m] = last += film.m_size[m];
+    for (let m = 0, last = film.base; m < this.moments; m++) this.lasts[m] = last += film.m_size[m];
     this.undone = new Map();
     this.undoes = new Map();
     this.redoes = new Map();
     const add = (map, key, value) => (map.has(key) ? map.get(key).push(value) : map.set(key, [value]));
-    film.u_event.forEach((event, i) => {
-      add(this.undone, event, [film.u_from[i], film.u_to[i] || Infinity]);
-      add(this.undoes, film.u_from[i], event);
-      if (film.u_to[i]) add(this.redoes, film.u_to[i], event);
-    });
-    this.injections = this.#injections();
-    this.turns = new Map();
-    this.trusts = new Map();
-    if (trust)
-      trust.helpful.forEach((helpful, i) =>
-        this.trusts.set(`${helpful} ${trust.harmful[i]}`, [trust.low[i], trust.high[i]]),
-      );
+    for (const [event, from, to] of film.undone) {
+      add(this.undone, event, [from, to || Infinity]);
+      add(this.undoes, from, event);
+      if (to) add(this.redoes, to, event);
+    }
+    this.injections = new Map(film.injections);
+    this.given = new Map();
     this.policies = [
-      { stream: "", policy: "sticky", about: "the playbook's own policy", rule: META.rule },
+      { stream: "", policy: "sticky", about: "the rule by which this playbook prunes", rule: META.rule },
       ...(META.policies || []),
     ];
     this.timelines = new Map([["", this.own]]);
-  }
-
-  /** Return event number → range of `i_entry`. */
-  #injections() {
-    const { i_event, i_size } = this.film,
-      result = new Map();
-    for (let i = 0, at = 0; i < i_event.length; i++) result.set(i_event[i], [at, (at += i_size[i])]);
-    return result;
   }
 
   /** Index, for each entry, the events that touch it. */
@@ -160,13 +101,14 @@ class History {
       ends = new Uint32Array(names + 1);
     const each = (visit) => {
       let r = 0;
-      for (let e = 1; e <= this.events; e++) {
-        const own = film.e_entry[e - 1] - 1;
+      while (film.c_event[r] <= this.base) r++;
+      for (const name of this.injections.get(this.base) || []) visit(name, this.base);
+      for (let e = this.base + 1; e <= this.events; e++) {
+        const own = this.entryOf(e);
         if (own >= 0) visit(own, e);
         for (; r < film.c_event.length && film.c_event[r] === e; r++)
           if (film.c_entry[r] !== own) visit(film.c_entry[r], e);
-        const [from, to] = this.injections.size ? this.injections.get(e) || [0, 0] : [0, 0];
-        for (let i = from; i < to; i++) visit(film.i_entry[i], e);
+        for (const name of this.injections.get(e) || []) visit(name, e);
       }
     };
     each((name) => ends[name + 1]++);
@@ -190,7 +132,7 @@ class History {
 
   /** Return the moment that has an event; -1 before the first event. */
   momentOf(event) {
-    return event <= 0 ? -1 : Math.min(this.moments - 1, above(this.lasts, event - 1));
+    return event <= this.base ? -1 : Math.min(this.moments - 1, above(this.lasts, event - 1));
   }
 
   /** Return the last moment that is over at an event, as `--at` means it: inside a batch, the one before it. */
@@ -199,11 +141,11 @@ class History {
   }
 
   last(moment) {
-    return moment < 0 ? 0 : this.lasts[moment];
+    return moment < 0 ? this.base : this.lasts[moment];
   }
 
   firstOf(moment) {
-    return moment < 0 ? 0 : this.last(moment - 1) + 1;
+    return moment < 0 ? this.base : this.last(moment - 1) + 1;
   }
 
   time(moment) {
@@ -223,25 +165,31 @@ class History {
     return state.text && this.film.texts ? this.film.texts[state.text - 1] : "";
   }
 
+  /** Return the kind of an event, what it says without its entry, its rating, and whether that counted. */
+  about(event) {
+    return this.film.kinds[this.film.e_kind[event - 1 - this.base]] || ["", ""];
+  }
+
   kind(event) {
-    return this.film.kinds[this.film.e_kind[event - 1]][0];
+    return this.about(event)[0];
   }
 
   /** Return what a rating is: helpful, harmful or neutral; nothing for other events. */
   rating(event) {
-    return this.film.kinds[this.film.e_kind[event - 1]][2];
+    return this.about(event)[2];
   }
 
-  /** Return what an event says, without its entry. */
+  /** Return helpful or harmful for a rating that counted, and nothing for other events. */
+  counted(event) {
+    return this.about(event)[3] && this.rating(event);
+  }
+
   words(event) {
-    const { e_kind, e_effect, kinds } = this.film,
-      [, words, rating] = kinds[e_kind[event - 1]],
-      counts = rating === "helpful" || rating === "harmful";
-    return counts && !e_effect[event - 1] ? `${words}, no effect` : words;
+    return this.about(event)[1];
   }
 
   entryOf(event) {
-    return this.film.e_entry[event - 1] - 1;
+    return (this.film.e_entry[event - 1 - this.base] || 0) - 1;
   }
 
   /** Return the number of the event by which an event is undone as of a moment, 0 where it is not. */
@@ -262,7 +210,7 @@ class History {
       last = this.last(moment),
       names = new Set();
     const { c_event, c_entry } = timeline.rows;
-    for (let e = first; e && e <= last; e++) if (this.entryOf(e) >= 0) names.add(this.entryOf(e));
+    for (let e = first; e <= last; e++) if (this.entryOf(e) >= 0) names.add(this.entryOf(e));
     for (let r = above(c_event, first - 1); r < c_event.length && c_event[r] <= last; r++) names.add(c_entry[r]);
     return this.differences(names, first - 1, last, timeline);
   }
@@ -283,14 +231,9 @@ class History {
 
   /** Return the events at which an entry began or ceased to be among those that sessions are given, in turn. */
   injectionTurns(name) {
-    if (!this.turns.has(name)) {
-      const names = (event) => {
-        const [from, to] = this.injections.get(event) || [0, 0];
-        return from < to && this.film.i_entry.subarray(from, to).includes(name);
-      };
-      this.turns.set(name, Array.from(this.eventsOf(name).filter(names)));
-    }
-    return this.turns.get(name);
+    if (!this.given.has(name))
+      this.given.set(name, Array.from(this.eventsOf(name).filter((event) => this.injections.get(event)?.includes(name))));
+    return this.given.get(name);
   }
 
   /** Say whether an entry is among those that sessions are given, as of an event. */
@@ -298,17 +241,10 @@ class History {
     return above(this.injectionTurns(name), event) % 2 === 1;
   }
 
-  trust(state) {
-    return this.trusts.get(`${state.helpful} ${state.harmful}`);
-  }
-
-  /** Return a promise of the timeline under a policy: of a stream, "" for the playbook's own. */
-  async timeline(name) {
-    if (!this.timelines.has(name)) {
-      const rows = await stream(name);
-      const effects = rows ? this.film.e_effect.map((effect, i) => effect ^ rows.e_effect[i]) : null;
-      this.timelines.set(name, rows ? new Timeline(effects, rows, this.film) : this.own);
-    }
+  /** Return the timeline under a policy: by its stream, "" for the playbook's own. */
+  timeline(name) {
+    const rows = this.film.policies[name];
+    if (!this.timelines.has(name)) this.timelines.set(name, rows ? new Timeline(rows, this.own.size, this.own) : this.own);
     return this.timelines.get(name);
   }
 }

@@ -58,16 +58,15 @@ function countsOf({ helpful, harmful }) {
 
 /** Return the 95 % interval of the share of helpful ratings as a bar; Python computed it. */
 function trustBar(state) {
-  const range = page.history.trust(state),
-    svg = svgElement("svg", {
+  const svg = svgElement("svg", {
       class: "trust",
       viewBox: "0 0 1000 80",
       preserveAspectRatio: "none",
       "aria-hidden": "true",
     });
   svg.append(svgElement("rect", { x: 0, y: 34, width: 1000, height: 12, class: "bar-ground" }));
-  if (range && state.helpful + state.harmful) {
-    const [low, high] = range;
+  if (state.helpful + state.harmful) {
+    const [low, high] = state.trust;
     svg.append(
       svgElement("rect", {
         x: low,
@@ -97,7 +96,11 @@ function entryList(label, height, rows, row, note) {
     height,
     label,
     row: (index, made) => row(page.panelRows[index], made),
-    choose: (index) => show({ entry: page.panelRows[index].name }),
+    choose: (index) => {
+      show({ entry: page.panelRows[index].name });
+      // On a narrow screen the story is below everything else.
+      if (matchMedia("(width < 760px)").matches) $("why").scrollIntoView();
+    },
   });
 }
 
@@ -115,7 +118,7 @@ function drawPlaybook() {
   const filtered = rows.length - gone < kept.length ? `${count(rows.length - gone)} of ` : "";
   fill(
     $("panel-note"),
-    `${filtered}${plural(kept.length, "entry", "entries")} as of event ${count(view.event)}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
+    `${filtered}${plural(kept.length, "entry", "entries")} as of event ${count(view.event)}${view.policy ? "" : `, pruned by the rule ${META.rule}`}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
     view.policy &&
       el(
         "p",
@@ -148,7 +151,7 @@ function graveRow({ name }, made) {
     el(
       "span",
       { class: "words" },
-      el("span", { class: "tag faint" }, quoted(`${status}${into}, event ${state.since}`)),
+      el("span", { class: "tag faint" }, quoted(`${status}${into}: ${state.harmful} harmful, ${state.helpful} helpful`)),
       " ",
       quoted(history.text(state).slice(0, 400)),
     ),

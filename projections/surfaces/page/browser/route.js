@@ -22,7 +22,7 @@ function readRoute() {
   const { opens } = META;
   view.event = page.history.last(page.history.momentAt(number("event", opens?.event ?? page.history.events)));
   view.since = number("since", 0);
-  view.entry = words.has("entry") ? (page.names.get(words.get("entry")) ?? -1) : (opens?.entry ?? -1);
+  view.entry = words.has("entry") ? (page.names.get(words.get("entry")) ?? -1) : (opens?.entry ?? lastThatLeft());
   view.tab = TABS.some(([tab]) => tab === words.get("tab")) ? words.get("tab") : "playbook";
   view.policy = page.history.policies.some(({ stream: name }) => name === words.get("policy"))
     ? words.get("policy")
@@ -34,12 +34,19 @@ function readRoute() {
   view.session = words.has("session") ? findSession(words.get("session")) : -1;
 }
 
+/** Return the entry that left the playbook last, -1 where none did. */
+function lastThatLeft() {
+  const { own } = page.history,
+    since = (name) => own.state(name, view.event).since;
+  return own.book(view.event).gone.reduce((latest, name) => (latest < 0 || since(name) > since(latest) ? name : latest), -1);
+}
+
 /** Return the fragment of the present view. */
 function route() {
   const words = new URLSearchParams();
   words.set("event", view.event);
   if (view.entry >= 0) words.set("entry", page.history.name(view.entry));
-  else if (META.opens?.entry !== null && META.opens?.entry !== undefined) words.set("entry", "");
+  else words.set("entry", "");
   if (view.tab !== "playbook") words.set("tab", view.tab);
   if (view.since) words.set("since", view.since);
   for (const key of ["policy", "q", "kind", "rater", "from", "to"]) if (view[key]) words.set(key, view[key]);

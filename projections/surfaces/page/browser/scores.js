@@ -12,9 +12,7 @@ const dayAt = (event) => above(page.scores.ends, event) - 1;
 function drawScores() {
   const { scores } = page;
   if (!scores) {
-    $("panel-note").textContent = page.whole
-      ? "No scores: the ledger has no measurements, or the page was made without them."
-      : "The scores are being read…";
+    $("panel-note").textContent = "No scores: the ledger has no measurements, or the page was made without them.";
     fill($("charts"));
     return;
   }

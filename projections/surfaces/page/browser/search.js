@@ -28,18 +28,19 @@ class Found {
       authors: film.authors.map(([who, where]) => authorText(film, who, where).includes(word)),
       events: flagEvents(film, word, this.entryFlags[i]),
     }));
-    const result = new Uint32Array(page.history.events);
+    const { base } = page.history,
+      result = new Uint32Array(page.history.events - base);
     let size = 0;
     for (let m = 0, e = 0; m < page.history.moments; m++) {
       const author = film.m_author[m];
-      for (const last = page.history.lasts[m]; e < last; e++) {
+      for (const last = page.history.lasts[m] - base; e < last; e++) {
         if (!authors[author] || !kinds[film.e_kind[e]]) continue;
         const passes = (test) =>
           test.authors[author] ||
           test.kinds[film.e_kind[e]] ||
           test.events[e] ||
           (film.e_entry[e] && test.entries[film.e_entry[e] - 1]);
-        if (tests.every(passes)) result[size++] = e + 1;
+        if (tests.every(passes)) result[size++] = base + e + 1;
       }
     }
     return result.slice(0, size);
@@ -66,10 +67,11 @@ function flagEntries(film, word) {
 
 /** Return for each event whether it changes such an entry, or quotes the word. */
 function flagEvents(film, word, entries) {
-  const flags = new Uint8Array(page.history.events);
-  for (let r = 0; r < film.c_event.length; r++) if (entries[film.c_entry[r]]) flags[film.c_event[r] - 1] = 1;
+  const { base } = page.history,
+    flags = new Uint8Array(page.history.events - base);
+  for (let r = 0; r < film.c_event.length; r++) if (entries[film.c_entry[r]]) flags[film.c_event[r] - base - 1] = 1;
   page.quotes?.event.forEach((event, i) => {
-    if (page.quotes.quotes[i][1].toLowerCase().includes(word)) flags[event - 1] = 1;
+    if (page.quotes.quotes[i][1].toLowerCase().includes(word)) flags[event - base - 1] = 1;
   });
   return flags;
 }
@@ -93,22 +95,13 @@ function fillFilters() {
   fill(
     $("policy"),
     policies.map((policy) =>
-      option(policy.stream, policy.stream ? `What if: ${policyName(policy)}` : "The playbook's own policy"),
+      option(policy.stream, policy.stream ? `What if: ${policy.about}` : "The rule in force"),
     ),
     (META.omitted_policies || []).map((policy) =>
       el("option", {
         disabled: true,
-        text: `${policyName(policy)}: not computed, the history is too long; ${policy.command.replace(" --at {event}", "")}`,
+        text: `${policy.about}: not computed, the history is too long; ${policy.command.replace(" --at {event}", "")}`,
       }),
     ),
   );
-}
-
-function policyName({ policy, floor, margin, half_life: age }) {
-  const more = [
-    floor === undefined ? "" : `floor ${floor}`,
-    margin > 1 ? `margin ${margin}` : "",
-    age ? `half-life ${age}` : "",
-  ].filter(Boolean);
-  return [policy, ...more].join(", ");
 }

@@ -9,7 +9,7 @@ function countSessions() {
     tally = [];
   for (let i = 0; i < size; i++)
     tally.push({ index: i, first: 0, last: 0, events: 0, helpful: 0, harmful: 0, cited: 0, undoable: 0, undo: 0 });
-  for (let m = 0, e = 1; m < history.moments; m++) {
+  for (let m = 0, e = history.base + 1; m < history.moments; m++) {
     const at = tally[film.authors[film.m_author[m]][1] - 1];
     for (; e <= history.lasts[m]; e++) {
       if (!at) continue;
@@ -42,9 +42,7 @@ function sessionLink(index) {
 
 /** Return the agent and the model of a session, where the page has them. */
 function agentOf(index) {
-  const { sessions } = page;
-  const of = (table, column) => sessions?.[table]?.[sessions[column][index] - 1];
-  return [of("agents", "session_agent"), of("models", "session_model")].filter(Boolean).join(", ");
+  return page.sessions?.agents?.[index] ?? "";
 }
 
 function sessionRow(row, made) {
@@ -72,7 +70,7 @@ function sessionRow(row, made) {
 }
 
 function makeSessions() {
-  const box = el("div", { class: "list short", id: "entries" });
+  const box = el("div", { class: "list", id: "entries" });
   fill($("panel"), el("p", { class: "note", id: "panel-note" }), box, el("div", { id: "session" }));
   page.panelRows = [];
   page.panelList = new VirtualList(box, {
@@ -96,6 +94,7 @@ function drawSessions() {
   $("panel-note").textContent = rows.length
     ? `${plural(rows.length, "session")}, latest first. Choosing one lists its events only.`
     : "No event names a session.";
+  $("entries").classList.toggle("short", Boolean(selected));
   drawSession(selected);
 }
 

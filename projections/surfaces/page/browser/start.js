@@ -39,12 +39,7 @@ function draw() {
   const { history } = page,
     filters = JSON.stringify(FILTERS.map((key) => view[key])),
     began = performance.now();
-  const timeline = history.timelines.get(view.policy);
-  if (!timeline) {
-    // A policy is read when it is first asked for.
-    history.timeline(view.policy).then(page.draw);
-    return;
-  }
+  const timeline = history.timeline(view.policy);
   const anew = page.anew || filters !== page.filters;
   if (anew) page.found = new Found(view);
   Object.assign(page, { anew, filters, timeline, moment: history.momentOf(view.event) });
@@ -198,11 +193,11 @@ function drawHead() {
   );
 }
 
-/** Read what is needed for the film, draw it, then the rest. */
+/** Unpack the document, and draw it. */
 async function start() {
   drawHead();
-  const [film, trust, sessions] = await Promise.all([stream("film"), stream("trust"), stream("sessions")]);
-  page.history = new History(film, trust);
+  const { film, ...others } = await unpack();
+  page.history = new History(film);
   film.names.forEach((name, i) => page.names.set(name, i));
   page.draw = perFrame(draw);
   page.anew = true;
@@ -210,16 +205,12 @@ async function start() {
   makeTabs();
   makeEvents();
   listen();
-  page.sessions = sessions;
+  Object.assign(page, others);
+  page.storyOf = new Map(page.stories.stories.map((story) => [story.entry, story]));
   readRoute();
   draw();
   document.body.dataset.ready = performance.now().toFixed(0);
   drawPulse();
-  for (const name of ["stories", "quotes", "scores"]) page[name] = await stream(name);
-  page.storyOf = new Map((page.stories?.stories || []).map((story) => [story.entry, story]));
-  Object.assign(page, { anew: true, whole: true });
-  draw();
-  document.body.dataset.whole = performance.now().toFixed(0);
   if (META.served) setInterval(follow, ASK_MS);
 }
 

@@ -1,7 +1,9 @@
-"""The streams of the page, made of a film: README.md has what each holds."""
+"""The parts of the page's document, made of a film: README.md has what each holds."""
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import repeat
 import json
 import re
 from shlex import quote
@@ -11,19 +13,14 @@ import unicodedata
 import attrs
 
 from tallybook.projections.playbook.confidence import interval
-from tallybook.projections.surfaces.page.columns import Column, pack
-from tallybook.projections.surfaces.page.track import Interned
+from tallybook.projections.surfaces.page.film import Interned
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tallybook.projections.surfaces.page.film import Film
-
-MAX_PAIRS: Final = 200_000
-"""Most counts with an interval; the smallest are taken, because there an interval says most."""
-
-_LOW: Final = 0xFFFFFFFF
+    from tallybook.projections.surfaces.page.track import Row
 
 PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 """What the script puts into a command as it is; README.md repeats it."""
@@ -57,69 +54,70 @@ def read_people(film: Film) -> People:
     return People(authors, sessions)
 
 
-def film_stream(film: Film, *, with_texts: bool = True) -> bytes:
+def film_part(film: Film, *, with_texts: bool = True) -> dict[str, Any]:
     """Return the film: tables, moments, events and changes."""
-    raters, people = Interned(), read_people(film)
-    authors = [[raters.number(rater), session] for rater, session in people.authors]
-    names = list(film.names.numbers)
-    tables: dict[str, Any] = {
+    raters, people, texts = Interned(), read_people(film), Interned()
+    rows = {stream: _columns(film, rows, texts) for stream, rows in film.rows.items()}
+    names, times = list(film.names.numbers), film.times[film.skipped :]
+    start = times[0] if times else 0
+    spans = [span for span in film.undos.spans if span[1] > film.base or span[2] > film.base]
+    part: dict[str, Any] = {
+        "base": film.base,
         "names": names,
         "quoted": quote_all(names, quote_argument),
         "kinds": [kind.split("\t") for kind in film.kind_names.numbers],
-        "authors": authors,
+        "authors": [[raters.number(rater), session] for rater, session in people.authors],
         "raters": list(raters.numbers),
-        "start": film.times[0] if film.times else 0,
+        "start": start,
+        "m_size": list(film.sizes[film.skipped :]),
+        "m_time": [time - start for time in times],
+        "m_author": film.moment_authors,
+        "e_kind": film.kinds,
+        "e_entry": film.entries,
+        "undone": spans,
+        "injections": film.injections,
+        "policies": {stream: columns for stream, columns in rows.items() if stream != "film"},
+        **rows["film"],
     }
     if with_texts:
-        tables["texts"] = [mask(text).text for text in film.texts.numbers]
-    return pack(tables, film.columns())
+        part["texts"] = [mask(text).text for text in texts.numbers]
+    return part
 
 
-def policy_stream(film: Film, stream: str) -> bytes:
-    """Return the changes under another policy; of the effects only the difference, which is nearly always none."""
-    real, other = film.changes["film"].effect, film.changes[stream].effect
-    size = len(real)
-    difference = int.from_bytes(real, "big") ^ int.from_bytes(other, "big")
-    return pack({}, [Column("e_effect", difference.to_bytes(size, "big")), *film.changes[stream].columns()])
+def _columns(film: Film, rows: Iterable[tuple[int, str, Row]], texts: Interned) -> dict[str, list[int]]:
+    """Return the rows of a policy in columns, each with the 95 % interval of the helpful share in thousandths."""
+    numbers, columns = film.names.number, list[tuple[int, ...]]()
+    for seq, name, row in rows:
+        text = texts.number(row.text) + 1 if row.text else 0
+        into = numbers(row.into) + 1 if row.into else 0
+        trust = _trust(row.helpful, row.harmful)
+        columns.append((seq, numbers(name), *row[:3], text, row.flags, into, row.place, *trust))
+    fields = ("event", "entry", "status", "helpful", "harmful", "text", "flags", "into", "place", "low", "high")
+    values = zip(*columns, strict=True) if columns else repeat(())
+    return {f"c_{field}": list(column) for field, column in zip(fields, values, strict=False)}
 
 
-def trust_stream(film: Film) -> bytes:
-    """Return the 95 % interval of each pair of counts that occurs, in thousandths."""
-    occurring: set[int] = set().union(*(changes.pairs for changes in film.changes.values()))
-    pairs = sorted(((pair >> 32, pair & _LOW) for pair in occurring), key=lambda pair: (sum(pair), pair))[:MAX_PAIRS]
-    ends = [interval(helpful, harmful) for helpful, harmful in pairs]
-    return pack(
-        {},
-        [
-            Column("helpful", [helpful for helpful, _ in pairs]),
-            Column("harmful", [harmful for _, harmful in pairs]),
-            Column("low", [round(1000 * low) for low, _ in ends]),
-            Column("high", [round(1000 * high) for _, high in ends]),
-        ],
-    )
+@cache
+def _trust(helpful: int, harmful: int) -> tuple[int, int]:
+    low, high = interval(helpful, harmful)
+    return round(1000 * low), round(1000 * high)
 
 
-def sessions_stream(film: Film, *, with_texts: bool = True) -> bytes:
+def sessions_part(film: Film, *, with_texts: bool = True) -> dict[str, Any]:
     """Return the sessions by number: ids, agents and models, unless texts are left out."""
     if not with_texts:
-        return pack({})
+        return {}
     sessions = read_people(film).sessions
-    agents, models = Interned(), Interned()
-    columns = [
-        Column(
-            f"session_{field}", [0 if row[at] is None else table.number(row[at] or "") + 1 for row in sessions.values()]
-        )
-        for at, (field, table) in enumerate((("agent", agents), ("model", models)))
-    ]
     ids = list(sessions)
-    tables = {"ids": ids, "quoted": quote_all(ids), "agents": list(agents.numbers), "models": list(models.numbers)}
-    return pack(tables, columns)
+    return {"ids": ids, "quoted": quote_all(ids), "agents": [", ".join(filter(None, row)) for row in sessions.values()]}
 
 
-def quotes_stream(film: Film) -> bytes:
+def quotes_part(film: Film) -> dict[str, Any]:
     """Return the reasons and notes of events."""
-    quotes = [[field, mask(text).text] for _, field, text in film.quotes]
-    return pack({"quotes": quotes}, [Column("event", [seq for seq, _, _ in film.quotes], delta=True)])
+    return {
+        "event": [seq for seq, _, _ in film.quotes],
+        "quotes": [[field, mask(text).text] for _, field, text in film.quotes],
+    }
 
 
 # Values in commands to copy: quoted for a shell, and refused where they hold control characters

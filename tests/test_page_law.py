@@ -1,0 +1,95 @@
+"""The law of the page: at every moment it shows what `show --at` prints, and under a policy what `what-if` prints."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.film_reader import play, read_page
+from helpers.manual_edits import edit, read
+from helpers.reference_model import extraction
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.page.track import STATUSES
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
+
+STEPS = 60
+
+
+def live(here: Project, run: Run, chance: Random) -> None:
+    """Record a random history: ratings, curation, undos, redactions and manual edits."""
+    for number in range(STEPS):
+        names = [f"kpt_{n:03d}" for n in range(1, 13)]
+        name, other = chance.sample(names, 2)
+        step = chance.randrange(14)
+        if number < 6 or step == 0:
+            commands.add(here, f"guidance {number}", HUMAN)
+        elif step == 1:
+            run("undo", *([] if chance.random() < 0.5 else [f"--of=s{chance.randrange(3)}"]))
+        elif step == 2:
+            run("undo", str(chance.randrange(2, 40)))
+        elif step == 3:
+            run(chance.choice(["retire", "restore", "pin", "unpin"]), name)
+        elif step == 4:
+            run("merge", name, other)
+        elif step == 5:
+            text = f"guidance {chance.randrange(number)}"
+            run("redact", "--text", text, "--reason", "a name", "--yes")
+        elif step == 6:
+            doc = read(here)
+            chance.shuffle(doc["key_points"])
+            edit(here, doc, **{name: {"text": f"edited in step {number}", "harmful": chance.randrange(5)}})
+            run("sync")
+        else:
+            rated = [(chance.choice(names), chance.choice(["helpful", "harmful", "harmful"])) for _ in range(6)]
+            by = {"rater": "reflector", "session": f"s{chance.randrange(3)}"}
+            commands.record(here, extraction(*rated), by)
+
+
+def playbooks(film: dict[str, Any], stream: str = "") -> dict[int, list[dict[str, Any]]]:
+    """Return the entries that a film shows after each event at which a moment ends."""
+    result = {}
+    for last, rows in play(film, film["policies"].get(stream)):
+        kept = sorted((row["place"], name) for name, row in rows.items() if STATUSES[row["status"]] == "kept")
+        fields = ("text", "helpful", "harmful")
+        result[last] = [{"name": name, **{key: rows[name][key] for key in fields}} for _, name in kept]
+    return result
+
+
+@pytest.mark.parametrize("most", [8, 50_000])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_page_at_a_moment_is_what_show_prints_at_it(
+    project: Path, run: Run, seed: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each moment of a page, and the snapshot before its first one, has the entries of `show --at` in their order."""
+    here, chance = Project(project), Random(seed)  # noqa: S311 - the same history in every run
+    live(here, run, chance)
+    monkeypatch.setattr("tallybook.projections.surfaces.page.make.MAX_MOMENTS", most)
+    assert 0 == run("page", "-o", str(here.root / "page.html")).code
+    meta, document = read_page((here.root / "page.html").read_text(encoding="utf-8"))
+    film = document["film"]
+    keys = ("name", "text", "helpful", "harmful")
+    shown = playbooks(film)
+    for last, entries in shown.items():
+        points = commands.show(here, str(last))["key_points"]
+        assert [{key: point[key] for key in keys} for point in points] == entries, last
+    assert max(shown) == meta["counts"]["events"]
+    if most == 8:
+        older = meta["counts"]["moments"] - 8
+        snapshot = f"{older} older moments, up to event {min(shown)}, are one snapshot"
+        assert (9, True) == (len(shown), f"the page has the last 8 moments; {snapshot}" in meta["warnings"])
+    for policy in meta["policies"]:
+        last, entries = chance.choice([*playbooks(film, policy["stream"]).items()])
+        words = policy["command"].format(event=last).split()[1:]
+        output = here.root / f"{policy['stream']}.json"
+        assert 0 == run(*words, "--output", str(output)).code
+        points = json.loads(output.read_bytes())["key_points"]
+        assert [{key: point[key] for key in keys} for point in points] == entries, (policy["stream"], last)
