@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.redactions import content, texts
+from helpers.redactions import content, held, texts
 from helpers.repository import ROOT
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,3 +82,49 @@ def test_a_terminal_lists_the_events_and_asks(here: Project, answer: str, code: 
     assert "Redact the whole text of 2 events?" in shown
     assert (code == 0) == (texts(here) == [REDACTED, REDACTED, TEXTS[2]])
     assert (code != 0) == (before == content(here))
+
+
+def test_the_dry_run_counts_the_spool_and_a_manual_edit(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """The number that --dry-run says is the one that --expect needs, with payloads and an edit not recorded yet."""
+    document = json.loads(here.playbook.read_bytes())
+    document["key_points"].append({"name": "kpt_900", "text": "Edit with care", "helpful": 1, "harmful": 0})
+    here.playbook.write_text(json.dumps(document))
+    with held(here):
+        assert commands.add(here, "Wait with the others", HUMAN).spooled
+        assert commands.record(here, {"new_key_points": ["Go with a model", "Nothing"]}, HUMAN, "once").spooled
+    before = content(here)
+    assert 0 == main.run(words(here, "--dry-run"))
+    expected = "note: 5 events in all, 3 of them not recorded yet; off a terminal, --text needs --yes --expect 5"
+    assert expected in capsys.readouterr().out
+    assert 0 == main.run(words(here, "--dry-run", "--json"))
+    answer = json.loads(capsys.readouterr().out)
+    assert (5, 3, before) == (len(answer["events"]), answer["unrecorded"], content(here))
+    assert 0 == main.run(words(here, "--yes", "--expect", "5", "--json"))
+    done = json.loads(capsys.readouterr().out)
+    assert [(one["seq"], one["kind"]) for one in answer["events"]] == [(e["seq"], e["kind"]) for e in done["events"]]
+    assert (0, 5) == (done["unrecorded"], texts(here).count(REDACTED))
+
+
+def test_the_dry_run_counts_no_payload_that_is_recorded_already(here: Project) -> None:
+    """A payload of the spool whose key is in the ledger, and one that repeats another, is not counted."""
+    payload = {"new_key_points": ["Plan with the tests"]}
+    for _ in range(2):
+        with held(here):
+            assert commands.record(here, payload, HUMAN, "once").spooled
+    [first, _] = files = sorted((here.ledger / "spool").iterdir())
+    target = RedactionTarget(text="with")
+    assert (3, 1) == (len(find_text(here, target).events), find_text(here, target).unrecorded)
+    data = first.read_bytes()
+    commands.replay(here)
+    assert [] == [path for path in files if path.exists()]
+    first.write_bytes(data)
+    assert (3, 0) == (len(find_text(here, target).events), find_text(here, target).unrecorded)
+
+
+def test_the_dry_run_of_a_legacy_file_counts_its_seeds(project: Path) -> None:
+    """A project without a ledger gets none, and the entries of its file are counted."""
+    here = Project(project)
+    here.playbook.parent.mkdir(exist_ok=True)
+    here.playbook.write_text(json.dumps({"key_points": TEXTS}))
+    done = find_text(here, RedactionTarget(text="with"))
+    assert (2, 2, False) == (len(done.events), done.unrecorded, here.ledger.exists())

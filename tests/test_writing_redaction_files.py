@@ -21,6 +21,7 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text
+from tallybook.projections.surfaces.writing.text_search import TextSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +135,7 @@ def test_a_needle_across_two_windows_is_found(here: Project) -> None:
     window = erasure._WINDOW_BYTES
     for begin in (window - 1, window - len(PRIVATE.encode()), window - 3, 0, window):
         path.write_bytes(b"-" * begin + PRIVATE.encode() + b"-")
-        assert erasure.overwrite(path, erasure.spellings([PRIVATE]))
+        assert erasure.overwrite(path, TextSearch([PRIVATE]))
         assert b"-" * begin + b"*" * len(PRIVATE.encode()) + b"-" == path.read_bytes()
 
 
@@ -166,10 +167,15 @@ def test_a_long_text_is_erased_from_its_diagnostic_whole(here: Project, diagnost
     assert [] == holding(here, long[:20])
 
 
+def escaped(text: str) -> str:
+    r"""Return a text in which every character is a ``\u`` escape."""
+    return "".join(f"\\u{ord(char):04x}" for char in text)
+
+
 def test_a_spelling_that_cannot_be_overwritten_is_reported(here: Project) -> None:
     """The redaction is pending, with exit code 4, until the file is deleted; the next writer then finishes."""
-    path = here.ledger / "odd.json"
-    path.write_text(f'["{"".join(f"{chr(92)}u{ord(char):04x}" for char in "hunter2")}"]')
+    path = here.ledger / "odd.txt"
+    path.write_text(escaped("hunter2"))
     done = strike(here, "hunter2")
     assert 1 == len(done.erased.remaining)
     assert str(path) in done.erased.remaining[0]

@@ -437,3 +437,23 @@ class Transaction:
             # A program that ignores the lock appended first, so our lines are not at the offsets that they were framed
             # for. The next writer seals both.
             raise CannotWriteError(path, "another program wrote to it meanwhile")
+
+
+class PreviewTransaction(Transaction):
+    """A transaction that is not entered: what is appended stays in memory, and no lock is taken.
+
+    Attributes:
+        appended: The appended batches.
+    """
+
+    def __init__(self, log: JsonlLog) -> None:
+        """Begin after the last acknowledged batch."""
+        super().__init__(log, 0)
+        self.appended = self._pending
+        self.position = log.head()
+
+    def look_up(self, keys: Iterable[str]) -> None:
+        """Look up keys without the lock."""
+        for key in map(normalize_key, keys):
+            if key not in self._deliveries:
+                self._deliveries[key] = self._log.find_delivery(key)

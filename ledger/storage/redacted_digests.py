@@ -33,13 +33,34 @@ else:
 
 FOLDER: Final = "redacted"
 NAME: Final = "digests.json"
+MIN_TEXT_CHARS: Final = 4
+"""A shorter text would match much that should stay."""
 MIN_PART_CHARS: Final = 8
 """A shorter redacted text is recognised only as whole words."""
 _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 _CHAR_BYTES: Final = 4
 _WORD: Final = re.compile(r"\w")
+_SPACE: Final = re.compile(r"\s+")
+# Control characters, and those that nothing shows although Unicode does not call them formatting.
+_INVISIBLE: Final = re.compile(
+    "[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
 _WAY_BACK: Final = "a person can add it with `tallybook add --again`"
+
+
+def normalize_look(text: str) -> str:
+    """Return what is equal for texts that look the same.
+
+    Composed and compatible characters are one, white space is one blank, and invisible characters are left out.
+    """
+    if not text.isascii():
+        import unicodedata  # noqa: PLC0415 - rarely needed
+
+        hidden = dict.fromkeys(ord(char) for char in set(text) if unicodedata.category(char) == "Cf")
+        text = unicodedata.normalize("NFKC", text.translate(hidden))
+    return _SPACE.sub(" ", _INVISIBLE.sub("", text))
 
 
 class RedactedTextError(TallybookError):
@@ -86,14 +107,21 @@ class Redactions:
         """Return the digest of a text under this ledger's key."""
         return hashlib.blake2b(_encode(text), key=self.key, digest_size=_DIGEST_BYTES).hexdigest()
 
+    def whole_digests(self, text: str) -> set[str]:
+        """Return the digests of a whole text: as it is, and as it looks."""
+        return {self.digest(form.strip()) for form in (text, normalize_look(text))}
+
     def refusal(self, text: str) -> str | None:
         """Return why a new text is refused, and which redaction it was; None where it may be recorded."""
         if not self.digests:
             return None
-        whole = self.digest(text.strip())
-        if whole in self.accepted:
+        wholes = self.whole_digests(text)
+        if not self.accepted.isdisjoint(wholes):
             return None
-        redaction = self.digests.get(0, {}).get(whole) or next(self._find_parts(text), None)
+        forms = dict.fromkeys((text, normalize_look(text)))
+        parts = (redaction for form in forms for redaction in self._find_parts(form))
+        known = self.digests.get(0, {})
+        redaction = next((known[whole] for whole in wholes if whole in known), None) or next(parts, None)
         if redaction is None:
             return None
         source = f"by event {redaction.seq}" if redaction.seq else f"on {redaction.at[:10]}"
@@ -270,13 +298,15 @@ def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]
     redactions = _read_to_change(folder)
     for index, (event, event_texts) in enumerate(texts.items()):
         for text in event_texts:
-            digest = redactions.digest(text.strip())
-            redactions.digests.setdefault(0, {})[digest] = Redaction(at, event, seq + index)
-            redactions.accepted.discard(digest)
+            wholes = redactions.whole_digests(text)
+            redactions.digests.setdefault(0, {}).update(dict.fromkeys(wholes, Redaction(at, event, seq + index)))
+            redactions.accepted -= wholes
     if part is not None:
         redaction = Redaction(at, next(iter(texts), ""), seq if texts else 0)
-        redactions.digests.setdefault(len(part), {})[redactions.digest(part)] = redaction
-        redactions.accepted.discard(redactions.digest(part.strip()))
+        look = normalize_look(part)
+        for form in {part, look if len(look.strip()) >= MIN_TEXT_CHARS else part}:
+            redactions.digests.setdefault(len(form), {})[redactions.digest(form)] = redaction
+        redactions.accepted -= redactions.whole_digests(part)
     _write(folder, redactions)
 
 
@@ -305,5 +335,5 @@ def accept(folder: Path, text: str) -> None:
     """
     redactions = _read_to_change(folder)
     if redactions.refusal(text) is not None:
-        redactions.accepted.add(redactions.digest(text.strip()))
+        redactions.accepted |= redactions.whole_digests(text)
         _write(folder, redactions)

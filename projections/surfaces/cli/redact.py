@@ -91,6 +91,9 @@ def _print(project: Project, done: RedactionResult, result: str, *, as_json: boo
                 "files": files,
                 "stands": list(erased.remaining),
                 "bodies": list(done.bodies),
+                "alike": done.alike,
+                "unrecorded": done.unrecorded,
+                "mine": done.mine and str(done.mine),
                 "foreign": foreign,
                 "unsearched": list(erased.unsearched),
                 "pages": [str(path) for path in pages],
@@ -104,7 +107,9 @@ def _print(project: Project, done: RedactionResult, result: str, *, as_json: boo
         say(*_engine_lines(project, done))
     elif result != "redacted" and not as_json:
         number = len(done.events)
-        say(f"note: {format_count(number, 'event')} in all; off a terminal, --text needs --yes --expect {number}")
+        waiting = f", {done.unrecorded} of them not recorded yet" if done.unrecorded else ""
+        need = f"off a terminal, --text needs --yes --expect {number}"
+        say(f"note: {format_count(number, 'event')} in all{waiting}; {need}")
     return EXIT_NOT_WRITTEN if erased.remaining else 0
 
 
@@ -126,6 +131,8 @@ def _lines(done: RedactionResult, result: str) -> Iterator[str]:
     for one in done.events:
         name = getattr(one.event, "name", "")
         yield f"{result}: event {one.seq}, {kind_of(one.event)[0]}{f' {name}' if name else ''}"
+    if done.alike:
+        yield f"note: {format_count(done.alike, 'event')} of these only in what looks the same"
     for path in done.erased.files:
         yield f"{result}: {path}"
     for line in done.erased.remaining:
@@ -135,6 +142,8 @@ def _lines(done: RedactionResult, result: str) -> Iterator[str]:
         yield f"not redacted: event {seq} has the text in a name, a rating or its author; {why}"
     for path in done.erased.foreign:
         yield f"not redacted: {path} holds it and is not a file of Tallybook's"
+    if done.mine is not None:
+        yield f"not redacted: your own playbook, {done.mine}, holds it as well; run the same command with --mine"
     for line in done.erased.unsearched:
         yield f"not searched: {line}"
     yield f"note: {OUT_OF_REACH}"

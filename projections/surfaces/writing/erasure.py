@@ -26,13 +26,13 @@ from tallybook.ledger.errors import (
     TallybookError,
 )
 from tallybook.ledger.events import EventRedacted
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.equal_texts import own_texts
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.history import cache_files
+from tallybook.projections.surfaces.writing.text_search import TextSearch, find_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -41,14 +41,9 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.redaction import PendingRedaction
     from tallybook.projections.surfaces.workspace.project import Project
 
-MIN_TEXT_CHARS = 4
-"""A shorter text would match much that should stay."""
-
 _WINDOW_BYTES = 1024 * 1024
 # Larger files are not JSON of Tallybook, and are only searched byte by byte.
 _MAX_JSON_BYTES = 16 * 1024 * 1024
-# JSON in JSON in JSON: an original item of a file, in a payload, in the spool.
-_LAYERS = 3
 # The ledger overwrites its log itself; the other files hold no text, or are rendered again.
 _DIGESTS = f"ledger/{redacted_digests.FOLDER}/{redacted_digests.NAME}"
 _APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json", _DIGESTS})
@@ -63,28 +58,8 @@ _OWN = re.compile(
 )
 _SCORES = "metrics/scores"
 _FOLDERS = ("ledger", "diagnostic", _SCORES)
-# A diagnostic quotes a text up to its 80th character; what may follow such a beginning there.
-_CUT_CHARS = 80
-_CUT = '" (helpful='
-
-
-def spellings(texts: Collection[str]) -> tuple[str, ...]:
-    """Return the spellings of texts in a file: as they are, and within JSON."""
-    forms = dict.fromkeys(texts)
-    for _ in range(_LAYERS):
-        for text in tuple(forms):
-            escaped = json.dumps(text)[1:-1]
-            capital = re.sub(r"\\u[0-9a-f]{4}", lambda match: rf"\u{match[0][2:].upper()}", escaped)
-            forms |= dict.fromkeys((dumps(text)[1:-1], escaped, capital))
-    # The longest first: a shorter one may be its beginning.
-    return tuple(sorted(forms, key=len, reverse=True))
-
-
-def cut_spellings(texts: Collection[str]) -> tuple[str, ...]:
-    """Return how texts may end where a diagnostic cuts them off, the longest first."""
-    ends = range(MIN_TEXT_CHARS, _CUT_CHARS + 1)
-    cut = {text[:end] + _CUT for text in texts for end in ends if end < len(text)}
-    return tuple(sorted(cut, key=len, reverse=True))
+# Files that Tallybook reads again; it reads no diagnostics, nor what it set aside.
+_READ = ("ledger/", "metrics/")
 
 
 def files(project: Project) -> Iterator[tuple[Path, bool]]:
@@ -135,13 +110,22 @@ def _may_hold(path: Path, claude: Path) -> bool:
     return stat.S_ISREG(mode)
 
 
-def holds(path: Path, wanted: Collection[str], span: tuple[int, int] | None = None) -> bool:
-    """Return whether a file has one of these spellings, or, if it is JSON, one of the texts in another spelling.
+def holds(
+    path: Path,
+    wanted: TextSearch,
+    span: tuple[int, int] | None = None,
+    *,
+    is_read: bool = False,
+    is_cut: bool = False,
+) -> bool:
+    """Return whether a file holds one of the texts.
 
     Args:
         path: The file.
-        wanted: The spellings.
-        span: The range of bytes to search; None for the whole file, as JSON too.
+        wanted: The texts.
+        span: The range of bytes to search; None for the whole file.
+        is_read: As for `TextSearch.find`.
+        is_cut: As for `TextSearch.find`.
 
     Raises:
         OSError: It cannot be read.
@@ -149,16 +133,16 @@ def holds(path: Path, wanted: Collection[str], span: tuple[int, int] | None = No
     """
     fd = disk.open_file(path, write=False)
     try:
-        size = os.fstat(fd).st_size
-        if next(_places(fd, span or (0, size), wanted), None) is not None:
-            return True
-        return span is None and size <= _MAX_JSON_BYTES and _is_in_json(read_at(fd, size, 0), wanted)
+        begin, end = span or (0, os.fstat(fd).st_size)
+        if end - begin > _MAX_JSON_BYTES:
+            return next(_places(fd, (begin, end), wanted.needles), None) is not None
+        return wanted.holds(read_at(fd, end - begin, begin), is_read=is_read, is_cut=is_cut)
     finally:
         os.close(fd)
 
 
-def overwrite(path: Path, wanted: Collection[str]) -> bool:
-    """Overwrite each of these spellings in a file with as many asterisks, durably.
+def overwrite(path: Path, wanted: TextSearch, *, is_read: bool = False, is_cut: bool = False) -> bool:
+    """Overwrite the texts in a file with as many asterisks, durably; arguments as for `holds`.
 
     Returns:
         Whether there was one.
@@ -170,11 +154,14 @@ def overwrite(path: Path, wanted: Collection[str]) -> bool:
     try:
         fd = disk.open_file(path, write=True)
         try:
-            places = list(_places(fd, (0, os.fstat(fd).st_size), wanted))
+            size = os.fstat(fd).st_size
+            if size > _MAX_JSON_BYTES:
+                places = list(_places(fd, (0, size), wanted.needles))
+            else:
+                places = list(wanted.find(read_at(fd, size, 0), is_read=is_read, is_cut=is_cut))
             for begin, end in places:
-                stars = b"*" * len(read_at(fd, end - begin, begin).removesuffix(_CUT.encode()))
                 os.lseek(fd, begin, os.SEEK_SET)
-                disk.write_all(fd, stars, path)
+                disk.write_all(fd, b"*" * (end - begin), path)
             if places:
                 disk.flush(fd, path)
         finally:
@@ -184,34 +171,12 @@ def overwrite(path: Path, wanted: Collection[str]) -> bool:
     return bool(places)
 
 
-def _places(fd: int, span: tuple[int, int], wanted: Collection[str]) -> Iterator[tuple[int, int]]:
+def _places(fd: int, span: tuple[int, int], needles: Collection[bytes]) -> Iterator[tuple[int, int]]:
     """Yield the place of each of these spellings in a range of a file, as (begin, end) offsets."""
-    needles = [form.encode("utf-8", "surrogatepass") for form in wanted]
     overlap = max(map(len, needles), default=1) - 1
     for position in range(*span, _WINDOW_BYTES):
         window = read_at(fd, min(_WINDOW_BYTES + overlap, span[1] - position), position)
-        for needle in needles:
-            offset = window.find(needle)
-            while offset >= 0:
-                yield position + offset, position + offset + len(needle)
-                offset = window.find(needle, offset + 1)
-
-
-def _is_in_json(data: bytes, wanted: Collection[str]) -> bool:
-    """Return whether a text of a JSON document has one of these spellings, however the document spells it."""
-    try:
-        pending: list[Any] = [json.loads(data)]
-    except (ValueError, RecursionError):
-        return False
-    while pending:
-        value = pending.pop()
-        if isinstance(value, str) and any(form in value for form in wanted):
-            return True
-        if isinstance(value, dict):
-            pending += (*value, *value.values())
-        elif isinstance(value, list):
-            pending += value
-    return False
+        yield from ((position + begin, position + end) for begin, end in find_bytes(window, needles))
 
 
 @attrs.frozen
@@ -314,7 +279,7 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
             redaction.erase(copy.path, copy.read(), frozenset(ids))
         except DamagedLedgerError:
             # One that was set aside: its bytes prove nothing, and are searched like those of any file.
-            overwrite(copy.path, spellings(pending.texts))
+            overwrite(copy.path, TextSearch(pending.texts))
         except TallybookError as error:
             remaining.append(f"{copy.path}: not erased: {error}")
     return remaining
@@ -363,15 +328,16 @@ def _await_rendering(project: Project) -> None:
 def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Erasure:
     """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if ``overwriting``."""
     done: dict[str, list[Any]] = {"files": [], "remaining": [], "foreign": [], "unsearched": []}
-    forms, cut = spellings(texts), cut_spellings(texts)
+    wanted = TextSearch(texts)
     for path, own in files(project) if texts else ():
-        wanted = (*forms, *cut) if path.parent.name == "diagnostic" else forms
+        is_cut = path.parent.name == "diagnostic"
+        is_read = own and path.relative_to(project.claude).as_posix().startswith(_READ)
         try:
-            if own and (overwrite if overwriting else holds)(path, wanted):
+            if own and (overwrite if overwriting else holds)(path, wanted, is_read=is_read, is_cut=is_cut):
                 done["files"].append(path)
-            if not own and holds(path, wanted):
+            if not own and holds(path, wanted, is_cut=is_cut):
                 done["foreign"].append(path)
-            elif own and overwriting and holds(path, wanted):
+            elif own and overwriting and holds(path, wanted, is_read=is_read, is_cut=is_cut):
                 done["remaining"].append(
                     f"{path}: contains it in a spelling that cannot be overwritten; delete the file"
                 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import PreviewTransaction
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.update import Decision, RefusedText, find_equal
 from tallybook.ledger.encoding import codec
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.ledger.events import Entry, Event
+    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Transaction
     from tallybook.ledger.reading.deliveries import Delivery
     from tallybook.ledger.storage.redacted_digests import Redactions
@@ -320,18 +322,32 @@ def _append(
         # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
             state = catch_up(log, state)
-        state.prefix = prefix_of(project)
         redacted = redacted_digests.load(project.ledger)
-        file = playbook_file.examine(project, state, tx.read)
-        if file.events:
-            by = {"rater": "import" if file.adopted else "human"}
-            _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key))
-        recorded, waited, problems = _record_spool(project, log, tx, state, redacted)
+        file, recorded, waited, problems = _take_in(project, log, tx, state, redacted)
         outcomes = record_all(tx, state, requests, file, redacted)
     names = [name for outcome in (*waited, *outcomes) for name in outcome.pruned]
     pruned = tuple(state.gone[name] for name in names if name in state.gone)
     migrated = tuple(_migrated(file, requests, outcomes))
     return WriteResult(outcomes, state, file, (*file.problems, *problems), pruned=pruned, migrated=migrated), recorded
+
+
+def _take_in(
+    project: Project, log: JsonlLog, tx: Transaction, state: Playbook, redacted: Redactions
+) -> tuple[ExaminedFile, list[spool.SpoolFile], list[Outcome], list[Problem]]:
+    """Append the manual edit of ``playbook.json``, and the spool; return the file, and what the spool came to."""
+    state.prefix = prefix_of(project)
+    file = playbook_file.examine(project, state, tx.read)
+    if file.events:
+        by = {"rater": "import" if file.adopted else "human"}
+        _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key))
+    return file, *_record_spool(project, log, tx, state, redacted)
+
+
+def preview(project: Project, log: JsonlLog) -> list[RawBatch]:
+    """Return the batches that the next write appends first: the manual edit of ``playbook.json``, and the spool."""
+    tx = PreviewTransaction(log)
+    _take_in(project, log, tx, current(log), redacted_digests.load(project.ledger))
+    return tx.appended
 
 
 def _migrated(file: ExaminedFile, requests: Sequence[Request], outcomes: Sequence[Outcome]) -> Iterator[LegacyFile]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,20 +21,21 @@ from tallybook.ledger.errors import (
     TallybookError,
 )
 from tallybook.ledger.events import LogRecovered, RedactionLinked
-from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import FREE_MARK, chained_bytes
+from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, chained_bytes
 from tallybook.ledger.sharing.equal_texts import redaction_links
 from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.sharing.landing import SHARED
 from tallybook.ledger.sharing.replica import FOLDER, copy_names
 from tallybook.ledger.storage import disk, redacted_digests, redaction
+from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS
 from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.erasure import MIN_TEXT_CHARS, Erasure
+from tallybook.projections.surfaces.writing.erasure import Erasure
 from tallybook.projections.surfaces.writing.requests import check_provenance
+from tallybook.projections.surfaces.writing.text_search import TextSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -52,9 +54,10 @@ class NothingToRedactError(TallybookError):
 
     exit_code = EXIT_NO
 
-    def __init__(self, what: str) -> None:
-        """Name the text or the event."""
-        super().__init__(f"{what}: no event and no file of Tallybook in this project contains it")
+    def __init__(self, what: str, mine: Path | None = None) -> None:
+        """Name the text or the event, and the person's own playbook if that holds it."""
+        hint = f"; your own playbook, {mine}, does: redact it with --mine" if mine else ""
+        super().__init__(f"{what}: no event and no file of Tallybook in this project contains it{hint}")
 
 
 class UnexpectedNumberError(BadInputError):
@@ -87,23 +90,52 @@ class RedactionResult:
         events: The events that held the text, in order.
         erased: What was erased on disk.
         bodies: Numbers of events that hold it outside their free text, where it cannot be erased.
+        alike: How many of the events hold only what looks the same.
+        unrecorded: How many of the events are not in the ledger yet: they wait in the spool, or are a manual edit.
+        mine: The folder of the person's own playbook, which holds it as well; None where it does not.
     """
 
     events: tuple[EventRecord, ...]
     erased: Erasure
     bodies: tuple[int, ...]
+    alike: int = 0
+    unrecorded: int = 0
+    mine: Path | None = None
 
 
 def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
-    """Return what would be redacted; nothing is written."""
+    """Return what would be redacted, the spool and a manual edit included; nothing is written."""
+    texts = _texts(project, reading.open_log(project).read(), target)
+    return _require_match(_find(project, texts, target.event), target)
+
+
+def _find(project: Project, texts: Collection[str], event: str | None) -> RedactionResult:
+    """Return what holds one of these texts; ``event`` is the id or number of an event that is redacted in any case."""
     log = reading.open_log(project)
-    texts = _texts(project, log.read(), target)
-    events, bodies = _search_all(log, texts, target.event)
+    pending = recording.preview(project, log)
+    events, bodies = _search_all(log, texts, event, pending)
+    ids = {record.id for record in _iter_records(pending)}
     erased = erasure.search(project, texts, overwriting=False)
     if _describe_match(project.playbook, texts) is not None:
         # It is rendered again; a manual edit is recorded first.
         erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
-    return _require_match(RedactionResult(events, erased, bodies), target)
+    done = RedactionResult(events, erased, bodies, unrecorded=sum(one.id in ids for one in events))
+    return _complete(project, texts, done)
+
+
+def _complete(project: Project, texts: Collection[str], done: RedactionResult) -> RedactionResult:
+    """Return a result with the events that hold only what looks the same, and the person's own playbook."""
+    wanted = TextSearch(texts)
+    # A sealed range is not told apart.
+    events = [one.event for one in done.events if texts and not isinstance(one.event, LogRecovered)]
+    alike = sum(not any(map(wanted.is_spelled_in, codec.texts_of(event).values())) for event in events)
+    mine, unsearched = personal.find(project), done.erased.unsearched
+    try:
+        found = mine is not None and _has_match(_find(mine, texts, None))
+    except TallybookError as error:
+        found, unsearched = False, (*unsearched, f"your own playbook: {error}")
+    erased = attrs.evolve(done.erased, unsearched=unsearched)
+    return attrs.evolve(done, erased=erased, alike=alike, mine=mine.root if mine is not None and found else None)
 
 
 def check_reason(project: Project, target: RedactionTarget, reason: str, by: Mapping[str, str]) -> None:
@@ -165,7 +197,8 @@ def redact(
         error: Exception | None = recording.write(project, []).unrendered
     except TallybookError as failed:
         error = failed
-    return _require_match(RedactionResult(events, _add_playbook_check(project, erased, texts, error), bodies), target)
+    erased = _add_playbook_check(project, erased, texts, error)
+    return _require_match(_complete(project, texts, RedactionResult(events, erased, bodies)), target)
 
 
 def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str]) -> tuple[str, ...]:
@@ -282,7 +315,7 @@ def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
     if (fault := text_fault(reason)) is not None:
         raise BadInputError("--reason", fault, NOTHING)
     for option, value in {"reason": reason, **by}.items():
-        if any(text in value for text in texts):
+        if value not in KNOWN_RATERS and TextSearch(texts).is_in(value):
             raise BadInputError(f"--{option}", "contains the text itself", "use other words")
 
 
@@ -296,9 +329,14 @@ def _finish(project: Project, log: JsonlLog) -> Erasure:
 
 def _require_match(done: RedactionResult, target: RedactionTarget) -> RedactionResult:
     """Return the result, or raise if nothing holds the text."""
-    if not (done.events or done.bodies or done.erased.files or done.erased.remaining or done.erased.foreign):
-        raise NothingToRedactError("--text" if target.event is None else target.event)
+    if not _has_match(done):
+        raise NothingToRedactError("--text" if target.event is None else target.event, done.mine)
     return done
+
+
+def _has_match(done: RedactionResult) -> bool:
+    """Return whether anything holds the text."""
+    return bool(done.events or done.bodies or done.erased.files or done.erased.remaining or done.erased.foreign)
 
 
 def _add_playbook_check(project: Project, erased: Erasure, texts: Collection[str], error: Exception | None) -> Erasure:
@@ -314,7 +352,7 @@ def _add_playbook_check(project: Project, erased: Erasure, texts: Collection[str
 def _describe_match(path: Path, texts: Collection[str]) -> str | None:
     """Return how a text occurs in a file, None if it does not."""
     try:
-        return "holds it" if texts and erasure.holds(path, erasure.spellings(texts)) else None
+        return "holds it" if texts and erasure.holds(path, TextSearch(texts), is_read=True) else None
     except FileNotFoundError:
         return None
     except (TallybookError, OSError) as error:
@@ -355,10 +393,10 @@ def _iter_records(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
 
 
 def _search_all(
-    log: JsonlLog, texts: Collection[str], event: str | None
+    log: JsonlLog, texts: Collection[str], event: str | None, pending: Iterable[RawBatch] = ()
 ) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
     """Return what ``_search`` does, of the ledger and of every copy of a shared book."""
-    events, bodies = _search(log, _everything(log), texts, event)
+    events, bodies = _search(log, chain(_everything(log), pending), texts, event)
     # A copy may go further than what is shown: a sync was interrupted, or a history was set aside.
     others, _ = _search(log, _read_copies(erasure.copies(Path(log.folder))), texts, None)
     return tuple(({one.id: one for one in events} | {one.id: one for one in others}).values()), bodies
@@ -368,16 +406,15 @@ def _search(
     log: JsonlLog, batches: Iterable[RawBatch], texts: Collection[str], event: str | None
 ) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
     """Return the events to redact, and the numbers of events that hold a text outside their free text."""
-    wanted = erasure.spellings(texts)
-    written = [dumps(text)[1:-1].encode() for text in texts]
+    wanted = TextSearch(texts)
     events: list[EventRecord] = []
     bodies: list[int] = []
     for raw in batches:
         # Line by line only where it matters: most batches do not hold the text.
         unredactable = chained_bytes(raw.data)
-        if any(text in unredactable for text in written):
+        if wanted.is_in_values(unredactable):
             lines = enumerate(unredactable.split(b"\n"), raw.first)
-            bodies += [seq for seq, line in lines if any(text in line for text in written)]
+            bodies += [seq for seq, line in lines if wanted.is_in_values(line)]
         # Other events neither have free text nor seal bytes that may be text.
         if FREE_MARK in raw.data or SEALS in raw.data:
             events += [
@@ -389,8 +426,8 @@ def _search(
     return tuple({one.id: one for one in reversed(events)}.values())[::-1], tuple(dict.fromkeys(bodies))
 
 
-def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: Collection[str]) -> bool:
-    """Return whether the text of an event, or the range that it seals, holds one of these spellings."""
+def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: TextSearch) -> bool:
+    """Return whether the text of an event, or the range that it seals, holds one of the texts."""
     if isinstance(event, LogRecovered):
         return not raw.erased and erasure.holds(log.path, wanted, (event.begin, event.end))
-    return any(form in text for text in codec.texts_of(event).values() for form in wanted)
+    return any(map(wanted.is_in, codec.texts_of(event).values()))

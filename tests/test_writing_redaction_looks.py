@@ -1,0 +1,210 @@
+r"""`redact` finds a text that looks the same: composed or not, other white space, invisible characters, escapes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+import json
+from typing import TYPE_CHECKING, Any
+import unicodedata
+
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.redactions import held, project_with_secret, strike, texts
+from tallybook.ledger.storage import redacted_digests
+from tallybook.ledger.storage.redacted_digests import normalize_look
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.writing.redact import NothingToRedactError, RedactionTarget, find_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tallybook.projections.surfaces.workspace.project import Project
+
+NAME = "José Martínez"
+ALIKE = {
+    "decomposed": unicodedata.normalize("NFD", NAME),
+    "no-break space": NAME.replace(" ", "\u00a0"),
+    "line break": NAME.replace(" ", "\n"),
+    "two blanks": NAME.replace(" ", " \t "),
+    "soft hyphen": NAME.replace("tín", "tí\u00adn"),
+    "zero width": NAME.replace("tín", "tí\u200bn"),
+    "byte order mark": NAME.replace("tín", "\ufefftín"),
+    "within a letter": unicodedata.normalize("NFD", NAME).replace("\u0301", "\u200d\u0301"),
+    "full width": NAME.replace("Mart", "\uff2d\uff41\uff52\uff54"),
+    "control": NAME.replace("tín", "tí\x01n"),
+    "variation selector": NAME.replace("tín", "tí\ufe0fn"),
+}
+OTHERS = ["Jose Martinez", "José", "JoséMartínez"]
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with three entries."""
+    return project_with_secret(project)
+
+
+@pytest.mark.parametrize("look", ALIKE.values(), ids=ALIKE)
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_a_text_that_looks_the_same_is_redacted(here: Project, look: str, *, is_swapped: bool) -> None:
+    """A name is found in the log and a file whichever of its looks is given, and others are left."""
+    given, recorded = (look, NAME) if is_swapped else (NAME, look)
+    for text in (f"Ask {recorded} first", *OTHERS):
+        commands.add(here, text, HUMAN)
+    path = here.ledger / "a.json"
+    path.write_text(json.dumps({"t": [f"Ask {recorded}", *OTHERS]}))
+    done = strike(here, given)
+    assert (1, 1, ()) == (len(done.events), done.alike, done.erased.remaining)
+    assert [REDACTED, *OTHERS] == texts(here)[3:]
+    masked, *left = json.loads(path.read_text())["t"]
+    assert ("*", OTHERS) == (masked[-1], left)
+    assert () == commands.verify(here).problems
+
+
+def test_the_answer_counts_what_only_looks_the_same(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of two events, one holds the text as it was given; the other is counted as alike."""
+    for text in (NAME, ALIKE["decomposed"]):
+        commands.add(here, f"Ask {text}", HUMAN)
+    words = ["--project", str(here.root), "redact", "--text", NAME, "--dry-run"]
+    assert 0 == main.run(words)
+    assert "note: 1 event of these only in what looks the same" in capsys.readouterr().out
+    assert 0 == main.run([*words, "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert (2, 1) == (len(answer["events"]), answer["alike"])
+
+
+@pytest.mark.parametrize("look", ALIKE.values(), ids=ALIKE)
+def test_a_text_that_looks_like_a_redacted_one_does_not_return(here: Project, look: str) -> None:
+    """An update with another look of a redacted text is refused, as a whole text and within another."""
+    commands.add(here, NAME, HUMAN)
+    strike(here, NAME)
+    for text in (look, f"Ask {look} first"):
+        assert "was redacted" in commands.record(here, {"new_key_points": [text]}, HUMAN).ignored[0].reason
+    commands.record(here, {"new_key_points": OTHERS}, HUMAN)
+    assert [REDACTED, *OTHERS] == texts(here)[3:]
+
+
+def test_a_redacted_event_does_not_return_in_another_look(here: Project) -> None:
+    """The whole text of an event is refused in another look, until a person adds it again."""
+    seq = commands.add(here, f"{NAME} ", HUMAN).seq_from
+    strike(here, None, str(seq))
+    look = ALIKE["decomposed"]
+    assert commands.record(here, {"new_key_points": [look]}, HUMAN).ignored
+    redacted_digests.accept(here.ledger, NAME)
+    assert not commands.record(here, {"new_key_points": [look]}, HUMAN).ignored
+
+
+def test_digests_of_an_earlier_version_are_valid(here: Project) -> None:
+    """A note of a redaction without the digest of the look refuses the same text as before."""
+    look = ALIKE["no-break space"]
+    strike_into = redacted_digests._read(here.ledger)
+    row = redacted_digests.Redaction("2026-01-01T00:00:00Z")
+    strike_into.digests[len(look)] = {strike_into.digest(look): row}
+    redacted_digests._write(here.ledger, strike_into)
+    assert commands.record(here, {"new_key_points": [f"Ask {look}"]}, HUMAN).ignored
+    assert not commands.record(here, {"new_key_points": [f"Ask {NAME}"]}, HUMAN).ignored
+
+
+def test_a_look_with_few_visible_characters_matches_nothing_else(here: Project) -> None:
+    """A text of which almost nothing is visible is redacted as it is, not wherever its one letter occurs."""
+    hidden = "a\u200b\u200b\u200b"
+    commands.add(here, f"Say {hidden} here", HUMAN)
+    commands.add(here, "This is a text", HUMAN)
+    strike(here, hidden)
+    assert [REDACTED, "This is a text"] == texts(here)[3:]
+    assert not commands.record(here, {"new_key_points": ["Take a break"]}, HUMAN).ignored
+
+
+def test_a_reason_that_looks_like_the_text_is_refused(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reason that holds another look of the text is refused as one that holds the text."""
+    commands.add(here, NAME, HUMAN)
+    look = ALIKE["no-break space"]
+    words = ["redact", "--text", NAME, "--reason", f"{look} asked", "--yes", "--expect", "1"]
+    assert 2 == main.run(["--project", str(here.root), *words])
+    assert "--reason: contains the text itself" in capsys.readouterr().err
+
+
+def escaped(text: str) -> str:
+    r"""Return a text in which every character is a ``\u`` escape."""
+    return "".join(f"\\u{ord(char):04x}" for char in text)
+
+
+def capital(text: str) -> str:
+    r"""Return the same with capital digits."""
+    return "".join(f"\\u{ord(char):04X}" for char in text)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("make", [escaped, capital, str], ids=["escaped", "capital", "plain"])
+def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(
+    here: Project, layers: int, make: Callable[[str], str]
+) -> None:
+    r"""A broken ``playbook.json.unreadable-*`` loses a text of ``\u`` escapes, of each layer of JSON, and no other."""
+    spelled = make(NAME)
+    for _ in range(layers - 1):
+        spelled = json.dumps(spelled)[1:-1]
+    path = here.claude / "playbook.json.unreadable-20261118T110640"
+    broken = '{"key_points": [\n"Use \\"quotes\\"",\n"an open string,\n"Ask %s first",\n"Test the edges"'
+    path.write_text(broken % spelled)
+    done = strike(here, NAME)
+    assert ((path,), ()) == (done.erased.files, done.erased.remaining)
+    data = path.read_text()
+    assert len((broken % spelled).encode()) == len(data.encode())
+    assert "*" in data
+    assert all(line in data for line in ('"Use \\"quotes\\"",', '"Test the edges"'))
+    assert NAME not in json.loads(f'"{data.split(chr(10))[3][1:-2]}"')
+
+
+def test_surrogate_pairs_in_escapes_are_one_character(here: Project) -> None:
+    r"""A text with a character beyond the basic plane is found in ``\u`` escapes of mixed case."""
+    path = here.claude / "playbook.json.unreadable-20261118T110640"
+    path.write_text('["the \\uD83d\\uDd11 is hunter"')
+    strike(here, "the 🔑 is")
+    assert '["' + "*" * 26 + '"' == path.read_text()
+
+
+@pytest.fixture
+def mine(here: Project) -> Project:
+    """Return the person's own playbook with the name in an entry."""
+    assert 0 == main.run(["--project", str(here.root), "init", "--mine"])
+    mine = personal.named(here)
+    commands.add(mine, f"Ask {ALIKE['decomposed']}", HUMAN)
+    return mine
+
+
+def test_the_persons_own_playbook_is_named_if_it_holds_the_text(
+    here: Project, mine: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer names the person's own playbook, which a redaction in the project does not change."""
+    commands.add(here, NAME, HUMAN)
+    words = ["--project", str(here.root), "redact", "--text", NAME, "--reason", "private", "--yes", "--expect", "1"]
+    capsys.readouterr()
+    assert 0 == main.run(words)
+    out = capsys.readouterr().out
+    assert f"not redacted: your own playbook, {mine.root}, holds it as well; run the same command with --mine" in out
+    with pytest.raises(NothingToRedactError, match=r"your own playbook, .*, does: redact it with --mine"):
+        find_text(here, RedactionTarget(text=NAME))
+    assert 0 == main.run([*words, "--mine", "--json"])
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (None, 1, [REDACTED]) == (answer["mine"], answer["alike"], texts(mine))
+    with pytest.raises(NothingToRedactError) as nothing:
+        find_text(here, RedactionTarget(text=NAME))
+    assert "--mine" not in str(nothing.value)
+
+
+def test_looks_are_stable() -> None:
+    """A look is its own look, and every text that looks the same has it."""
+    looks = [normalize_look(text) for text in (NAME, *ALIKE.values())]
+    assert all(first == second == normalize_look(second) for first, second in pairwise(looks))
+
+
+def test_a_spooled_look_counts(here: Project) -> None:
+    """A payload in the spool that holds another look is among the events of the dry run."""
+    with held(here):
+        assert commands.add(here, ALIKE["line break"], HUMAN).spooled
+    done = find_text(here, RedactionTarget(text=NAME))
+    assert (1, 1, 1) == (len(done.events), done.alike, done.unrecorded)
