@@ -347,8 +347,8 @@ def attempt(project: Project, secret: str) -> None:
 def test_a_second_redaction_finishes_an_unfinished_one(tmp_path: Path) -> None:
     """The next redaction erases what an earlier one could not, each with its own reason."""
     project = begin_secret(tmp_path)
-    stuck = project.ledger / "odd.json"
-    stuck.write_text('["\\u0068unter2-of-the-customer"]')
+    stuck = project.ledger / "odd.txt"
+    stuck.write_text("\\u0068unter2-of-the-customer")
     assert 1 == len(redact(project, RedactionTarget(text=PRIVATE), "first", HUMAN).erased.remaining)
     done = redact(project, RedactionTarget(text="Use type"), "second", HUMAN)
     assert any(str(stuck) in line for line in done.erased.remaining)
