@@ -51,10 +51,12 @@ class Run(NamedTuple):
     Attributes:
         batches: The batches, in order.
         lacks_text: Whether a text in them may be erased.
+        has_text: Whether a line of them may have free text.
     """
 
     batches: list[RawBatch]
     lacks_text: bool = False
+    has_text: bool = True
 
 
 class Batches:
@@ -121,7 +123,7 @@ def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest:
             break
         lacks_text = lacks_text or any(data.startswith(redaction.NULL, begin) for begin, _ in values)
         verified.append(batch._replace(lines=complete_lines(data)) if pending else batch)
-    return Run(verified, lacks_text)
+    return Run(verified, lacks_text, not has_no_text)
 
 
 def is_conclusive(buffer: bytes) -> bool:

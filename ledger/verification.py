@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from binascii import crc32
+from collections import deque
 import contextlib
+from itertools import chain
 import os
 import re
 from typing import TYPE_CHECKING
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger import clock
+from tallybook.ledger.batches import Batches, Run
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, decode_author, parse_head_at
 from tallybook.ledger.encoding.event_json import REFUSALS
@@ -20,15 +23,17 @@ from tallybook.ledger.line import (
     BY_FIELDS,
     CRC_BYTES,
     FREE_MARK,
+    LINE_END,
     LOG_NAME,
     SECTION,
     START,
+    Position,
     line_fault,
     split_line,
     split_lines,
 )
 from tallybook.ledger.reading import damage
-from tallybook.ledger.reading.salvage import Gap, survey
+from tallybook.ledger.reading.salvage import Gap, survey, survey_runs
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format, has_position, log_size
 
@@ -36,11 +41,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tallybook.ledger.backends.jsonl import JsonlLog
-    from tallybook.ledger.line import Position, RawBatch
+    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage.head import Head
 
-_MAX_REMEMBERED = 65_536
+_ID = b'"id":"'
+_AT = b'","at":"'
+_NOTED = frozenset({EventRedacted, LogRecovered, UnknownEvent})
 _PLAIN = rb'"[ !#-\[\]-~]+"'
 _PLAIN_AUTHOR = re.compile(
     rb'\{"rater":%b%b\}' % (_PLAIN, b"".join(b'(?:,"%b":%b)?' % (field.encode(), _PLAIN) for field in BY_FIELDS[1:]))
@@ -99,8 +106,7 @@ class _Findings:
     kinds: dict[str, int] = attrs.field(factory=dict)
     ids: set[bytes] = attrs.field(factory=set)
     keys: set[str] = attrs.field(factory=set)
-    canonical: set[bytes] = attrs.field(factory=set)
-    authors: set[bytes] = attrs.field(factory=set)
+    by: bytes = b""
     undecoded: set[int] = attrs.field(factory=set)
     at: str = ""
     erased: list[tuple[int, str]] = attrs.field(factory=list)
@@ -108,12 +114,15 @@ class _Findings:
     redactions: dict[str, EventRecord] = attrs.field(factory=dict)
     pending: frozenset[str] = frozenset()
     expect: tuple[int, str] | None = None
-    last: RawBatch | None = None
+    run: list[RawBatch] = attrs.field(factory=list)
+    seq: int = 0
+    last: Batch | None = None
 
     @property
     def position(self) -> Position:
         """Return the position after the last batch before any problem."""
-        return START if self.last is None else self.last.position
+        last = self.last
+        return START if last is None else Position(last.last, last.chain, last.end, last.unverified_at)
 
     def damaged(self, seq: int, message: str) -> None:
         """Add damage of a line that exists."""
@@ -124,6 +133,7 @@ def verify(
     log: JsonlLog,
     progress: Callable[[int, int], None] = lambda _done, _size: None,
     expect: tuple[int, str] | None = None,
+    consume: Callable[[Iterator[Batch]], None] = lambda _batches: None,
 ) -> Verdict:
     """Verify a ledger from its first byte to its last.
 
@@ -132,19 +142,26 @@ def verify(
         progress: Called repeatedly with the bytes done and the bytes in all.
         expect: An event number and the chain value that it had, noted elsewhere. It detects a ledger that was
             rewritten as a whole, which verifies by itself.
+        consume: Called with the batches before any problem; called again where a redaction makes a second pass
+            necessary.
 
     Raises:
         NewerLedgerError: The ledger has a newer format.
     """
     before = redaction.pending_ids(log.folder), log.head()
-    verdict = _verify_once(log, progress, expect)
+    verdict = _verify_once(log, progress, expect, consume)
     if verdict.problems and before != (redaction.pending_ids(log.folder), log.head()):
         # A text that was erased while it was read is not damage.
-        verdict = _verify_once(log, progress, expect)
+        verdict = _verify_once(log, progress, expect, consume)
     return verdict
 
 
-def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tuple[int, str] | None) -> Verdict:
+def _verify_once(
+    log: JsonlLog,
+    progress: Callable[[int, int], None],
+    expect: tuple[int, str] | None,
+    consume: Callable[[Iterator[Batch]], None],
+) -> Verdict:
     """Verify a ledger in one pass."""
     head = log.read_head()
     try:
@@ -160,15 +177,10 @@ def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tu
         findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
         check_format(fd, log.path)
         size = log_size(fd, os.fstat(fd).st_size, head)
-        proven = _verify_bytes(fd, size, head, findings, progress)
-        while True:
-            try:
-                for batch in decode(proven):
-                    _check_batch(batch, findings)
-                break
-            except DamagedLedgerError as error:
-                # A batch that fits no event class is skipped; those after it are checked.
-                findings.problems += error.problems
+        batches = _verify_batches(_verify_runs(fd, size, head, findings, progress), findings)
+        consume(batches)
+        # What it did not read is verified as well.
+        deque(batches, 0)
         _check_head(fd, head, size, findings)
         _check_redactions(findings)
         if redaction.is_foreign(log.folder):
@@ -192,11 +204,32 @@ def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tu
     )
 
 
-def _verify_bytes(
+def _verify_batches(proven: Iterator[Run], findings: _Findings) -> Iterator[Batch]:
+    """Yield each batch before any problem; check the events of all."""
+    runs = proven
+    while True:
+        try:
+            for batch in decode(Batches(runs)):
+                _check_batch(batch, findings)
+                findings.seq = batch.last
+                if not findings.problems:
+                    findings.last = batch
+                    yield batch
+            break
+        except DamagedLedgerError as error:
+            # A batch that fits no event class is skipped; those after it are checked.
+            bad, *others = [batch for batch in findings.run if batch.last > findings.seq]
+            findings.seq = bad.last
+            _check_spelling(bad, findings)
+            findings.problems += error.problems
+            runs = chain([Run(others)], proven)
+
+
+def _verify_runs(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
-) -> Iterator[RawBatch]:
-    """Yield each batch whose chain verifies, after checking its bytes; report the gaps between them."""
-    for part in survey(fd, START, size, LOG_NAME, findings.pending):
+) -> Iterator[Run]:
+    """Yield the batches whose chain verifies, after checking their heads; report the gaps between them."""
+    for part in survey_runs(fd, START, size, LOG_NAME, findings.pending):
         if isinstance(part, Gap):
             if damage.is_unclean(fd, part.stop.position, head, size):
                 left = size - part.stop.position.offset
@@ -205,58 +238,63 @@ def _verify_bytes(
             findings.problems.append(part.stop.problem)
             findings.missing.append(part.missing)
             continue
-        if FREE_MARK in part.data or part.erased:
-            findings.erased += redaction.find_erased(part)
-            findings.replaced.update(redaction.find_replaced(part))
-        # A batch with a line that is wrong or unusual is checked line by line, to name it.
-        for index, line in enumerate(() if _is_plain(part, findings) else split_lines(part.data)):
-            _check_line(line, part, index, findings)
-        if findings.expect == (part.last, part.chain):
+        for batches in _check_heads(part, findings):
+            findings.run = batches
+            yield Run(batches)
+            progress(batches[-1].end, size)
+
+
+def _check_heads(run: Run, findings: _Findings) -> Iterator[list[RawBatch]]:
+    """Yield the batches of a run after checking their heads: together, but for each with a fault a list of its own.
+
+    So no batch is decoded after the fault of a later one was noted.
+    """
+    plain: list[RawBatch] = []
+    for batch in run.batches:
+        if run.has_text or batch.erased:
+            findings.erased += redaction.find_erased(batch)
+            findings.replaced.update(redaction.find_replaced(batch))
+        if findings.expect == (batch.last, batch.chain):
             findings.expect = None
-        yield part
-        if not findings.problems:
-            findings.last = part
-        progress(part.end, size)
+        if _is_plain(batch, findings, has_text=run.has_text):
+            plain.append(batch)
+            continue
+        if plain:
+            yield plain
+        # A batch with a line that is wrong or unusual is checked line by line, to name it.
+        for index, line in enumerate(split_lines(batch.data)):
+            _check_line(line, batch, index, findings)
+        yield [batch]
+        plain = []
+    if plain:
+        yield plain
 
 
-def _is_plain(batch: RawBatch, findings: _Findings) -> bool:
+def _is_plain(batch: RawBatch, findings: _Findings, *, has_text: bool) -> bool:
     """Return whether a batch is as Tallybook writes most: new, in time, and one time and author in all lines; note it.
 
-    The head of its first line is parsed; those of the others are only compared with it.
+    The head of its first line is parsed; the others are written again and compared.
     """
     lines, size = batch.lines, len(batch.lines)
-    form = parse_head_at(lines[0].partition(SECTION)[0], batch, 0)
+    head = lines[0].partition(SECTION)[0]
+    form = parse_head_at(head, batch, 0)
     if form is None or form.at < findings.at or form.key in findings.keys or not _is_author(form.by, findings):
         return False
-    first = b'","at":"%b"' % form.at.encode() + (b"" if form.when is None else b',"when":"%b"' % form.when.encode())
-    key = b"" if form.key is None else b'","key":"%b' % form.key.encode()
-    by = b',%d],"by":%b,\t' % (size, form.by)
-    ids, seq, canonical = [], form.seq - 1, findings.canonical
-    for number, line in enumerate(lines, 1):
-        begin = b'"seq":%d,"id":"' % (seq + number)
-        id_begin = CRC_BYTES + len(begin)
-        id_end = line.find(b'"', id_begin)
-        head = b'%b%b,"part":[%d%b' % (key, first, number, by)
-        key = b""
-        what = line[id_end + len(head) :]
-        core = line[CRC_BYTES:-2]
-        if what not in canonical:
-            what, mark, free = what.partition(FREE_MARK)
-            core = line[CRC_BYTES : -len(mark + free)] if mark else core
-            value = b"{" + (what + b"}" if mark else what[:-1])
-            if not strict_json.is_canonical(value) or not (
-                free.startswith(redaction.NULL) or not mark or strict_json.is_canonical(free[:-2])
-            ):
-                return False
-            if not mark and len(canonical) < _MAX_REMEMBERED:
-                canonical.add(what)
-        if not (
-            line.startswith(head, id_end)
-            and line.startswith(begin, CRC_BYTES)
-            and line.startswith(b'{"crc":"%08x",' % crc32(core))
-        ):
+    id_begin = head.index(_ID) + len(_ID)
+    id_end = id_begin + len(form.id)
+    before, _, after = head[id_end:].partition(b"[1,")
+    after = b",%b%b" % (after, SECTION)
+    ids, seq, cut = [], form.seq - 1, -len(LINE_END)
+    for part, line in enumerate(lines, 1):
+        if has_text:
+            cut = line.find(FREE_MARK) if FREE_MARK in line else -len(LINE_END)
+        id_ = line[id_begin:id_end]
+        line_begin = crc32(line[CRC_BYTES:cut]), seq + part, id_, before, part, after
+        if not line.startswith(b'{"crc":"%08x","seq":%d,"id":"%b%b[%d%b' % line_begin):
             return False
-        ids.append(line[id_begin:id_end])
+        if part == 1 and form.key is not None:
+            before = before[before.index(_AT) :]
+        ids.append(id_)
     if len({*ids}) < size or not findings.ids.isdisjoint(ids) or not b"".join(ids).replace(b"-", b"").isalnum():
         return False
     findings.ids.update(ids)
@@ -267,34 +305,24 @@ def _is_plain(batch: RawBatch, findings: _Findings) -> bool:
 
 
 def _is_author(by: bytes, findings: _Findings) -> bool:
-    """Return whether a text is an author in the spelling of the ledger, remembering those that are."""
-    if by in findings.authors:
-        return True
+    """Return whether a text is an author in the spelling of the ledger; mostly it is that of the batch before."""
     try:
         # Most authors have a session of their own, and decoding each takes longer than all else.
-        if _PLAIN_AUTHOR.fullmatch(by) is None:
+        if by != findings.by and _PLAIN_AUTHOR.fullmatch(by) is None:
             decode_author(by)
     except REFUSALS:
         return False
-    if len(findings.authors) < _MAX_REMEMBERED:
-        findings.authors.add(by)
+    findings.by = by
     return True
 
 
 def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
-    """Check that a line whose chain fits is one that Tallybook could have written."""
+    """Check that the head of a line whose chain fits is one that Tallybook could have written."""
     seq = batch.first + index
-    head, what, free = split_line(line)
-    form = parse_head_at(head, batch, index)
+    form = parse_head_at(split_line(line)[0], batch, index)
     if form is None or line_fault(line, seq) is not None:
         findings.damaged(seq, "its chain fits, but its head is not one that Tallybook writes here")
         return
-    if not (
-        _is_canonical(form.by, findings)
-        and _is_canonical(what, findings)
-        and (free is None or free.startswith(redaction.NULL) or strict_json.is_canonical(free))
-    ):
-        findings.damaged(seq, "its chain fits, but it is not canonical JSON")
     if not _is_author(form.by, findings):
         findings.undecoded.add(batch.last)
     id_ = form.id.encode()
@@ -311,26 +339,27 @@ def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -
     findings.at = form.at
 
 
-def _is_canonical(value: bytes, findings: _Findings) -> bool:
-    """Return whether JSON is canonical, remembering values that are, since most repeat."""
-    if value in findings.canonical:
-        return True
-    canonical = strict_json.is_canonical(value)
-    if canonical and len(findings.canonical) < _MAX_REMEMBERED:
-        findings.canonical.add(value)
-    return canonical
+def _check_spelling(batch: RawBatch, findings: _Findings) -> None:
+    """Name the lines of a batch that are not canonical JSON; decoding a batch stops at its first fault."""
+    for index, line in enumerate(split_lines(batch.data)):
+        head, *sections = split_line(line)
+        form = parse_head_at(head, batch, index)
+        if form is not None and not all(
+            strict_json.is_canonical(part) for part in (form.by, *sections) if part is not None
+        ):
+            findings.damaged(batch.first + index, "its chain fits, but it is not canonical JSON")
 
 
 def _check_batch(batch: Batch, findings: _Findings) -> None:
     """Check the events of a batch, and decode its metadata where it has a new author or a redaction."""
-    kinds = {*map(type, batch.events)}
-    if batch.last in findings.undecoded or EventRedacted in kinds:
-        # Decoding the records also checks a new author against its class.
-        for record in batch.records:
-            if isinstance(record.event, EventRedacted):
-                findings.redactions[record.event.id] = record
-    for event in batch.events if kinds & {UnknownEvent, LogRecovered} else ():
-        if isinstance(event, UnknownEvent):
+    if _NOTED.isdisjoint(map(type, batch.events)) and batch.last not in findings.undecoded:
+        return
+    # Decoding the records also checks a new author against its class.
+    for record in batch.records:
+        event = record.event
+        if isinstance(event, EventRedacted):
+            findings.redactions[event.id] = record
+        elif isinstance(event, UnknownEvent):
             kind = f"{event.kind}/{event.v}"
             findings.kinds[kind] = findings.kinds.get(kind, 0) + 1
         elif isinstance(event, LogRecovered):

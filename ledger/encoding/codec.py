@@ -125,8 +125,8 @@ def _parse(what: bytes) -> _LineParts:
     if free is not None and free != b"null":
         texts = _loads(free)
         check_text(texts.pop("salt"))
-    if kind != CONTINUED and not _is_known(kind, version):
-        # No class checks its fields.
+    if not _is_known(kind, version) or free == b"null":
+        # No class checks its fields, or nothing its sum.
         for part in (what, free):
             if part is not None and not strict_json.is_canonical(part):
                 raise ValueError("it is not canonical JSON")
@@ -200,14 +200,17 @@ def parse_head(head: bytes) -> LineHead | None:
     if match is None:
         return None
     try:
-        fields: list[Any] = [None if value is None else value.decode() for value in match.groups()]
-        seq, id_, key, at, when, part, size, _ = fields
+        seq, id_, key, at, when, part, size, by = match.groups()
+        at = at.decode()
         # Arithmetic with a day that is not in the calendar would fail.
         date.fromisoformat(at[:10])
-        date.fromisoformat((when or at)[:10])
+        if when is not None:
+            when = when.decode()
+            date.fromisoformat(when[:10])
+        key = None if key is None else key.decode()
+        return LineHead(int(seq), id_.decode(), key, at, when, (int(part), int(size)), by)
     except ValueError:
         return None
-    return LineHead(int(seq), id_, key, at, when, (int(part), int(size)), match[8])
 
 
 def parse_head_at(head: bytes, batch: RawBatch, index: int) -> LineHead | None:

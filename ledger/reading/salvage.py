@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from tallybook.ledger.batches import Run
 from tallybook.ledger.line import (
     CHAIN_CHARS,
     CHAIN_MARK,
@@ -51,7 +52,13 @@ class Gap(NamedTuple):
 
 
 def survey(fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()) -> Iterator[RawBatch | Gap]:
-    """Yield every batch from ``start`` on that verifies, and a gap for every range that does not.
+    """Yield every batch from ``start`` on that verifies, and a gap for every range that does not; as `survey_runs`."""
+    for part in survey_runs(fd, start, size, source, pending):
+        yield from (part,) if isinstance(part, Gap) else part.batches
+
+
+def survey_runs(fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()) -> Iterator[Run | Gap]:
+    """Yield the batches of each chunk from ``start`` on that verify, and a gap for every range that does not.
 
     Args:
         fd: The log, open for reading.
@@ -63,13 +70,13 @@ def survey(fd: int, start: Position, size: int, source: str, pending: Collection
     index = DamageIndex(fd, size)
     while True:
         scan = Scan(fd, start, size, source, pending, index=index)
-        yield from scan
+        yield from scan.runs()
         if scan.stop is None:
             return
         whole, after = _find_next_verified(fd, scan.stop.position, size, pending, index)
         yield Gap(scan.stop, after if whole is None else scan.stop.position)
         if whole is not None:
-            yield whole
+            yield Run([whole])
         if after is None:
             return
         start = after

@@ -6,7 +6,8 @@ Modules that only some verbs need are loaded by those: most of a command's time 
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 import attrs
@@ -15,6 +16,7 @@ from tallybook.ledger.errors import (
     EXIT_NO,
     BadInputError,
     CannotWriteError,
+    DamagedLedgerError,
     LockHeldError,
     MissingLinesError,
     NothingToDoError,
@@ -277,8 +279,12 @@ def write_copy(project: Project, output: Path, data: Callable[[], bytes]) -> Non
     disk.replace_file(output, data())
 
 
-def check(project: Project) -> None:
+def check(project: Project, state: Playbook | None = None) -> None:
     """Compare ``playbook.json`` with the ledger.
+
+    Args:
+        project: The project.
+        state: The playbook as a reader of the whole ledger has folded it; None to read the ledger for it.
 
     Raises:
         DriftError: It is missing, stale, unreadable or changed.
@@ -286,7 +292,7 @@ def check(project: Project) -> None:
     """
     log = reading.open_log(project)
     _require_ledger(log)
-    state = reading.current(log, cold=True)
+    state = reading.current(log, cold=True) if state is None else reading.catch_up(log, state)
     data = playbook_file.read_bytes(project.playbook)
     if data is None:
         # A ledger may hold nothing but measurements, and then has no playbook.
@@ -310,10 +316,10 @@ def _require_ledger(log: JsonlLog) -> None:
         raise NothingToDoError(str(log.folder), "there is no ledger", "the first command that writes begins one")
 
 
-def drift(project: Project) -> str | None:
-    """Return how ``playbook.json`` differs from the ledger, None where it does not."""
+def drift(project: Project, state: Playbook | None = None) -> str | None:
+    """Return how ``playbook.json`` differs from the ledger, None where it does not; ``state`` is as for ``check``."""
     try:
-        check(project)
+        check(project, state)
     except DriftError as error:
         return str(error)
     return None
@@ -390,7 +396,16 @@ def verify(
     progress: Callable[[int, int], None] = lambda _done, _size: None,
     expect: str | None = None,
 ) -> Verdict:
+    """Verify the ledger, as ``verify_and_fold``."""
+    return verify_and_fold(project, progress, expect)[0]
+
+
+def verify_and_fold(
+    project: Project, progress: Callable[[int, int], None], expect: str | None
+) -> tuple[Verdict, Playbook | None]:
     """Verify the ledger from its first byte to its last, and against a ``SEQ:CHAIN`` that was noted elsewhere.
+
+    In the same pass the playbook is folded; it is None for a shared book, whose events are not in one file.
 
     Raises:
         BadInputError: ``expect`` is not a ``SEQ:CHAIN``.
@@ -402,14 +417,24 @@ def verify(
     if expect is not None and noted is None:
         raise BadInputError(f"--expect {expect}", "is not a SEQ:CHAIN", "use the head that `tallybook verify` printed")
     log = reading.open_log(project)
-    verdict = verify_log(log, progress, noted)
-    if verdict.ok:
-        _require_ledger(log)
+    state: Playbook | None = None
+
+    def fold_batches(batches: Iterator[Batch]) -> None:
+        nonlocal state
+        # An undo needs a second read. It fails where the ledger is damaged, and then nothing is compared.
+        reads = chain([batches], repeat(None))
+        with suppress(DamagedLedgerError):
+            state = fold_history(PLAYBOOK, lambda: next(reads) or reading.batches(project))
+
     if not reading.log_with_book(log):
-        return verdict
+        verdict = verify_log(log, progress, noted, fold_batches)
+        if verdict.ok:
+            _require_ledger(log)
+        return verdict, state
+    verdict = verify_log(log, progress, noted)
     copy = verify_log(log.copy.log, progress)
     problems = (one._replace(source=f"copy of the book: {one.source}", seq=None) for one in copy.problems)
-    return attrs.evolve(verdict, problems=(*verdict.problems, *problems))
+    return attrs.evolve(verdict, problems=(*verdict.problems, *problems)), None
 
 
 def salvage(project: Project) -> dict[str, Any]:

@@ -46,9 +46,9 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     Exit code 1: playbook.json, or a draw of lift, differs from the ledger, or there is no ledger. Exit code 3: the
     ledger is damaged.
     """
-    verdict = commands.verify(project, METER.update, expect)
+    verdict, state = commands.verify_and_fold(project, METER.update, expect)
     salvaged = commands.salvage(project) if salvaging else None
-    drift = commands.drift(project) if verdict.ok else None
+    drift = commands.drift(project, state) if verdict.ok else None
     from tallybook.projections.surfaces.lift.redraw import Redrawn, draw_again
 
     redrawn = draw_again(project) if verdict.ok else Redrawn()
