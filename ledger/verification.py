@@ -29,6 +29,7 @@ from tallybook.ledger.line import (
     START,
     Position,
     line_fault,
+    split_key,
     split_line,
     split_lines,
 )
@@ -278,7 +279,10 @@ def _is_plain(batch: RawBatch, findings: _Findings, *, has_text: bool) -> bool:
     lines, size = batch.lines, len(batch.lines)
     head = lines[0].partition(SECTION)[0]
     form = parse_head_at(head, batch, 0)
-    if form is None or form.at < findings.at or form.key in findings.keys or not _is_author(form.by, findings):
+    if form is None or form.at < findings.at or not _is_author(form.by, findings):
+        return False
+    key = form.key and split_key(form.key)[0]
+    if key in findings.keys:
         return False
     id_begin = head.index(_ID) + len(_ID)
     id_end = id_begin + len(form.id)
@@ -299,8 +303,8 @@ def _is_plain(batch: RawBatch, findings: _Findings, *, has_text: bool) -> bool:
         return False
     findings.ids.update(ids)
     findings.at = form.at
-    if form.key is not None:
-        findings.keys.add(form.key)
+    if key is not None:
+        findings.keys.add(key)
     return True
 
 
@@ -330,9 +334,11 @@ def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -
         findings.damaged(seq, f"repeats the id {form.id}")
     findings.ids.add(id_)
     if form.key is not None:
-        if form.key in findings.keys:
-            findings.damaged(seq, f"repeats the key {form.key}")
-        findings.keys.add(form.key)
+        # A key is given once, whatever was delivered under it.
+        key, _ = split_key(form.key)
+        if key in findings.keys:
+            findings.damaged(seq, f"repeats the key {key}")
+        findings.keys.add(key)
     if form.at < findings.at:
         back_s = (clock.to_unix_us(findings.at) - clock.to_unix_us(form.at)) // clock.MICROSECONDS
         findings.notes.append(f"seq {seq}: the clock was {back_s:,} s behind the line before")

@@ -22,6 +22,7 @@ from tallybook.ledger.line import (
     compute_chain,
     frame,
     head_field,
+    join_key,
     split_line,
     split_lines,
 )
@@ -211,10 +212,11 @@ def test_a_repeated_id_is_damage_on_a_continued_line_too(ledger: Callable[..., J
     assert (Problem("events.jsonl: seq 6", "repeats the id id-9", 6),) == verdict.problems
 
 
-def test_a_repeated_key_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """A delivery is in a log once; its repetition is named."""
-    one = frame([RATED], stamp(LAST, key="once"))
-    two = frame([RATED], stamp(one.position, key="once"))
+@pytest.mark.parametrize("digests", [("", ""), ("1" * 32, "1" * 32), ("1" * 32, "2" * 32), ("", "2" * 32)])
+def test_a_repeated_key_is_damage(ledger: Callable[..., JsonlLog], digests: tuple[str, str]) -> None:
+    """A key is in a log once, whatever was delivered under it; its repetition is named."""
+    one = frame([RATED], stamp(LAST, key=join_key("once", digests[0])))
+    two = frame([RATED], stamp(one.position, key=join_key("once", digests[1])))
     (problem,) = verify(ledger(followed_by(one, two))).problems
     assert Problem("events.jsonl: seq 6", "repeats the key once", 6) == problem
 

@@ -14,7 +14,17 @@ from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, encode, parse_head
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import PointRated
-from tallybook.ledger.line import CHAIN_CHARS, CHAIN_END, GENESIS, LOG_NAME, START, Position, split_line, split_lines
+from tallybook.ledger.line import (
+    CHAIN_CHARS,
+    CHAIN_END,
+    GENESIS,
+    LOG_NAME,
+    START,
+    Position,
+    split_key,
+    split_line,
+    split_lines,
+)
 from tallybook.ledger.reading import deliveries, recovery
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verdict, salvage, verify
@@ -271,7 +281,7 @@ def _keys(batches: Iterable[RawBatch]) -> set[str]:
     """Return the keys in the headers of batches, as verify finds them."""
     lines = (line for batch in batches for line in split_lines(batch.data))
     forms = (parse_head(split_line(line)[0]) for line in lines)
-    return {form.key for form in forms if form is not None and form.key is not None}
+    return {split_key(form.key)[0] for form in forms if form is not None and form.key is not None}
 
 
 def _is_known(case: Case, key: str, fd: int, end: int) -> bool:
