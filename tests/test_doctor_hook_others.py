@@ -60,14 +60,14 @@ def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
         ("bad", f"{path}: the hooks call `tallybook`, which is not on PATH"),
     ] == messages(here)
     install(here.root, {"enabledPlugins": {"tallybook@market": False}}, "settings.local.json")
-    assert [("note", "no agent's settings call Tallybook here, so no session gets the playbook")] == messages(here)
+    assert [("note", "Claude Code is here, and none of its settings call Tallybook")] == messages(here)
 
 
 @pytest.mark.parametrize(
     ("name", "fix"),
     [
         ("hooks.json", "run `tallybook init codex` to write a working command"),
-        ("config.toml", "correct the command there"),
+        ("config.toml", "correct it there"),
     ],
 )
 def test_a_missing_program_of_another_agent_is_fixed_where_it_is_named(
@@ -86,9 +86,12 @@ def test_files_of_other_agents_that_do_not_call_are_passed_over(here: Project) -
     write(here.root / ".gemini/settings.json", "{")
     write(here.root / ".cursor/hooks.json", [COMMAND])
     assert [
-        ("ok", "no agent's settings call Tallybook here, so no session gets the playbook"),
-        ("ok", "Codex CLI is here, and none of its settings call Tallybook"),
-        ("note", f"{here.root / '.gemini/settings.json'} {FAULT}; if it calls Tallybook cannot be told"),
-        ("note", f"{here.root / '.cursor/hooks.json'} is not a JSON object; if it calls Tallybook cannot be told"),
-    ] == messages(here)
-    assert "run `tallybook init codex` to install the hooks for it" == findings(here)[1][2]
+        ("note", "Codex CLI is here, and none of its settings call Tallybook", "codex"),
+        ("note", f"{here.root / '.gemini/settings.json'}: {FAULT}", "correct"),
+        ("note", "Gemini CLI is here, and none of its settings call Tallybook", "gemini"),
+        ("note", f"{here.root / '.cursor/hooks.json'}: is not a JSON object", "correct"),
+        ("note", "Cursor is here, and none of its settings call Tallybook", "cursor"),
+    ] == [
+        (level, message, fix.removeprefix("run `tallybook init ").split()[0].strip("`"))
+        for level, message, fix in findings(here)
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,7 +14,8 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.doctor import file_states, levels, lines_of, posix
 from helpers.real_command import run, run_unprivileged
-from tallybook.ledger import clock
+from helpers.repository import ROOT
+from helpers.spool_files import held
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
@@ -37,14 +39,27 @@ def here(project: Path) -> Project:
 # The whole verb
 
 
-def test_a_healthy_project_is_told_in_two_lines(here: Project) -> None:
-    """What is fine takes two lines: the ledger with its last chain value, and the names of all that was looked at."""
+def test_a_healthy_project_is_one_line(here: Project) -> None:
+    """Where nothing is wrong a person reads how many checks passed; JSON has a finding of each, with the head."""
     head = commands.verify(here).head
-    first, second, *rest = lines_of(run(here, "doctor"), 0)
-    assert first.startswith(f"ok    ledger: 5 events verified; head 5:{head.chain}; ")
-    assert second.startswith("ok    nothing wrong with playbook.json, head, ")
-    assert [] == [line for line in rest if not line.startswith(("note  file system", "note  disk", "note  git"))]
+    findings = json.loads(run(here, "doctor", "--json").out)["findings"]
+    assert f"5 events verified; head 5:{head.chain}" == findings[0]["message"]
+    passed = len({row["check"] for row in findings})
+    assert [f"{passed} checks passed"] == lines_of(run(here, "doctor"), 0)
     assert {} == levels(here)
+
+
+def test_what_is_wrong_comes_first_and_every_line_has_a_fix(here: Project) -> None:
+    """Bad findings stand before notes, each says what fixes it, and how many checks passed is last."""
+    with held(here):
+        commands.rate(here, "kpt_001", "helpful", HUMAN)
+    here.playbook.write_bytes(b"junk")
+    *found, passed = lines_of(run(here, "doctor"), 1)
+    assert ["bad", "note"] == [line.split()[0] for line in found]
+    assert all("; run `tallybook replay`" in line for line in found)
+    assert passed.endswith(" checks passed")
+    commands.replay(here)
+    assert {"set aside": "note"} == levels(here)
 
 
 def test_an_empty_folder_is_no_fault(tmp_path: Path) -> None:
@@ -113,7 +128,6 @@ def test_a_project_that_may_only_be_read_is_examined(here: Project) -> None:
     lines = lines_of(run_unprivileged(here, "doctor"), 0)
     here.ledger.chmod(0o700)
     assert 1 == sum(line.startswith("note  writing: you may read and not write ledger, ") for line in lines)
-    assert 1 == sum(line.startswith("ok    ledger: 5 events verified") for line in lines)
 
 
 @posix
@@ -158,6 +172,15 @@ def test_writers_at_work_are_no_fault(here: Project) -> None:
     assert [0, 0] == [writer.returncode for writer in writers]
 
 
+def test_the_reference_has_every_check() -> None:
+    """The table of the reference names the checks in their order, each with what fixes its findings."""
+    page = (ROOT / "projections" / "surfaces" / "README.md").read_text(encoding="utf-8")
+    rows = page.partition("## The checks of doctor\n")[2].partition("\n## ")[0]
+    cells = [line.split(" | ") for line in rows.splitlines() if line.startswith("| `")]
+    assert [name for name, *_ in checks.CHECKS] == [name for row in cells for name in re.findall("`(.*?)`", row[0])]
+    assert all(row[2].strip(" |") for row in cells)
+
+
 # The runner
 
 
@@ -199,39 +222,16 @@ def test_many_findings_of_one_check_are_cut_for_people_alone() -> None:
     assert 20 == len(checks.findings_json(many)["findings"])
 
 
-def test_what_is_told_stands_before_what_is_merely_fine() -> None:
-    """A fact has its own line although nothing is wrong; a check that found something is not called fine as well."""
-    facts = [Finding("ok", "fine", check="hooks"), Finding("ok", "41 ms", check="hooks", is_always_shown=True)]
-    spent = [Finding("ok", "fine", check="disk"), Finding("ok", "9 tokens", check="reflection", is_always_shown=True)]
-    assert [
-        "ok    hooks: 41 ms",
-        "ok    reflection: 9 tokens",
-        "ok    nothing wrong with hooks, disk",
-    ] == list(checks.format_findings(facts + spent))
-    ailing = Finding("note", "cancelled", check="hooks")
-    assert ["ok    hooks: 41 ms", "note  hooks: cancelled"] == list(checks.format_findings([*facts, ailing]))
+def test_what_is_fine_is_shown_where_it_can_be_changed() -> None:
+    """A fact that one can act on has its line although nothing is wrong; a check with a finding has not passed."""
+    fine = [Finding("ok", "fine", check="hooks"), Finding("ok", "9 tokens", "limit them", check="reflection")]
+    assert ["ok    reflection: 9 tokens; limit them", "2 checks passed"] == list(checks.format_findings(fine))
+    ailing = Finding("note", "off", "switch it on", check="hooks")
+    expected = ["note  hooks: off; switch it on", "ok    reflection: 9 tokens; limit them", "1 check passed"]
+    assert expected == list(checks.format_findings([*fine, ailing]))
 
 
 # The words
-
-
-@pytest.mark.parametrize(
-    ("passed_s", "told"),
-    [(-5, "0 s"), (59, "59 s"), (60, "1 min"), (7199, "1 h"), (86_400, "1 day"), (172_800, "2 days")],
-)
-def test_an_age_is_told_in_its_largest_unit(passed_s: int, told: str) -> None:
-    """An age is rounded down to the largest unit that it fills; a later moment has none."""
-    now = clock.moment(1_800_000_000 * clock.MICROSECONDS)
-    context = finding.Context(Project(Path()), now)
-    assert told == context.age(now.unix_us - passed_s * clock.MICROSECONDS)
-
-
-@pytest.mark.parametrize(
-    ("number", "told"), [(1, "1 byte"), (1023, "1,023 bytes"), (1024, "1 KB"), (5 << 20, "5 MB"), (3 << 40, "3,072 GB")]
-)
-def test_a_size_is_told_in_its_largest_unit(number: int, told: str) -> None:
-    """A size is rounded down to the largest unit that it fills."""
-    assert told == finding.format_size(number)
 
 
 def test_many_names_are_cut() -> None:

@@ -363,7 +363,7 @@ def test_any_file_gives_settings(new_project: Callable[[], Path], data: bytes) -
 
 def test_the_doctor_names_a_mistake_in_the_configuration_of_scores(here: Project) -> None:
     """The key is named; without a file, or with a valid one, there is no finding."""
-    assert [("ok", "the packaged configuration is used")] == findings_of(here, "scores")
+    assert [("ok", "the configuration is valid")] == findings_of(here, "scores")
     path = here.root / ".claude" / "config" / "scoring-config.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text("scoring: {titel: X}\n")
@@ -371,4 +371,4 @@ def test_the_doctor_names_a_mistake_in_the_configuration_of_scores(here: Project
     assert "bad" == level
     assert message.startswith(".claude/config/scoring-config.yaml: scoring.titel is not a known key")
     path.write_text("scoring: {title: X}\n")
-    assert [("ok", ".claude/config/scoring-config.yaml is valid")] == findings_of(here, "scores")
+    assert [("ok", "the configuration is valid")] == findings_of(here, "scores")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from helpers.agent_settings import CLAUDE
 from helpers.authors import HUMAN
-from helpers.transcripts import Script
 from tallybook.ledger import clock
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor import hooks
@@ -59,22 +57,6 @@ def trust(folder: Path, *, accepted: bool = True) -> None:
     """Record in the agent's state file whether a folder is trusted."""
     note = {"projects": {str(folder): {"hasTrustDialogAccepted": accepted}}}
     (Path.home() / ".claude.json").write_text(json.dumps(note))
-
-
-def session(folder: Path, name: str = "s1") -> Script:
-    """Return the transcript of a session that was started in a folder."""
-    folder_name = re.sub("[^a-zA-Z0-9]", "-", str(folder))
-    script = Script(Path.home() / ".claude" / "projects" / folder_name / f"{name}.jsonl", name)
-    return script.user("Hello")
-
-
-def record_run(script: Script, event: str, kind: str = "hook_success", at: str = "11:00:00", **fields: Any) -> Script:
-    """Append the agent's record of a call of Tallybook's hook."""
-    hook = {"type": kind, "hookName": f"{event}:x", "hookEvent": event, "command": "tallybook hook", **fields}
-    timestamp = f"2026-11-21T{at}.250Z"
-    return script.line(
-        "attachment", attachment={key: value for key, value in hook.items() if value}, timestamp=timestamp
-    )
 
 
 def findings(here: Project) -> list[tuple[str, str, str]]:

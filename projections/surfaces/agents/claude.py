@@ -154,4 +154,5 @@ def installation() -> Installation:
         group=form.nested_group,
         programs=("claude",),
         prompts=form.PromptFiles("", "commands/{}.md", form.as_markdown),
+        other_hooks=(".claude/settings.local.json",),
     )

@@ -29,7 +29,7 @@ def checks(query: GateQuery, *, if_present: bool = False) -> tuple[tuple[str, Ch
     """
     return (
         ("ledger", partial(check_ledger, if_present=if_present), ""),
-        ("head", ledger.check_head, ""),
+        ("head", ledger.check_head, "it is there"),
         ("playbook.json", partial(compare, commands.check), "equals the replay of the ledger"),
         ("score files", partial(compare, rebuild.check), "equal the replay of the ledger"),
         ("gate", partial(check_gate, query), ""),
@@ -69,7 +69,7 @@ def check_gate(query: GateQuery, context: Context) -> Iterator[Finding]:
 
     answered, _ = ask(context.project, query)
     if answered.open:
-        yield Finding(OK, "open", is_always_shown=True)
+        yield Finding(OK, "open", "`tallybook gate` shows its bounds")
     for reason in answered.reasons:
         fix = f"`tallybook baseline {reason.score_id}` acknowledges it" if reason.rule in METHODS else ""
         if reason.closes and reason.bound is None:

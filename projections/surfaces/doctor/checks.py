@@ -13,16 +13,13 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
-from tallybook.projections.surfaces.console.output import answer, say
+from tallybook.projections.surfaces.console.output import answer, format_count, say
 from tallybook.projections.surfaces.doctor import (
-    agents,
+    entries,
     hooks,
     ledger,
-    personal,
     reflection,
-    review,
     settings,
-    sharing,
     system,
 )
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Context, Finding
@@ -36,41 +33,33 @@ if TYPE_CHECKING:
 CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("ledger", ledger.check_ledger, ""),
     ("playbook.json", ledger.check_playbook_file, "equals the replay of the ledger"),
-    ("head", ledger.check_head, ""),
+    ("head", ledger.check_head, "it is there"),
     ("lock", system.check_locks, "no process holds the ledger"),
     ("spool", ledger.check_spool, "nothing waits"),
-    ("hooks", hooks.check_hooks, ""),
-    ("injection", agents.check_injection, "no session was given entries in 30 days"),
+    ("hooks", hooks.check_hooks, "no agent is here"),
     ("reflection", reflection.check_reflection, ""),
-    ("entries", review.check_entries, "none looks stale"),
-    ("texts", review.check_texts, "no entry has invisible characters"),
-    ("quarantine", ledger.check_quarantine, ""),
+    ("entries", entries.check_entries, "none looks stale"),
+    ("texts", entries.check_texts, "no entry has invisible characters"),
     ("redaction", ledger.check_redaction, "none is pending"),
     ("secrets", ledger.check_secrets, "no text looks like one"),
     ("pages", ledger.check_pages, "none is in the project"),
     ("set aside", ledger.check_unreadable_playbooks, "none"),
-    ("left over", ledger.check_temporary_files, "none"),
-    ("clock", ledger.check_clock, "no event lies in the future"),
-    ("folder", settings.check_folder, ""),
-    ("settings", settings.check_settings, ""),
-    ("scores", settings.check_scores, ""),
+    ("dates", ledger.check_dates, "no event is dated far ahead"),
+    ("folder", settings.check_folder, "its own ledger is used"),
+    ("settings", settings.check_settings, "every setting counts"),
+    ("scores", settings.check_scores, "the configuration is valid"),
     ("files", system.check_files, "regular files and folders"),
     ("writing", system.check_write_access, "you may write"),
-    ("modes", system.check_modes, ""),
-    ("cache", system.check_cache_folder, ""),
-    ("marks", system.check_file_flags, "none"),
-    ("disk", system.check_disk_space, ""),
-    ("file system", system.check_file_system, ""),
-    ("git", system.check_git, ""),
-    ("sharing", sharing.check_sharing, ""),
-    ("own playbook", personal.check_personal, ""),
+    ("modes", system.check_modes, "no more is shared than the project's folder"),
+    ("cache", system.check_cache_folder, "the cache folder is yours alone"),
+    ("git", system.check_git, "nothing of the ledger is tracked"),
+    ("sharing", settings.check_sharing, ""),
+    ("own playbook", entries.check_personal, ""),
 )
 """Name of a check, as findings show it; its function; the message where it finds nothing in a project with a ledger.
 
 Checks run in this order and do not depend on each other. One without a message says itself what is fine.
 """
-
-FIRST = CHECKS[0][0]
 
 # Checks read files that other programs may have written, so they can fail in all these ways.
 _FAILURES = (
@@ -85,6 +74,8 @@ _FAILURES = (
     SubprocessError,
 )
 
+# What people have to act on comes first.
+_LEVELS = (BAD, NOTE, OK)
 # The end of a message from here on only concerns commands that write.
 _NOT_RECORDED = "; nothing was recorded"
 # A terminal shows so many findings of one check; JSON has them all.
@@ -173,27 +164,20 @@ def findings_json(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield findings as lines for people: what is fine in few lines, then the rest in the order of the checks."""
-    shown = [
-        finding for finding in findings if finding.level == OK and (finding.is_always_shown or finding.check == FIRST)
-    ]
-    yield from map(_format_line, shown)
-    # All other checks that found nothing wrong share one line.
-    not_fine = {finding.check for finding in findings if finding.level != OK}
-    fine = dict.fromkeys(
-        finding.check for finding in findings if finding not in shown and finding.check not in not_fine
-    )
-    if fine:
-        yield f"{OK:<5} nothing wrong with {', '.join(fine)}"
+    """Yield findings as lines for people: what is bad, what else can be acted on, and how many checks passed."""
     counts: dict[str, int] = {}
-    for finding in findings:
-        if finding.level != OK:
+    for finding in sorted(findings, key=lambda finding: _LEVELS.index(finding.level)):
+        if finding.level != OK or finding.fix:
             counts[finding.check] = counts.get(finding.check, 0) + 1
             if counts[finding.check] <= _MAX_LINES_PER_CHECK:
                 yield _format_line(finding)
     for name, count in counts.items():
         if count > _MAX_LINES_PER_CHECK:
             yield f"{'':<5} {name}: and {count - _MAX_LINES_PER_CHECK:,} more; --json lists them all"
+    failed = {finding.check for finding in findings if finding.level != OK}
+    passed = {finding.check for finding in findings} - failed
+    if passed:
+        yield f"{format_count(len(passed), 'check')} passed"
 
 
 def _format_line(finding: Finding) -> str:

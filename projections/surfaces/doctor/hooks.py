@@ -1,246 +1,198 @@
-"""The doctor's check of hooks: whether they are installed and trusted, and how they ran."""
+"""The doctor's checks of hooks: whether agents call them, may run them, and find what they call."""
 
 from __future__ import annotations
 
-import os
+import json
+from pathlib import Path
 from shlex import quote
-from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.ledger.storage import disk
 from tallybook.ledger.verification import read_verified
-from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.doctor import agents, hook_runs, hook_settings
+from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.doctor import hook_files
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
-from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, SUCCEEDED
-from tallybook.projections.surfaces.doctor.hook_settings import CLAUDE_FILES
 from tallybook.projections.surfaces.hooks import handler, ledger_access
-from tallybook.projections.surfaces.install import places
-from tallybook.projections.surfaces.install.hook_command import call_of, is_found
-from tallybook.projections.surfaces.workspace.project import repository_folders
-from tallybook.projections.surfaces.writing import secrets
+from tallybook.projections.surfaces.hooks.injection import UNANSWERED
+from tallybook.projections.surfaces.install import places, trust
+from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, is_found, is_there, why_not_found
+from tallybook.projections.surfaces.install.hook_entries import own_calls, own_timeouts
+from tallybook.projections.surfaces.workspace.installation import tool_command
+from tallybook.projections.surfaces.workspace.project import MARKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from tallybook.projections.surfaces.agents.installation import Installation
     from tallybook.projections.surfaces.doctor.finding import Context
-    from tallybook.projections.surfaces.doctor.hook_runs import Run, TranscriptRuns
-    from tallybook.projections.surfaces.doctor.hook_settings import Setup
+    from tallybook.projections.surfaces.doctor.hook_files import HookFile
     from tallybook.projections.surfaces.install.hook_command import Call
 
-_INSTALL: Final = "run `tallybook init` to install the hooks"
-_MAX_STDERR_CHARS: Final = 200
-_OTHER_EVENT: Final = "another event"
-
-DESCRIPTIONS: Final[dict[type[Any], Callable[[Any], str]]] = {
-    PlaybookInjected: lambda _: "the playbook was injected",
-    PointCited: lambda event: "an entry was cited" + ("" if event.where == "message" else " in a tool's input"),
-    # A request that a person made has another trigger and is not a hook's.
-    ReflectionRequested: lambda event: (
-        f"{event.trigger} asked for a reflection" if event.trigger in handler.ACTIONS else ""
-    ),
-}
-"""Class of an event that hooks record → the words that name it; empty where no hook recorded it."""
+# Seconds and milliseconds are further apart than any two timeouts that a person would choose.
+_OTHER_UNIT = 50
 
 
 def check_hooks(context: Context) -> Iterator[Finding]:
-    """Check that hooks are installed, trusted and called; report how they ran and the last hook error."""
-    setup = hook_settings.read_setup(context.project)
-    transcripts = hook_runs.read_runs(places.users_folder(), _session_folders(context, setup))
-    last_recorded = _last_recorded(context)
-    for file in setup.files:
-        if file.fault:
-            yield Finding(BAD, f"{file.path}: {file.fault}", "correct it; until then the agent ignores the file")
-    has_run = bool(last_recorded) or any(run.is_ours for run in transcripts.runs)
-    if setup.installed or setup.others or has_run:
-        signs = [run.at_us for run in transcripts.runs if run.is_ours and run.outcome == SUCCEEDED]
-        last_us = max([*signs, *map(clock.to_unix_us, last_recorded.values())], default=0)
-        yield from _installation(setup)
-        yield from _trust(setup, transcripts, has_run=has_run)
-        yield from _calls(transcripts.runs, last_recorded, context)
-        yield from _failures(setup, [run for run in transcripts.runs if run.at_us > last_us or not last_us], context)
-        yield from _cancellations(setup, transcripts.runs, context)
-    else:
-        # Without an agent there is nothing to fix.
-        level = NOTE if hook_settings.is_used() or setup.files else OK
-        yield Finding(level, "no agent's settings call Tallybook here, so no session gets the playbook", _INSTALL)
-    yield from agents.check_agents(setup, context)
+    """Check, for each agent that is here, that its hooks are installed and can run; report the last hook error."""
+    folder = hook_files.start_folder(context.project)
+    read = {name: hook_files.read_files(name, folder) for name in table.AGENTS}
+    calling = {name: [file for file in read[name] if file.commands] for name in table.AGENTS}
+    for name in table.AGENTS:
+        files = installation.load(name)
+        # Another agent may be able to read what this reader cannot.
+        level = BAD if name == table.CLAUDE else NOTE
+        for file in read[name]:
+            if file.fault and file.is_init_s:
+                yield Finding(level, f"{file.path}: {file.fault}", "correct it; until then the agent ignores the file")
+        own = calling[name]
+        served = files.runs and any(file.path.is_relative_to(folder) for file in calling[files.runs])
+        if own:
+            yield from _check_installed(name, files, own, folder)
+        elif not served and _is_used(name, files, read[name], folder):
+            # An agent that is not wanted here is no fault where another gets the playbook.
+            level = OK if any(calling.values()) else NOTE
+            message = f"{files.title} is here, and none of its settings call Tallybook"
+            yield Finding(level, message, f"run `tallybook init{_option(name)}` to install the hooks")
+    yield from _check_claude(context, read[table.CLAUDE], calling[table.CLAUDE], folder)
+    yield from _unanswered(context)
     yield from _last_error(context)
 
 
-def _session_folders(context: Context, setup: Setup) -> list[str]:
-    """Return the folders in which sessions of this project may have started, in every spelling the agent may use."""
-    project = context.project
-    start = project.start or project.root
-    tops = repository_folders(os.path.realpath(start))[-1:]
-    folders = [os.path.abspath(one) for one in (*map(str, (project.root, start, setup.folder)), *tops)]
-    return list(dict.fromkeys([*map(os.path.realpath, folders), *folders]))
+def _is_used(name: str, files: Installation, read: Sequence[HookFile], folder: Path) -> bool:
+    if name == table.CLAUDE:
+        return bool(read) or hook_files.has_claude()
+    return places.is_used(places.InstallTarget(folder), files)
 
 
-def _last_recorded(context: Context) -> dict[str, str]:
-    """Return the description of each kind of event that hooks recorded → the time of the last one."""
-    last: dict[str, str] = {}
-    for batch in read_verified(context.log) if context.log.path.exists() else ():
-        for record in batch.records if not DESCRIPTIONS.keys().isdisjoint(map(type, batch.events)) else ():
-            describe = DESCRIPTIONS.get(type(record.event))
-            if describe is not None and (description := describe(record.event)):
-                last[description] = record.at
-    return last
+def _option(name: str) -> str:
+    return "" if name == table.CLAUDE else f" {name}"
 
 
-# Settings and trust
-
-
-def _installation(setup: Setup) -> Iterator[Finding]:
-    """Report which settings call Tallybook, for which events, and whether the programs that they name exist."""
-    plugins = [other for other in setup.others if not other.name]
-    for plugin in plugins:
-        yield Finding(OK, f"installed in {plugin.path}, for {plugin.agent}", is_always_shown=True)
-        for plugin_call in filter(None, map(call_of, plugin.commands)):
-            yield from agents.missing_programs(
-                plugin_call, plugin.path, str(plugin.path), "correct the command in that file"
-            )
-    if not setup.installed:
-        if not setup.others:
-            message = f"hooks were called earlier, but the settings that the agent reads in {setup.folder} have none"
-            yield Finding(NOTE, message, _INSTALL)
-        elif not plugins and hook_settings.is_used():
-            message = f"{CLAUDE_FILES.title} is here, and none of its settings call Tallybook"
-            yield Finding(OK, message, _INSTALL, is_always_shown=True)
-        return
-    yield from _installation_of_claude(setup)
-
-
-def _installation_of_claude(setup: Setup) -> Iterator[Finding]:
-    """Report the same of Claude Code's settings."""
-    where = " and ".join(str(file.path) for file in setup.installed)
-    calls = [call for file in setup.installed for call in file.calls]
-    events = {event for event, _ in calls}
-    if missing := [event for event in CLAUDE_FILES.events if event not in events]:
-        fix = f"run `tallybook init{_scope(setup)}` to add them"
-        yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", fix)
-    else:
-        twice = "; each is called twice and counts once" if len(calls) > len(events) else ""
-        yield Finding(OK, f"installed in {where}{twice}")
-    for call in _claude_calls(setup):
-        yield from agents.missing_programs(call, setup.installed[0].path, where, _repair(call, _scope(setup)))
-    for file in setup.installed:
-        yield from agents.wrong_timeouts(CLAUDE_FILES, file.path, file.timeouts)
-    if setup.disabled_in is not None:
-        message = f'{setup.disabled_in}: "disableAllHooks" is true, so the agent calls no hook'
-        yield Finding(NOTE, message, "remove it")
-
-
-def _claude_calls(setup: Setup) -> list[Call]:
-    """Return how the command lines in Claude Code's settings call Tallybook, each way once."""
-    found = [call_of(command) for file in setup.installed for _, command in file.calls]
-    return list(dict.fromkeys(call for call in found if call is not None))
-
-
-def _scope(setup: Setup) -> str:
-    """Return the option of ``init``, with a space before it, for the settings in which the hooks are installed."""
-    return " --user" if all(file.path.parent == places.users_folder() for file in setup.installed) else ""
+def _check_installed(name: str, files: Installation, own: Sequence[HookFile], folder: Path) -> Iterator[Finding]:
+    """Report on the files of an agent that call Tallybook: events, programs, timeouts, and the agent's own switches."""
+    init_s = [file for file in own if file.is_init_s]
+    is_users = all(not file.path.is_relative_to(folder / files.folder) for file in init_s)
+    scope = f"{' --user' if is_users else ''}{_option(name)}"
+    for file in own:
+        yield Finding(OK, f"installed in {file.path}, for {file.reader}")
+        for call in dict.fromkeys(filter(None, map(call_of, file.commands))):
+            yield from _missing_programs(call, file, _repair(call, scope) if file.is_init_s else "correct it there")
+        yield from _wrong_timeouts(files, file)
+        yield from _not_run(files, file, folder)
+    called = {event for file in own for event, _ in own_calls(file.document, files)}
+    if init_s and (missing := [event for event in files.events if event not in called]):
+        where = " and ".join(str(file.path) for file in init_s)
+        yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", f"run `tallybook init{scope}` to add them")
 
 
 def _repair(call: Call, scope: str) -> str:
-    """Return how ``init`` writes a working command into Claude Code's settings; it changes no other file."""
+    """Return how ``init`` writes a working command; it leaves alone a line that somebody extended."""
     if call.is_plain:
         return f"run `tallybook init{scope}` to write a working command"
     return f"run `tallybook uninstall{scope}`, then `tallybook init{scope}`"
 
 
-def _trust(setup: Setup, transcripts: TranscriptRuns, *, has_run: bool) -> Iterator[Finding]:
-    """Report whether the agent runs the hooks that its settings name."""
-    if not setup.installed or setup.disabled_in is not None:
+def _missing_programs(call: Call, file: HookFile, repair: str) -> Iterator[Finding]:
+    """Report the programs of a hook's command line that no shell finds, or that other machines do not have."""
+    where = file.path
+    if (call.python or call.program != COMMAND) and places.is_shared(where, unknown=False):
+        message = f"git tracks {where}, whose hooks name programs of this machine"
+        yield Finding(NOTE, message, f"{repair}, which other machines find as well")
+    is_here = is_there(call.program)
+    programs = (call.python, str(Path(call.folder, call.module))) if call.python else ()
+    gone = [path for path in programs if not Path(path).is_file()]
+    if gone and is_here:
+        message = f"{where}: the hooks start {gone[0]}, which is gone; they fall back on the slower `{call.program}`"
+        yield Finding(NOTE, message, repair)
+    elif gone:
+        message = f"{where}: the hooks name {gone[0]} and {call.program}, and neither exists, so they do nothing"
+        yield Finding(BAD, message, repair)
+    elif call.python:
         return
-    if has_run:
-        yield Finding(OK, "the agent runs them")
+    elif call.program == COMMAND and (why := why_not_found()):
+        # In a file that git tracks, `init` writes this very command.
+        fix = f"run `{tool_command()}`" + ("" if places.is_shared(where) else f", or {repair}")
+        yield Finding(NOTE if is_here else BAD, f"{where}: the hooks call `{COMMAND}`, which {why}", fix)
+    elif not is_here:
+        message = f"{where}: the hooks call {call.program}, which does not exist or is not on PATH"
+        yield Finding(BAD, message, f"put its folder on PATH, or {repair}")
+
+
+def _wrong_timeouts(files: Installation, file: HookFile) -> Iterator[Finding]:
+    """Report timeouts that were meant in another unit than the agent's."""
+    for event, value in own_timeouts(file.document, files):
+        expected = files.events.get(event, max(files.events.values()))
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if not value * _OTHER_UNIT > expected > value / _OTHER_UNIT:
+            unit = "milliseconds" if expected >= 1000 else "seconds"  # noqa: PLR2004 - no hook gets a thousand seconds
+            message = f"{file.path}: the timeout of {event} is {value}, and {files.title} counts in {unit}"
+            yield Finding(NOTE, message, f"write {expected} there")
+
+
+def _not_run(files: Installation, file: HookFile, folder: Path) -> Iterator[Finding]:
+    """Report the hooks that Codex CLI does not run, as its own record says: not trusted, or switched off."""
+    # The file of a plugin has the name of that of `init`.
+    if not files.record_of_trust or file.path.name != files.file:
         return
-    installed_us = max(file.changed_us for file in setup.installed)
-    since = sum(changed_us > installed_us for changed_us in transcripts.changed_us)
-    message = "no hook has run yet"
-    if since:
-        message = f"no hook ran in the {format_count(since, 'session')} since the installation"
-    if not any(is_found(call) for call in _claude_calls(setup)):
-        # Trust would not start them; `_installation_of_claude` says what would.
-        yield Finding(OK, message)
-    elif not hook_settings.trusts(setup):
-        fix = f"start the agent in {setup.folder} and accept the question about trust; `/hooks` there lists its hooks"
-        yield Finding(NOTE, f"{message}; the agent may not trust this folder yet", fix)
-    elif since:
-        yield Finding(NOTE, message, "restart the agent; `/hooks` there lists its hooks")
-    else:
-        yield Finding(OK, message)
+    calls = {event for event, _ in own_calls(file.document, files)}
+    trusted, off = trust.trusted_events(files, file.path), trust.switched_off_events(files, file.path)
+    if waiting := [event for event in files.events if event in calls - trusted]:
+        message = f"{files.title} has no record of trust in the hooks for {', '.join(waiting)}, and does not run them"
+        yield Finding(NOTE, message, f"start {files.programs[0]} in {folder} and trust the hooks")
+    if switched_off := [event for event in files.events if event in calls & off]:
+        message = f"{files.title} has the hooks for {', '.join(switched_off)} switched off, and does not run them"
+        where = f"its interface, or {trust.record_of_trust(files)}"
+        yield Finding(NOTE, message, f"switch them on in {where}, if that was not meant")
 
 
-# Calls
+def _check_claude(
+    context: Context, read: Sequence[HookFile], own: Sequence[HookFile], folder: Path
+) -> Iterator[Finding]:
+    """Report where Claude Code runs no hooks: switched off, or in a folder that it may not trust."""
+    switches = ((file, file.document.get("disableAllHooks")) for file in hook_files.deciding(read))
+    decision = next(((file, is_off) for file, is_off in switches if isinstance(is_off, bool)), None)
+    if own and decision is not None and decision[1]:
+        message = f'{decision[0].path}: "disableAllHooks" is true, so the agent calls no hook'
+        yield Finding(NOTE, message, "remove it")
+        return
+    calls = filter(None, (call_of(line) for file in own if file.is_init_s for line in file.commands))
+    # Where no shell finds the program, trust would not start it.
+    if any(map(is_found, calls)) and not hook_files.is_trusted(folder) and not _has_run(context):
+        fix = f"start the agent in {folder} and accept the question about trust; `/hooks` there lists its hooks"
+        yield Finding(NOTE, "no hook has run yet; the agent may not trust this folder yet", fix)
 
 
-def _calls(runs: Sequence[Run], last_recorded: dict[str, str], context: Context) -> Iterator[Finding]:
-    """Report when hooks ran last, by the ledger and by transcripts, and how long they took."""
-    if last_recorded:
-        parts = (f"{description} {context.age(at)} ago" for description, at in last_recorded.items())
-        yield Finding(OK, "; ".join(parts), is_always_shown=True)
-    for event, event_runs in _by_event([run for run in runs if run.is_ours and run.outcome != CANCELLED]).items():
-        times = [run.time_ms for run in event_runs if run.time_ms is not None]
-        took = f", median {median(times):,.0f} ms, longest {max(times):,.0f} ms" if times else ""
-        failures = _share_of(sum(run.outcome == FAILED for run in event_runs), len(event_runs), "failed")
-        yield Finding(OK, f"{event}: called {_how_often(event_runs, context)}{failures}{took}", is_always_shown=True)
+def _has_run(context: Context) -> bool:
+    """Say whether a hook has recorded an event; a reflection that a person requested has another trigger."""
+    events = (event for batch in read_verified(context.log) for event in batch.events) if context.log.exists() else ()
+    return any(
+        isinstance(event, PlaybookInjected | PointCited)
+        or (isinstance(event, ReflectionRequested) and event.trigger in handler.ACTIONS)
+        for event in events
+    )
 
 
-def _share_of(number: int, whole: int, message: str) -> str:
-    """Return how many runs of all share a property, with a comma before it; empty for none."""
-    return f", {message if number == whole else f'{number:,} of them {message}'}" if number else ""
-
-
-def _by_event(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return runs by their event, in the order in which events happen in a session."""
-    by_event: dict[str, list[Run]] = {event: [] for event in (*handler.ACTIONS, _OTHER_EVENT)}
-    for run in runs:
-        by_event[run.event if run.event in handler.ACTIONS else _OTHER_EVENT].append(run)
-    return {event: event_runs for event, event_runs in by_event.items() if event_runs}
-
-
-def _how_often(runs: Sequence[Run], context: Context) -> str:
-    last_us = max(run.at_us for run in runs)
-    ago = f", {'last ' if len(runs) > 1 else ''}{context.age(last_us)} ago" if last_us else ""
-    return f"{'once' if len(runs) == 1 else format_count(len(runs), 'time')}{ago}"
-
-
-def _cancellations(setup: Setup, runs: Sequence[Run], context: Context) -> Iterator[Finding]:
-    """Report hooks that the agent, or a person's Esc, cancelled."""
-    for is_ours in (True, False):
-        cancelled = [run for run in runs if run.outcome == CANCELLED and run.is_ours == is_ours]
-        for event, event_runs in _by_event(cancelled).items():
-            if not is_ours and event not in CLAUDE_FILES.events:
-                continue  # Tallybook installs no hook for this event.
-            timeouts = _share_of(sum(run.timed_out for run in event_runs), len(event_runs), "for taking too long")
-            whose = "" if is_ours else "; the agent does not say whose hook"
-            timeout_s = CLAUDE_FILES.events.get(event, max(CLAUDE_FILES.events.values()))
-            fix = f'`"timeout": {timeout_s}` next to its command in {_place(setup)} gives it {timeout_s} seconds'
-            fix += " instead of a share of 1.5" if event == "SessionEnd" else "; a person's Esc cancels hooks as well"
-            message = f"{event}: a hook was cancelled {_how_often(event_runs, context)}{timeouts}{whose}"
-            yield Finding(NOTE, message, fix)
-
-
-def _failures(setup: Setup, runs: Sequence[Run], context: Context) -> Iterator[Finding]:
-    """Report hooks that failed and have not run since.
-
-    Tallybook's hook always ends with exit code 0, so a hook that failed never started.
-    """
-    for event, event_runs in _by_event([run for run in runs if run.outcome == FAILED]).items():
-        last = max(event_runs, key=lambda run: run.at_us)
-        code = "failed" if last.code is None else f"ended with {last.code}"
-        description = secrets.mask(last.stderr).text[:_MAX_STDERR_CHARS] or "no message"
-        fix = f"write the command in {_place(setup)} with its full path; this is shown until a hook runs"
-        yield Finding(BAD, f"{event}: a hook {code}, {_how_often(event_runs, context)}: {description}", fix)
-
-
-def _place(setup: Setup) -> str:
-    return str(setup.installed[0].path) if setup.installed else "the agent's settings"
+def _unanswered(context: Context) -> Iterator[Finding]:
+    """Report a caller that was not recognised and so was given nothing."""
+    path = context.project.ledger / MARKS / UNANSWERED
+    try:
+        document = json.loads(disk.read_file(path))
+    except (OSError, ValueError, RecursionError, CannotWriteError):
+        return
+    # An agent whose hooks take no answer is known, and nothing fixes that.
+    if not isinstance(document, dict) or document.get("agent") in tuple(table.AGENTS) or "marks" not in document:
+        return
+    listed = document.get("marks")
+    marks = [mark for mark in listed if isinstance(mark, str)] if isinstance(listed, list) else []
+    named = f"its marks disagree: {', '.join(marks)}" if marks else "nothing in it or its environment names an agent"
+    message = f"the last caller that was not recognised, at {document.get('event')}, was given nothing; {named}"
+    fix = "`tallybook show` and `tallybook mcp` give it the playbook"
+    if inherited := [mark for mark in marks if mark in table.VARIABLES]:
+        fix = f"start it without {' and '.join(inherited)} in its environment"
+    yield Finding(NOTE, message, f"{fix}; run `rm {quote(str(path))}` once that is fixed")
 
 
 def _last_error(context: Context) -> Iterator[Finding]:
@@ -252,5 +204,4 @@ def _last_error(context: Context) -> Iterator[Finding]:
         return
     except CannotWriteError as error:
         message = f"cannot be read: {error.reason}"
-    fix = f"run `rm {quote(str(path))}` once that is fixed"
-    yield Finding(NOTE, f"the last hook error: {message}", fix)
+    yield Finding(NOTE, f"the last hook error: {message}", f"run `rm {quote(str(path))}` once that is fixed")
