@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 # Windows of this size stay in the CPU's cache while they are searched.
-_WINDOW_BYTES = 256 * 1024
+WINDOW_BYTES = 256 * 1024
 _KEY = b',"key":"'
 _PAYLOAD = PAYLOAD_MARK.encode()
 _KEY_ENDS = (b'"', _PAYLOAD)
@@ -62,15 +62,15 @@ def find_deliveries(fd: int, keys: Collection[str], end: int) -> dict[str, Deliv
 def _find(fd: int, key: str, end: int) -> Delivery | None:
     for place in _find_backwards(fd, _KEY + key.encode(), 0, end, _KEY_ENDS):
         delivery = _read_delivery(fd, place, key)
-        if delivery is not None and not any(begin <= place for begin, _ in _sealed_ranges(fd, place, end)):
+        if delivery is not None and not any(begin <= place for begin, _ in sealed_ranges(fd, place, end)):
             return delivery
     return None
 
 
 def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
     found: dict[str, tuple[int, Delivery]] = {}
-    for begin in range(0, end, _WINDOW_BYTES):
-        window = read_at(fd, min(_WINDOW_BYTES + _MAX_KEY_BYTES, end - begin), begin)
+    for begin in range(0, end, WINDOW_BYTES):
+        window = read_at(fd, min(WINDOW_BYTES + _MAX_KEY_BYTES, end - begin), begin)
         stored = [piece.partition(b'"')[0] for piece in window.split(_KEY)[1:]]
         if _PAYLOAD in window:
             stored += [key.rpartition(_PAYLOAD)[0] for key in stored]
@@ -80,7 +80,7 @@ def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
                 if delivery is not None:
                     found[key.decode()] = begin + place, delivery
                     break
-    sealed = list(_sealed_ranges(fd, min(place for place, _ in found.values()), end)) if found else []
+    sealed = list(sealed_ranges(fd, min(place for place, _ in found.values()), end)) if found else []
     return {
         key: delivery
         for key, (place, delivery) in found.items()
@@ -97,7 +97,7 @@ def _find_backwards(
     """
     more = max(map(len, followed_by))
     while end > begin:
-        start = max(end - _WINDOW_BYTES, begin)
+        start = max(end - WINDOW_BYTES, begin)
         # It may lie across two windows.
         window = read_at(fd, end - start + len(needle) + more, start)
         for place in _places(window, needle, end - start + len(needle) - 1, followed_by):
@@ -134,7 +134,7 @@ def _read_delivery(fd: int, place: int, key: str) -> Delivery | None:
     return Delivery(first, first + int(size) - 1, payload) if stored == key and first > 0 and size.isdigit() else None
 
 
-def _sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:
+def sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges of a log that end after a place and were sealed, the last one first.
 
     What such a range has inside counts for nothing, other seals included.
@@ -142,7 +142,8 @@ def _sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:
     for mention in _find_backwards(fd, _SEAL, place, end):
         if mention < end:
             until, line = _read_line(fd, mention)
-            begin = line.partition(_SEAL)[2].partition(b",")[0]
-            if begin.isdigit() and int(begin) < until:
+            begin, _, rest = line.partition(_SEAL)[2].partition(b',"end":')
+            # A seal that came with another ledger's events names other offsets.
+            if begin.isdigit() and int(begin) < until and rest.startswith(b"%d," % until):
                 end = int(begin)
                 yield end, until

@@ -40,7 +40,7 @@ _PIECE_BYTES = 1024 * 1024
 _NOTE_NS = 600 * 10**9
 # No character takes more than four bytes.
 _MAX_PENDING_CHARS = disk.SMALL_BYTES // 4 - 1024
-_REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
+REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
 
 
 class PendingRedaction(NamedTuple):
@@ -110,9 +110,9 @@ def find_replaced(batch: RawBatch) -> list[str]:
 
 def redacted_ids(batch: RawBatch) -> list[str]:
     """Return the ids that the ``event.redacted`` events of a batch name."""
-    if _REDACTED not in batch.data:
+    if REDACTED not in batch.data:
         return []
-    return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(_REDACTED)[1:]]
+    return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(REDACTED)[1:]]
 
 
 def _erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, bytes]]:

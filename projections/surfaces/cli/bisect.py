@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, UnknownEntryError
+from tallybook.ledger.errors import EXIT_NO, BadInputError, UnknownEntryError
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import BOOK, PENDING
 from tallybook.projections.comparison.bisection import search, turn_json
@@ -18,7 +17,7 @@ from tallybook.projections.surfaces.console.notices import find_seq
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_author, format_time, happened_at, say
 from tallybook.projections.surfaces.history import moments
-from tallybook.projections.surfaces.history.index import index_of
+from tallybook.projections.surfaces.history.entry_batches import history_of
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 
 if TYPE_CHECKING:
@@ -93,12 +92,9 @@ def _search_shared(
 def _search(project: Project, condition: Condition, bounds: tuple[int, int | None], *, last: bool) -> Search:
     log = open_log(project)
     # A condition that counts entries depends on every event, one that names entries on those about them.
-    index = index_of(log) if all(term.name is not None for term in condition.terms) else None
-    if index is not None:
-        # The full read below reports the damage.
-        with suppress(DamagedLedgerError):
-            return search(condition, lambda: index.about(condition.names), bounds, last=last)
-    return search(condition, lambda: decode(log.read()), bounds, last=last)
+    is_named = all(term.name is not None for term in condition.terms)
+    read = history_of(log, condition.names) if is_named else lambda: decode(log.read())
+    return search(condition, read, bounds, last=last)
 
 
 def _lines(result: Mapping[str, Any], *, last: bool) -> Iterator[str]:

@@ -5,14 +5,12 @@ The status of every entry is saved in checkpoints, with the events that last cha
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.encoding.event_json import structure
-from tallybook.ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
+from tallybook.ledger.errors import EXIT_NO, TallybookError
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Author, EventRecord
@@ -21,16 +19,14 @@ from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.fold import UndoneEvent, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.surfaces.history.as_of import state_at
-from tallybook.projections.surfaces.history.index import index_of
+from tallybook.projections.surfaces.history.entry_batches import history_of
 from tallybook.projections.surfaces.history.reading import Form, fold_view, log_with_book, open_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from tallybook.ledger.records import Batch
     from tallybook.projections.entry_history.status import EventReference
     from tallybook.projections.entry_history.story import Story
-    from tallybook.projections.surfaces.history.index import Index
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -64,17 +60,15 @@ def story_of(
 
         when = moments.find(project, when, log=log)
     moment: Moment | None = when
-    index = None
     state = fold_view(STATUS_FORM, log) if moment is None else state_at(STATUS_FORM, log, moment)
-    end: int | None = state.seq
-    if moment is not None and moment.until is None:
-        end, history = None, moment.history
-    elif moment is not None and moment.commit:
-        history = moment.history
-    else:
-        index, history = index_of(log), lambda: decode(log.read())
-        end = None if log_with_book(log) else end
-    story_as_of = _teller(history, words, index)
+    # The history of a shared moment ends at it.
+    end = None if (log_with_book(log) if moment is None else moment.shared) else state.seq
+
+    def tell_about(name: str) -> Callable[[int | None], Story]:
+        read = moment.history if moment is not None and (moment.shared or moment.commit) else history_of(log, {name})
+        return lambda until: fold_history(audit_view(name), read, until)
+
+    story_as_of = tell_about(words)
     story = story_as_of(end)
     if not (story.trail or story.ignored):
         matching_name = find_name(words, state.book.used)
@@ -82,7 +76,7 @@ def story_of(
         if len(names) > 1:
             raise AmbiguousEntryError(words, entry_rows(state, names))
         if names:
-            story_as_of = _teller(history, names[0], index)
+            story_as_of = tell_about(names[0])
             story = story_as_of(end)
     return story, state, story_as_of
 
@@ -101,20 +95,6 @@ def add_arrivals(project: Project, *answers: dict[str, Any]) -> None:
 
         for value in answers:
             own_history.add_arrivals(log, value)
-
-
-def _teller(history: Callable[[], Iterator[Batch]], name: str, index: Index | None) -> Callable[[int | None], Story]:
-    """Return a function that returns the story of an entry as of an event number, read by the index if possible."""
-    view = audit_view(name)
-
-    def story_as_of(until: int | None) -> Story:
-        if index is not None:
-            # Reading the whole ledger explains damage better.
-            with suppress(DamagedLedgerError):
-                return fold_history(view, lambda: index.about({name}), until)
-        return fold_history(view, history, until)
-
-    return story_as_of
 
 
 # Checkpoints

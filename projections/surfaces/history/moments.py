@@ -1,7 +1,7 @@
 """WHEN on the command line: the moment of history that it names, with notes on how it was found.
 
 A moment is an event number: the state after that event. What else names one (a time, an age, a session, a commit) is
-looked up in the index of a long log, or in its bytes; only events that decide the moment are decoded.
+looked up in the bytes of the log; only events that decide the moment are decoded.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import SECTION, split_lines
+from tallybook.ledger.line import SECTION, head_field, split_lines
+from tallybook.ledger.reading.search import find_batches
 from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
@@ -27,7 +29,6 @@ from tallybook.projections.surfaces.history.reading import log_with_book, open_l
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
@@ -229,16 +230,15 @@ def _counted_back(question: _Question, digits: str) -> Moment:
 
 def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
     """Return the largest sequence number recorded at or before a time, also where the clock ran back meanwhile."""
-    from tallybook.projections.surfaces.history import index
-
     at = clock.moment(unix_us).at
     seq = later_count = within = last = 0
     first_at = last_at = ""
-    for passage in index.passages(question.log, at):
-        last, last_at = passage.last, passage.last_at
-        first_at = first_at or passage.first_at
-        if passage.is_later:
-            later_count += passage.events
+    for batch in question.log.read():
+        # All events of a batch have one time.
+        last, last_at = batch.last, head_field(batch.lines[0], b"at")
+        first_at = first_at or last_at
+        if last_at > at:
+            later_count += batch.last - batch.first + 1
         else:
             seq, within = last, later_count
     notes = []
@@ -322,20 +322,21 @@ def _nearest(log: Log, beginning: str) -> str:
 
 def spans_of(log: Log, beginning: str) -> dict[str, Span]:
     """Return the sessions of a ledger whose id begins with something, as ``_spans``."""
-    from tallybook.projections.surfaces.history.index import index_of, session_prefix
-
-    index = index_of(log)
-    if index is not None:
+    if type(log) is JsonlLog:
         # Reading the whole log explains damage better.
         with suppress(DamagedLedgerError):
-            return _spans(index.with_prefix(session_prefix(beginning)), beginning)
+            return _spans(find_batches(log, [_session_bytes(beginning)]), beginning)
     return _spans(log.read(), beginning)
+
+
+def _session_bytes(beginning: str) -> bytes:
+    # Every writer writes it so: batches without these bytes need not be parsed.
+    return b'"session":' + dumps(beginning).encode("utf-8", "replace")[:-1]
 
 
 def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:
     """Return the sessions whose id begins with something, by their whole id, in the order they began."""
-    # Every writer writes it so: batches without these bytes need not be parsed.
-    needle = b'"session":' + dumps(beginning).encode("utf-8", "replace")[:-1]
+    needle = _session_bytes(beginning)
     spans: dict[str, Span] = {}
     for batch in batches:
         if needle not in batch.data:

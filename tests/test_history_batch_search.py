@@ -1,0 +1,173 @@
+"""Batches found by their bytes: moments and conditions are those of the whole history."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from pathlib import Path
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.long_ledgers import CLOSED, LEARNED, STORY, STRETCHES, grow, opened, project_of
+from tallybook.ledger import clock
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.events import LogRecovered
+from tallybook.ledger.reading import search as batch_search
+from tallybook.ledger.reading.search import find_batches
+from tallybook.projections.comparison.bisection import search, turn_json
+from tallybook.projections.comparison.conditions import parse
+from tallybook.projections.surfaces.cli import bisect
+from tallybook.projections.surfaces.history import moments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.line import RawBatch
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[JsonlLog]:
+    """Return a ledger of three entries, a minute a batch."""
+    made = opened(tmp_path / "project")
+    grow(made, STORY)
+    yield made
+    made.close()
+
+
+def moments_of(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
+    """Return each of these moments with its notes, or its error."""
+    found: list[Any] = []
+    for one in whens:
+        try:
+            moment = moments.find(project_of(log), one)
+            found.append((moment.seq, moment.named, moment.notes))
+        except BadInputError as error:
+            found.append(str(error))
+    return found
+
+
+def from_whole_history(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
+    """Return the same from the whole history, without a search."""
+
+    def read_all(found: JsonlLog, _needles: Any) -> Iterator[RawBatch]:
+        return found.read()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moments, "find_batches", read_all)
+        return moments_of(log, whens)
+
+
+HOURS = st.lists(st.integers(-5, 5), min_size=2, max_size=12)
+SESSIONS = ("", "s", "s1", "s1+", "s10", 's"', "a session", 'a "session"', "none")
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(hours=HOURS)
+def test_a_moment_is_that_of_the_whole_history(tmp_path: Path, hours: list[int]) -> None:
+    """It holds by time, even if the clock runs back and forth, and by session id or prefix."""
+    clocks = (clock.moment(1_700_000_000_000_000 + 3_600_000_000 * hour) for hour in accumulate(hours))
+    log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+    log.now = lambda: next(clocks, clock.moment(1_700_000_000_000_000))
+    for index in range(len(hours)):
+        with log.transaction() as tx:
+            session = {"session": ("s1", "s10", 'a "session"', "s2")[index % 4]} if index % 5 else {}
+            tx.append([encode(CLOSED)] * (1 + index % 3), HUMAN | session)
+    whens = [clock.moment(1_700_000_000_000_000 + 1_800_000_000 * half).at for half in range(-60, 61, 3)]
+    whens += [f"session:{one}" for one in SESSIONS]
+    assert from_whole_history(log, whens) == moments_of(log, whens)
+    log.close()
+
+
+CONDITIONS = (
+    "kpt_001.harmful > kpt_001.helpful",
+    "pruned(kpt_002)",
+    "not exists(kpt_001) or merged(kpt_002)",
+    "kpt_001.helpful > 0 and kpt_002.harmful > 1",
+    "count < 3",
+    "1 > 2",
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(stretches=STRETCHES, begin=st.integers(0, 12))
+def test_a_condition_changes_where_the_whole_history_changes_it(
+    tmp_path: Path, stretches: list[list[Any]], begin: int
+) -> None:
+    """It holds for the first and the last time, from any moment on, with the values of that moment."""
+    log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+    grow(log, [LEARNED, *stretches])
+    begin = min(begin, log.head().seq)
+    for text in CONDITIONS:
+        for last in (False, True):
+            expected = search(parse(text), lambda: decode(log.read()), (begin, None), last=last)
+            found = bisect.find(project_of(log), text, (str(begin), None), last=last)
+            assert turn_json(expected) == turn_json(found)
+    log.close()
+
+
+def found_in(log: JsonlLog, *needles: bytes) -> list[RawBatch]:
+    """Return the batches with some bytes, which are also those of a full read that have them."""
+    found = list(find_batches(log, needles))
+    assert [batch for batch in log.read() if any(needle in batch.data for needle in needles)] == found
+    return found
+
+
+@pytest.mark.parametrize("window_bytes", [1, 50, 1_000, 1 << 20])
+def test_a_search_finds_bytes_across_windows(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, window_bytes: int) -> None:
+    """Each batch is found once, wherever a window ends, the first and the last one included."""
+    monkeypatch.setattr(batch_search, "WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(batch_search, "_FIRST_BYTES", 16)
+    assert [5, 10, 11, 15] == [batch.last for batch in found_in(log, b'"name":"kpt_002"', b'"session":"s3"')]
+    assert [1] == [batch.last for batch in found_in(log, b"ledger.opened")]
+    assert [] == found_in(log, b"no such bytes")
+
+
+def test_a_search_ends_where_a_line_break_is_missing(log: JsonlLog) -> None:
+    """The last batch is found although the last byte of the log is gone."""
+    log.close()
+    log.path.write_bytes(log.path.read_bytes()[:-1])
+    assert [15] == [batch.last for batch in found_in(log, b'"session":"s5"')]
+
+
+def test_a_search_reads_what_is_not_acknowledged_yet(log: JsonlLog) -> None:
+    """Without a head, or with an older one, the batches after it are found as well."""
+    head = (log.folder / "head").read_bytes()
+    grow(log, [STORY[5]])
+    (log.folder / "head").write_bytes(head)
+    assert [5, 10, 15, 17] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
+    (log.folder / "head").unlink()
+    assert [5, 10, 15, 17] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
+
+
+def test_a_search_skips_sealed_ranges(log: JsonlLog) -> None:
+    """Bytes in a torn tail are not found, before it is sealed and after it."""
+    log.close()
+    data = log.path.read_bytes()
+    # The whole last batch again verifies by no chain, and the first half of it by none either.
+    last = data[data.index(b"\n", data.rindex(b'"session":"s4"')) + 1 :]
+    log.path.write_bytes(data + last[: len(last) // 2])
+    assert [5, 10, 15] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
+    grow(log, [STORY[5]])
+    assert b"log.recovered" in log.path.read_bytes()
+    assert [5, 10, 15, 18] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
+
+
+def test_a_seal_of_other_offsets_hides_nothing(log: JsonlLog) -> None:
+    """A ``log.recovered`` event that does not seal the bytes before it, as from another ledger, is no seal."""
+    grow(log, [[LogRecovered(0, 0, "0" * 32)]])
+    assert [5, 10, 15] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
+
+
+def test_a_search_reports_a_changed_batch_that_it_finds(log: JsonlLog) -> None:
+    """A batch with the bytes is damage where it does not verify; another batch is not read."""
+    data = log.path.read_bytes()
+    log.path.write_bytes(data.replace(b'"rating":"helpful"', b'"rating":"HELPFUL"', 1))
+    assert [5, 10, 15] == [batch.last for batch in find_batches(log, [b'"name":"kpt_002"'])]
+    with pytest.raises(DamagedLedgerError, match="no batch around it verifies"):
+        list(find_batches(log, [b'"session":"s1"']))

@@ -1,0 +1,148 @@
+"""The batches that decide the history of an entry: folding them gives what the whole history gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.long_ledgers import (
+    CLOSED,
+    CLOSING,
+    LEARNED,
+    NAMES,
+    ODD,
+    STORY,
+    STRETCHES,
+    grow,
+    opened,
+    project_of,
+)
+from helpers.sweep import slice_of
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.events import EventsVoided, PointMerged, PointRated, PointRestored
+from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
+from tallybook.projections.entry_history.status import STATUS_VIEW
+from tallybook.projections.entry_history.story import audit_view, explain
+from tallybook.projections.fold import fold_history
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.entry_batches import history_of
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tallybook.ledger.records import Batch
+
+
+def story(batches: Sequence[Batch], name: str, until: int | None = None) -> Any:
+    """Return the story of an entry as of a moment, from the whole history."""
+
+    def audit(moment: int | None) -> Any:
+        return fold_history(audit_view(name), lambda: batches, moment)
+
+    return explain(audit(until), fold_history(STATUS_VIEW, lambda: batches, until), audit)
+
+
+def stories_of(log: JsonlLog) -> dict[tuple[str, int | None], Any]:
+    """Return the story of each entry as of the end of each batch, and as of now, read from the whole log."""
+    batches = list(decode(log.read()))
+    # As of the first batch a name would be looked for as words of a text.
+    moments = [None, *sorted({batch.last for batch in batches} - {1})]
+    return {(name, moment): story(batches, name, moment) for name in NAMES for moment in moments}
+
+
+def check(log: JsonlLog) -> None:
+    """Compare each answer of `why` with the whole history."""
+    for (name, moment), told in stories_of(log).items():
+        assert told == commands.why(project_of(log), name, None if moment is None else str(moment))
+
+
+@settings(
+    max_examples=slice_of(40, 25), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(stretches=STRETCHES)
+def test_a_story_is_that_of_the_whole_history(tmp_path: Path, stretches: list[list[Any]]) -> None:
+    """A story as of any moment holds undone, merged and redacted entries as a fold of the whole history does."""
+    log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+    grow(log, [LEARNED, *stretches])
+    check(log)
+    log.close()
+
+
+@pytest.fixture
+def log(project: Path) -> Iterator[JsonlLog]:
+    """Return a ledger of three entries, of which one is pruned by an update later than its ratings."""
+    made = JsonlLog(Project(project).ledger)
+    grow(made, STORY)
+    yield made
+    made.close()
+
+
+def read(log: JsonlLog, name: str) -> list[int]:
+    """Return the last events of the batches that a story reads."""
+    return [batch.last for batch in history_of(log, {name})()]
+
+
+def test_a_story_reads_the_batches_about_its_entry(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the acknowledged log only batches with the name's bytes are read."""
+    end = log.head()
+    monkeypatch.setattr(log, "read", lambda after: iter(()) if after == end else None)
+    assert [5, 13] == read(log, ODD)
+
+
+def test_a_due_prune_is_followed_to_the_update_that_does_it(log: JsonlLog) -> None:
+    """After ratings without an update the batches up to the next update of another entry are read."""
+    assert [5, 10, 11, 13, 15] == read(log, "kpt_002")
+    assert "pruned" == commands.why(project_of(log), "kpt_002")[0]["status"]
+
+
+def test_merged_entries_are_part_of_a_story(log: JsonlLog) -> None:
+    """Events that name only the merged entry are read, from before the merge and after it."""
+    merged = PointMerged("kpt_001", ("kpt_002",), "")
+    grow(log, [[PointMerged("kpt_002", (ODD,), "")], [PointRestored("kpt_002", "")], [merged]])
+    grow(log, [[PointRated(ODD, "harmful"), CLOSED], [PointRated("kpt_002", "helpful"), CLOSED]])
+    check(log)
+
+
+def test_an_undone_update_prunes_nothing(log: JsonlLog) -> None:
+    """The next update prunes instead, though it names another entry."""
+    grow(log, [[*[PointRated("kpt_001", "harmful")] * 3, CLOSED], [CLOSED], [PointRated(ODD, "helpful"), CLOSED]])
+    grow(log, [[EventsVoided(("id-19",), None, "")], [EventsVoided((), "s8", "")]])
+    check(log)
+    assert [22] == [
+        row["seq"] for row in commands.why(project_of(log), "kpt_001")[0]["trail"] if row["kind"] == CLOSING
+    ]
+
+
+def test_a_redacted_text_is_shown_as_redacted(log: JsonlLog) -> None:
+    """A story reads the redacted line where it is."""
+    redact.redact(project_of(log), redact.RedactionTarget("2", None), "private", HUMAN)
+    check(log)
+    assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
+
+
+def test_a_pending_redaction_hides_its_text(log: JsonlLog) -> None:
+    """While a redaction is unfinished a story shows its text as redacted."""
+    ids = [record.id for batch in decode(log.read()) for record in batch.records]
+    write_pending(log.folder, PendingRedaction((ids[1],), ("no such text",), "private", HUMAN))
+    check(log)
+    assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
+
+
+@pytest.mark.parametrize("said", [b'"rating":"helpful"', b'"text":"the text of'])
+def test_a_changed_batch_is_damage(log: JsonlLog, said: bytes) -> None:
+    """The batches of a story are verified with their texts; the error equals that of a full read."""
+    log.path.write_bytes(log.path.read_bytes().replace(said, said.upper(), 1))
+    with pytest.raises(DamagedLedgerError) as expected:
+        stories_of(log)
+    with pytest.raises(DamagedLedgerError) as found:
+        commands.why(project_of(log), "kpt_001")
+    assert str(expected.value) == str(found.value)
