@@ -39,7 +39,9 @@ class Machine:
         home.mkdir(parents=True, exist_ok=True)
         left_out = ("GIT_", "TALLYBOOK_", "CLAUDE_", "XDG_", "PG")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-        self.environment |= {"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "PGSSLMODE": "prefer", **environment}
+        # A pager that moves the cursor would write into the lines that a terminal shows.
+        fixed = {"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "PGSSLMODE": "prefer", "PAGER": "cat"}
+        self.environment |= fixed | environment
 
     @property
     def project(self) -> Project:
