@@ -1,0 +1,198 @@
+"""What every verb answers on forty fixed ledgers is what the tape holds.
+
+`TAPE=answers` before pytest records the answers anew; a commit that changes one says why. `TAPE=ledgers` makes the
+ledgers that have no file yet.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import itertools
+import json
+import os
+from pathlib import Path
+import re
+import shlex
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tape.ledgers import BEGIN_US, LEDGERS, TAPE_US, TEN_THOUSAND, Do
+from tape.verbs import READING, WRITING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from helpers.command_line import Run
+
+TAPE = Path(__file__).parent / "tape"
+HOUR_US = 3600 * 1_000_000
+MODE = os.environ.get("TAPE", "")
+# What is drawn at random while a verb runs: ids, and chains that cover them.
+ID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+CHAIN = r"(?<=:)[0-9a-f]{32}|(?<=[:\"])[\w-]{21}[AQgw](?![\w-])"
+DRAWN = re.compile(f"{ID}|{CHAIN}")
+# Files that no answer may depend on.
+NOT_STORED = (".cache", "lock", ".gitignore", "hook-error")
+
+
+@contextmanager
+def standard_input(path: Path) -> Iterator[None]:
+    """Have a file as this process's standard input."""
+    before, file = os.dup(0), os.open(path, os.O_RDONLY)
+    try:
+        os.dup2(file, 0)
+        yield
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(file)
+
+
+class Stage:
+    """A project and a home folder at a moment of the tape, in which commands run."""
+
+    def __init__(self, folder: Path, run: Run, patch: pytest.MonkeyPatch) -> None:
+        """Make the folders and enter the project, at the moment when the first ledger began."""
+        self.folder, self.run, self.patch = folder, run, patch
+        self.project = folder / "project"
+        (self.project / ".claude").mkdir(parents=True)
+        (folder / "home").mkdir()
+        patch.setenv("HOME", str(folder / "home"))
+        patch.setenv("USERPROFILE", str(folder / "home"))
+        patch.setenv("CLAUDE_PROJECT_DIR", str(self.project))
+        patch.setenv("COLUMNS", "100")
+        patch.chdir(self.project)
+        # No hook leaves a worker behind, which would still write.
+        patch.setattr(os, "posix_spawn", lambda *_, **__: 0)
+        self.now_us = BEGIN_US
+        patch.setattr(time, "time_ns", lambda: self.now_us * 1000)
+        patch.setattr(time, "time", lambda: self.now_us / 1e6)
+
+    def answer(self, words: list[str], stdin: str = "") -> tuple[int, str, str]:
+        """Return exit code, standard output and error of a command, with this machine's folders left out."""
+        drawn = itertools.count()
+        given = self.folder / "stdin"
+        given.write_text(stdin.replace("PROJECT", str(self.project)))
+        # A hook reads the descriptor.
+        with self.patch.context() as patch, standard_input(given):
+            patch.setattr(os, "urandom", lambda size: (next(drawn) * 0x9E3779B97F4A7C15).to_bytes(80, "big")[-size:])
+            code, out, err = self.run(*words, stdin=given.read_bytes())
+        given.unlink()
+        return code, *(
+            text.replace(str(self.project), "PROJECT").replace(str(self.folder), "FOLDER") for text in (out, err)
+        )
+
+    def take(self, step: Do) -> None:
+        """Take one step towards a ledger."""
+        self.now_us += step.hours * HOUR_US
+        if step.words:
+            code, _, err = self.answer(list(step.words), step.stdin)
+            assert 0 == code, (step.words, err)
+            return
+        path = self.project / step.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        old, new = step.change or (None, b"")
+        if old is None:
+            path.unlink()
+        elif old:
+            path.write_bytes(path.read_bytes().replace(old, new, 1))
+        else:
+            path.write_bytes((path.read_bytes() if path.exists() else b"") + new)
+
+    def store(self) -> dict[str, str]:
+        """Return the text of every file, by its path; bytes that are no UTF-8 are escaped as Python does it."""
+        return {
+            path.relative_to(self.folder).as_posix(): path.read_bytes().decode(errors="surrogateescape")
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file() and not any(name in NOT_STORED for name in path.parts)
+        }
+
+    def load(self, files: dict[str, str]) -> None:
+        """Write the files of a stored ledger, and set the clock to the moment of the tape."""
+        for name, text in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode(errors="surrogateescape"))
+        self.now_us = TAPE_US
+
+    def playbook(self) -> str:
+        """Return the rendered playbook, and what names the file where it is missing."""
+        path = self.project / ".claude" / "playbook.json"
+        return path.read_text(errors="surrogateescape") if path.exists() else "(no file)\n"
+
+
+@pytest.fixture
+def enter(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Stage]:
+    """Return a function that makes a new stage, and removes the one before it."""
+
+    def make() -> Stage:
+        folder = tmp_path / "stage"
+        monkeypatch.chdir(tmp_path)
+        shutil.rmtree(folder, ignore_errors=True)
+        return Stage(folder, run, monkeypatch)
+
+    return make
+
+
+def record(files: dict[str, str], enter: Callable[[], Stage]) -> str:
+    """Return the tape of a ledger: what each verb answers on it, and the playbook where a verb changes it."""
+    known = set(DRAWN.findall("\n".join(files.values())))
+    lines: list[str] = []
+
+    def note(stage: Stage, line: str, stdin: str = "") -> None:
+        code, out, err = stage.answer(shlex.split(line), stdin)
+        lines.append(f"$ tallybook {line}" + (f" < {stdin}" if stdin else ""))
+        lines.extend(out.splitlines())
+        lines.extend(f"! {text}" for text in err.splitlines())
+        if code:
+            lines.append(f"[exit {code}]")
+
+    stage = enter()
+    stage.load(files)
+    for line in READING:
+        note(stage, line)
+    for line, stdin in WRITING:
+        stage = enter()
+        stage.load(files)
+        (stage.project / "points.json").write_text(stdin)
+        before = stage.playbook()
+        note(stage, line, stdin)
+        if before != stage.playbook():
+            lines.extend(f"> {text}" for text in stage.playbook().splitlines())
+    text = "\n".join(lines) + "\n"
+    return DRAWN.sub(lambda match: match[0] if match[0] in known else "<drawn>", text)
+
+
+def make(steps: list[Do], enter: Callable[[], Stage]) -> dict[str, str]:
+    """Return the files that the steps lead to."""
+    stage = enter()
+    for step in steps:
+        stage.take(step)
+    return stage.store()
+
+
+def compare(name: str, files: dict[str, str], enter: Callable[[], Stage]) -> None:
+    """Hold the answers on a ledger against its tape; record them where that was asked for."""
+    answers = TAPE / "answers" / f"{name}.txt"
+    tape = record(files, enter)
+    if MODE:
+        answers.write_text(tape, encoding="utf-8", errors="surrogateescape")
+    assert answers.read_text(encoding="utf-8", errors="surrogateescape") == tape
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_every_verb_answers_as_on_the_tape(name: str, enter: Callable[[], Stage]) -> None:
+    """On a fixed ledger each verb prints, answers as JSON, exits and renders as the tape says."""
+    ledger = TAPE / "ledgers" / f"{name}.json"
+    if MODE == "ledgers" and not ledger.exists():
+        ledger.write_text(json.dumps(make(LEDGERS[name], enter), indent=1) + "\n", encoding="utf-8")
+    files: dict[str, str] = json.loads(ledger.read_text(encoding="utf-8"))
+    compare(name, files, enter)
+
+
+def test_every_verb_answers_on_ten_thousand_events_as_on_the_tape(enter: Callable[[], Stage]) -> None:
+    """A long ledger, made anew for each run, answers as the tape says."""
+    compare("ten-thousand", make(TEN_THOUSAND, enter), enter)
