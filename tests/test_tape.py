@@ -81,9 +81,10 @@ class Stage:
             patch.setattr(os, "urandom", lambda size: (next(drawn) * 0x9E3779B97F4A7C15).to_bytes(80, "big")[-size:])
             code, out, err = self.run(*words, stdin=given.read_bytes())
         given.unlink()
-        return code, *(
-            text.replace(str(self.project), "PROJECT").replace(str(self.folder), "FOLDER") for text in (out, err)
-        )
+        return code, self._without_folders(out), self._without_folders(err)
+
+    def _without_folders(self, text: str) -> str:
+        return text.replace(str(self.project), "PROJECT").replace(str(self.folder), "FOLDER")
 
     def take(self, step: Do) -> None:
         """Take one step towards a ledger."""
