@@ -186,7 +186,8 @@ def test_an_empty_ledger_in_a_commit_is_the_beginning(tracked: Project) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"version https://git-lfs.example/v1\n", "was not written by Tallybook"),
+        (b"version https://git-lfs.example/v1\n", "is damaged: events.jsonl:1: is a pointer of Git LFS"),
+        (b"version 1\n", "is damaged: events.jsonl:1"),
         (b"<<<<<<< ours\n", "is damaged: events.jsonl:1"),
     ],
 )

@@ -302,8 +302,8 @@ def test_an_invalid_moment_is_one_line(here: Project, run: Run, words: list[str]
 
 def test_no_session_id_controls_the_terminal(here: Project, run: Run) -> None:
     """Answers, notes and errors escape it."""
-    for _ in range(2):
-        commands.add(here, "two", {"rater": "agent", "session": "odd\x1b[31m"})
+    for text in ("three", "four"):
+        commands.add(here, text, {"rater": "agent", "session": "odd\x1b[31m"})
         commands.rate(here, "kpt_002", "helpful", HUMAN)
     answers_ = [run(*words) for words in (["why", "kpt_002", "--at", "session:odd+"], ["show", "--at", "session:\x1b"])]
     assert [0, 2] == [answer.code for answer in answers_]

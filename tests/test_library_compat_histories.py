@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+import pytest
 
 from helpers.authors import HUMAN
 from helpers.reference_model import Model, extraction, next_name, point
 from tallybook import compat
+from tallybook.ledger.errors import NothingToDoError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -76,8 +78,12 @@ class World:
             self.names.setdefault(name, self.in_model()[text])
 
     def add(self, text: str) -> None:
-        """Add an entry by another process."""
-        commands.add(self.here, text, HUMAN)
+        """Add an entry by another process, which is refused a text that an entry has."""
+        if text in self.standing().values():
+            with pytest.raises(NothingToDoError):
+                commands.add(self.here, text, HUMAN)
+        else:
+            commands.add(self.here, text, HUMAN)
         self.model.update(extraction(new=[text]))
         self.check()
 
