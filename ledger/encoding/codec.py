@@ -208,6 +208,8 @@ def parse_head(head: bytes) -> LineHead | None:
             when = when.decode()
             date.fromisoformat(when[:10])
         key = None if key is None else key.decode()
+        # Bytes that are not UTF-8 name no author.
+        by.decode()
         return LineHead(int(seq), id_.decode(), key, at, when, (int(part), int(size)), by)
     except ValueError:
         return None
