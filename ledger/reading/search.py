@@ -5,11 +5,10 @@ Batches without the bytes are not verified: ``verify`` finds damage in them. Sta
 
 from __future__ import annotations
 
-import hashlib
 from itertools import chain
 import os
 
-from tallybook.ledger.batches import verify_run
+from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.line import (
     CHAIN_END,
@@ -119,4 +118,4 @@ def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | Non
     proof = window[begin - CHAIN_TAIL_BYTES : begin - len(CHAIN_END)].decode("latin-1") if begin else GENESIS
     data = window[begin:end]
     before = Position(first_seq(data) - 1, proof, start + begin)
-    return next(iter(verify_run(data, before, pending, hashlib.sha256).batches), None)
+    return next(iter(verify_run(data, before, pending, choose_digest(len(data))).batches), None)

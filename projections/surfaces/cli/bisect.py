@@ -18,7 +18,7 @@ from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_author, format_time, happened_at, say
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.entry_batches import history_of
-from tallybook.projections.surfaces.history.reading import log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import current, log_with_book, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,7 +56,8 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
         result = _search(project, condition, (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if result.turn is None and name not in result.book.used:
-            raise UnknownEntryError(name, find_name(name, result.book.used))
+            # The search need not have read the events of other entries.
+            raise UnknownEntryError(name, find_name(name, current(log).used))
     return result
 
 
