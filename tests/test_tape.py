@@ -7,6 +7,7 @@ ledgers that have no file yet.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from hashlib import sha256
 import itertools
 import json
 import os
@@ -34,6 +35,7 @@ MODE = os.environ.get("TAPE", "")
 ID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 CHAIN = r"(?<=:)[0-9a-f]{32}|(?<=[:\"])[\w-]{21}[AQgw](?![\w-])"
 DRAWN = re.compile(f"{ID}|{CHAIN}")
+MAX_ANSWER_CHARS = 20_000
 # Files that no answer may depend on.
 NOT_STORED = (".cache", "lock", ".gitignore", "hook-error")
 
@@ -138,6 +140,14 @@ def enter(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable
     return make
 
 
+def shorten(text: str) -> list[str]:
+    """Return the lines of an answer; of a long one the first, and a digest of the whole."""
+    if len(text) <= MAX_ANSWER_CHARS:
+        return text.splitlines()
+    whole = sha256(DRAWN.sub("<drawn>", text).encode()).hexdigest()
+    return [*text[:MAX_ANSWER_CHARS].splitlines(), f"… {len(text):,} characters in all, SHA-256 {whole}"]
+
+
 def record(files: dict[str, str], enter: Callable[[], Stage]) -> str:
     """Return the tape of a ledger: what each verb answers on it, and the playbook where a verb changes it."""
     known = set(DRAWN.findall("\n".join(files.values())))
@@ -146,7 +156,7 @@ def record(files: dict[str, str], enter: Callable[[], Stage]) -> str:
     def note(stage: Stage, line: str, stdin: str = "") -> None:
         code, out, err = stage.answer(shlex.split(line), stdin)
         lines.append(f"$ tallybook {line}" + (f" < {stdin}" if stdin else ""))
-        lines.extend(out.splitlines())
+        lines.extend(shorten(out))
         lines.extend(f"! {text}" for text in err.splitlines())
         if code:
             lines.append(f"[exit {code}]")
