@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
@@ -141,6 +142,9 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     if session is not None and mine is not None:
         with personal.named_damage(mine):
             whole = _session_in(mine, session, spans_of(reading.open_log(project), session))
+            if whole:
+                # Damage anywhere in it is found before the project's half is undone.
+                deque(reading.open_log(mine).read(), maxlen=0)
         if whole:
             return _undo_in_both(project, mine, whole, reason, by)
     return _undo(project, target, session, reason, by)
