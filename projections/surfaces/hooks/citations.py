@@ -36,14 +36,14 @@ def find_cited(text: str, names: Collection[str]) -> dict[str, tuple[int, int]]:
     """Return each entry that a text cites, with the place of the first brackets that name it."""
     cited: dict[str, tuple[int, int]] = {}
     places = list(brackets(text))
-    by_form = _by_form(names) if places else {}
+    by_form = forms_of(names) if places else {}
     for begin, end in places:
-        for name in _names_in(text[begin:end], names, by_form):
+        for name in names_in(text[begin:end], names, by_form):
             cited.setdefault(name, (begin - 1, end + 1))
     return cited
 
 
-def _by_form(names: Collection[str]) -> dict[str, str]:
+def forms_of(names: Collection[str]) -> dict[str, str]:
     """Return the only entry that each folded name can mean."""
     by_form: dict[str, str] = {}
     for name in names:
@@ -62,8 +62,15 @@ def _fold(name: str) -> str:
     return folded
 
 
-def _names_in(inside: str, names: Collection[str], by_form: Mapping[str, str]) -> list[str]:
-    """Return the entries that brackets name: a name of a legacy file may hold a separator or a backslash itself."""
+def names_in(inside: str, names: Collection[str], by_form: Mapping[str, str], *, all_known: bool = False) -> list[str]:
+    """Return the entries that brackets name: a name of a legacy file may hold a separator or a backslash itself.
+
+    Args:
+        inside: The text in the brackets.
+        names: The entries that can be named.
+        by_form: Their forms.
+        all_known: Whether a word that is no name makes the others count nothing.
+    """
 
     def find(word: str) -> str:
         word = word.strip(_AROUND)
@@ -79,5 +86,8 @@ def _names_in(inside: str, names: Collection[str], by_form: Mapping[str, str]) -
         words = [piece] if find(piece) else [word for word in piece.split() if word.casefold() != _AND]
         meant = list(map(find, words))
         # Of several words each is a name: `[kpt_001 helpful]` is a mark, and `[see kpt_001]` a remark.
-        found += meant if all(meant) else []
+        if all(meant):
+            found += meant
+        elif all_known and piece is not text:
+            return []
     return list(dict.fromkeys(found))
