@@ -216,7 +216,7 @@ def test_a_message_of_forty_kilobytes_is_read_in_linear_time(text: str) -> None:
 
 
 def test_the_documents_of_installed_packages_hold_no_mark() -> None:
-    """No document of the installed packages, their readmes among them, holds a mark, even where any word is taken as a name."""
+    """No readme or document of the installed packages holds a mark, even if any word were a name."""
     endings = (".md", ".rst", ".txt", "METADATA")
     files = [file for package in distributions() for file in package.files or () if file.name.endswith(endings)]
     paths = [Path(str(file.locate())) for file in islice(files, 300)]
