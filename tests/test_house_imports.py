@@ -76,6 +76,9 @@ VIEWS_MAY = (
 )
 
 
+PLAYBOOK_TYPE = "tallybook.projections.playbook.view.Playbook"
+
+
 class Rule(NamedTuple):
     """A rule: the modules that it binds, and the imports that it allows them.
 
@@ -134,7 +137,8 @@ RULES = [
             and module != "tallybook.ledger.encoding.event_json"
             and module not in ENGINE_CLIENTS
         ),
-        lambda name: top(name) in STDLIB or within(name, "attrs", "tallybook.ledger"),
+        # Decisions are made on the playbook itself, of which they import the type alone.
+        lambda name: top(name) in STDLIB or within(name, "attrs", "tallybook.ledger", PLAYBOOK_TYPE),
     ),
     Rule(
         "1: ledger/encoding/event_json.py adds cattrs and msgspec",

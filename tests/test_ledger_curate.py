@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallybook.ledger.decisions.curation import CURATIONS, MAX_REASON_CHARS, Curation, decide_curation
-from tallybook.ledger.decisions.update import MAX_TEXT_CHARS, KnownPlaybook
+from tallybook.ledger.decisions.update import MAX_TEXT_CHARS
 from tallybook.ledger.errors import (
     EXIT_BAD_INPUT,
     EXIT_NO,
@@ -24,14 +24,15 @@ from tallybook.ledger.events import (
     PointReworded,
     PointUnpinned,
 )
+from tallybook.projections.playbook.view import Playbook
 
-KNOWN = KnownPlaybook(
+KNOWN = Playbook(
     entries={name: Entry(name, text) for name, text in (("kpt_001", "a"), ("kpt_002", "b"), ("kpt_003", "c"))},
     high_water=7,
-    used_names={f"kpt_{number:03d}" for number in range(1, 8)},
-    pinned_names={"kpt_002", "kpt_004"},
-    merged_into={"kpt_005": "kpt_001"},
-    former_entries={
+    used={f"kpt_{number:03d}" for number in range(1, 8)},
+    pinned={"kpt_002", "kpt_004"},
+    merged={"kpt_005": "kpt_001"},
+    gone={
         "kpt_004": Entry("kpt_004", "d", 1, 3),
         "kpt_005": Entry("kpt_005", "e"),
         "kpt_006": Entry("x", "a"),
@@ -140,5 +141,5 @@ def test_a_reason_of_the_greatest_length_is_kept(verb: str) -> None:
 def test_an_empty_playbook_refuses_every_curation(verb: str) -> None:
     """If there was never an entry, every action is refused in one line."""
     with pytest.raises(TallybookError) as caught:
-        decide_curation(Curation(verb, "kpt_001", text="z", sources=("kpt_002",)), KnownPlaybook())
+        decide_curation(Curation(verb, "kpt_001", text="z", sources=("kpt_002",)), Playbook())
     assert 1 == len(str(caught.value).splitlines())

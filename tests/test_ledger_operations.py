@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallybook.ledger.decisions.operations import APPLY, PERSON, PROPOSE, Terms, translate
-from tallybook.ledger.decisions.update import KnownPlaybook, decide_extraction, read_extraction
+from tallybook.ledger.decisions.update import decide_extraction, read_extraction
 from tallybook.ledger.events import Entry, PointAdded, PointMerged, PointNoted, PointProposed, PointRated, PointRetired
+from tallybook.projections.playbook.view import Playbook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,20 +25,15 @@ ENTRIES = {
     "kpt_004": Entry("kpt_004", "Commit often", 1, 0),
     "kpt_005": Entry("kpt_005", "Pinned", 0, 0),
 }
-KNOWN = KnownPlaybook(ENTRIES, 5, set(ENTRIES), {"kpt_005"})
+KNOWN = Playbook(entries=ENTRIES, high_water=5, used=set(ENTRIES), pinned={"kpt_005"})
 
 
 FEW = "fewer than two of its entries are in the playbook, or were shown"
 
 
-def prunes(entry: Entry) -> bool:
-    """Return whether the specification's rule prunes an entry."""
-    return entry.harmful >= 3 and entry.harmful > entry.helpful
-
-
 def curate(may: str, *operations: dict[str, Any], **more: Any) -> Translated:
     """Translate a result with these operations."""
-    return translate({"operations": list(operations), **more}, KNOWN, Terms(may, None, prunes))
+    return translate({"operations": list(operations), **more}, KNOWN, Terms(may))
 
 
 def delete(name: str) -> dict[str, Any]:
@@ -93,7 +89,7 @@ def test_an_update_retires_the_entry_and_adds_a_new_one() -> None:
     """The new entry has no ratings, and the old one's reason names it."""
     done = curate(APPLY, {"type": "UPDATE", "target_id": "kpt_004", "text": "Commit each step"})
     assert (PointRetired("kpt_004", "replaced by kpt_006"), PointAdded("kpt_006", "Commit each step")) == done.events
-    assert Entry("kpt_006", "Commit each step") == done.known.entries["kpt_006"]
+    assert Entry("kpt_006", "Commit each step") == done.state.entries["kpt_006"]
 
 
 def test_a_merge_makes_a_new_entry_with_the_sums() -> None:
@@ -101,8 +97,8 @@ def test_a_merge_makes_a_new_entry_with_the_sums() -> None:
     done = curate(APPLY, merge("kpt_003", "kpt_004"))
     expected = (PointAdded("kpt_006", "Test before each commit"), PointMerged("kpt_006", ("kpt_003", "kpt_004"), ""))
     assert expected == done.events
-    assert Entry("kpt_006", "Test before each commit", 1, 2) == done.known.entries["kpt_006"]
-    assert {"kpt_003", "kpt_004"}.isdisjoint(done.known.entries)
+    assert Entry("kpt_006", "Test before each commit", 1, 2) == done.state.entries["kpt_006"]
+    assert {"kpt_003", "kpt_004"}.isdisjoint(done.state.entries)
 
 
 @pytest.mark.parametrize("may", [PROPOSE, APPLY])
@@ -163,7 +159,7 @@ def test_ten_operations_count() -> None:
 
 def test_an_operation_counts_only_for_what_the_prompt_showed() -> None:
     """A name that the model was not shown is a guess."""
-    done = translate({"operations": [delete("kpt_004")]}, KNOWN, Terms(APPLY, {"kpt_003"}, prunes))
+    done = translate({"operations": [delete("kpt_004")]}, KNOWN, Terms(APPLY, {"kpt_003"}))
     assert ((), ["the prompt did not show this entry"]) == (done.events, [one.reason for one in done.ignored])
 
 
@@ -179,8 +175,8 @@ def test_ratings_follow_the_operations() -> None:
         "operations": [{"type": "UPDATE", "target_id": "kpt_004", "text": "Commit"}, {"type": "ADD", "text": "Read"}],
         "evaluations": [{"name": "kpt_004", "rating": "helpful"}],
     }
-    done = translate(payload, KNOWN, Terms(APPLY, None, prunes))
-    decision = decide_extraction(read_extraction(done.payload), done.known)
+    done = translate(payload, KNOWN, Terms(APPLY))
+    decision = decide_extraction(read_extraction(done.payload), done.state)
     assert [PointAdded("kpt_007", "Read"), PointRated("kpt_004", "helpful")] == list(decision.events[:2])
     assert ["no such entry in the playbook"] == [one.reason for one in decision.ignored]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger.decisions.update import Decision, KnownPlaybook, text_fault
+from tallybook.ledger.decisions.update import Decision, text_fault
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import (
     PointMerged,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tallybook.ledger.events import Event
+    from tallybook.projections.playbook.view import Playbook
 
 MAX_REASON_CHARS = 1_000
 
@@ -50,7 +51,7 @@ class Curation:
     section: str = ""
 
 
-def decide_curation(curation: Curation, known: KnownPlaybook) -> Decision:
+def decide_curation(curation: Curation, state: Playbook) -> Decision:
     """Decide a curation request.
 
     Raises:
@@ -60,24 +61,24 @@ def decide_curation(curation: Curation, known: KnownPlaybook) -> Decision:
     """
     if curation.reason and (fault := reason_fault(curation.reason)) is not None:
         raise BadInputError("reason", fault, "nothing was recorded")
-    names = dict.fromkeys(_find_used_name(name, known) for name in (curation.name, *curation.more_names))
-    curation = attrs.evolve(curation, sources=tuple(_find_used_name(name, known) for name in curation.sources))
+    names = dict.fromkeys(_find_used_name(name, state) for name in (curation.name, *curation.more_names))
+    curation = attrs.evolve(curation, sources=tuple(_find_used_name(name, state) for name in curation.sources))
     events = []
     for name in names:
-        events.append(CURATIONS[curation.verb](attrs.evolve(curation, name=name), known))
+        events.append(CURATIONS[curation.verb](attrs.evolve(curation, name=name), state))
         if curation.verb == "restore":
             # Two entries with the same text are not both restored.
-            known = attrs.evolve(known, entries={**known.entries, name: known.former_entries[name]})
+            state = attrs.evolve(state, entries={**state.entries, name: state.gone[name]})
     return Decision(tuple(events))
 
 
-def _find_used_name(given: str, known: KnownPlaybook) -> str:
+def _find_used_name(given: str, state: Playbook) -> str:
     """Return the name of the entry that a person meant.
 
     Raises:
         UnknownEntryError: No entry ever had it.
     """
-    name = find_name(given, known.used_names)
+    name = find_name(given, state.used)
     if name is None:
         raise UnknownEntryError(given)
     return name
@@ -90,54 +91,54 @@ def reason_fault(reason: str) -> str | None:
     return text_fault(reason)
 
 
-def _check_present(name: str, known: KnownPlaybook) -> None:
-    if name not in known.entries:
-        into = known.merged_into.get(name)
+def _check_present(name: str, state: Playbook) -> None:
+    if name not in state.entries:
+        into = state.merged.get(name)
         what = "is not in the playbook" if into is None else f"was merged into {into}"
         raise NothingToDoError(name, what, "see `tallybook why`")
 
 
-def _names_with_text(text: str, known: KnownPlaybook) -> list[str]:
+def _names_with_text(text: str, state: Playbook) -> list[str]:
     """Return the names of the entries that have this text."""
-    return [name for name, entry in known.entries.items() if entry.text == text]
+    return [name for name, entry in state.entries.items() if entry.text == text]
 
 
-def _retire(request: Curation, known: KnownPlaybook) -> Event:
-    _check_present(request.name, known)
+def _retire(request: Curation, state: Playbook) -> Event:
+    _check_present(request.name, state)
     return PointRetired(request.name, request.reason)
 
 
-def _restore(request: Curation, known: KnownPlaybook) -> Event:
-    if request.name in known.entries:
+def _restore(request: Curation, state: Playbook) -> Event:
+    if request.name in state.entries:
         raise NothingToDoError(request.name, "is in the playbook")
-    if request.name in known.merged_into:
-        into = known.merged_into[request.name]
+    if request.name in state.merged:
+        into = state.merged[request.name]
         raise NothingToDoError(request.name, f"was merged into {into}", "undo that merge instead")
-    if request.name not in known.former_entries:
+    if request.name not in state.gone:
         raise NothingToDoError(request.name, "was undone", "find that undo with `tallybook log` and undo it")
-    if same := _names_with_text(known.former_entries[request.name].text, known):
+    if same := _names_with_text(state.gone[request.name].text, state):
         raise NothingToDoError(request.name, f"would have the text of {same[0]}", f"`tallybook retire {same[0]}` first")
     return PointRestored(request.name, request.reason)
 
 
-def _pin(request: Curation, known: KnownPlaybook) -> Event:
-    _check_present(request.name, known)
-    if request.name in known.pinned_names:
+def _pin(request: Curation, state: Playbook) -> Event:
+    _check_present(request.name, state)
+    if request.name in state.pinned:
         raise NothingToDoError(request.name, "is pinned")
     return PointPinned(request.name, request.reason)
 
 
-def _unpin(request: Curation, known: KnownPlaybook) -> Event:
-    if request.name not in known.pinned_names:
+def _unpin(request: Curation, state: Playbook) -> Event:
+    if request.name not in state.pinned:
         raise NothingToDoError(request.name, "is not pinned")
     return PointUnpinned(request.name, request.reason)
 
 
-def _reword(request: Curation, known: KnownPlaybook) -> Event:
-    _check_present(request.name, known)
+def _reword(request: Curation, state: Playbook) -> Event:
+    _check_present(request.name, state)
     if (fault := text_fault(request.text)) is not None:
         raise BadInputError("text", fault, "nothing was recorded")
-    same = _names_with_text(request.text, known)
+    same = _names_with_text(request.text, state)
     if request.name in same:
         raise NothingToDoError(request.name, "already has this text")
     if same:
@@ -146,22 +147,22 @@ def _reword(request: Curation, known: KnownPlaybook) -> Event:
     return PointReworded(request.name, request.reason, request.text)
 
 
-def _move(request: Curation, known: KnownPlaybook) -> Event:
-    _check_present(request.name, known)
-    if known.sections.get(request.name) == request.section:
+def _move(request: Curation, state: Playbook) -> Event:
+    _check_present(request.name, state)
+    if state.sections.get(request.name) == request.section:
         raise NothingToDoError(request.name, f"is in the section {request.section}")
     return PointPlaced(request.name, request.reason, request.section)
 
 
-def _merge(request: Curation, known: KnownPlaybook) -> Event:
+def _merge(request: Curation, state: Playbook) -> Event:
     for name in (request.name, *request.sources):
-        _check_present(name, known)
+        _check_present(name, state)
     if request.name in request.sources:
         raise BadInputError(request.name, "cannot be merged into itself", "nothing was recorded")
     return PointMerged(request.name, tuple(dict.fromkeys(request.sources)), request.reason)
 
 
-CURATIONS: Final[dict[str, Callable[[Curation, KnownPlaybook], Event]]] = {
+CURATIONS: Final[dict[str, Callable[[Curation, Playbook], Event]]] = {
     "retire": _retire,
     "restore": _restore,
     "pin": _pin,

@@ -13,10 +13,10 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import PREFIX, rename_in_sections
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from tallybook.ledger.decisions.update import KnownPlaybook
     from tallybook.ledger.events import Event
+    from tallybook.projections.playbook.view import Playbook
 
 # A line holds at least this many names: of 200 characters with four bytes each.
 _NAMES_A_LINE = 60
@@ -47,25 +47,27 @@ class Edit:
 
 def decide_edit(
     edit: Edit,
-    known: KnownPlaybook,
+    state: Playbook,
     drift: Mapping[str, tuple[int, int]],
     renamed_before: Mapping[str, str] | None = None,
+    refusal: Callable[[str], str | None] = lambda _: None,
 ) -> Decision:
     """Decide a manual edit, merged with the events that were recorded since its base.
 
     Args:
         edit: The edit, with the names that its sender uses.
-        known: The state of the playbook now.
+        state: The playbook now.
         drift: Name in the ledger → ratings counted since the base, as (helpful, harmful). They are added to a changed
             count, so that the edit does not discard ratings recorded in between.
         renamed_before: Name that the sender uses → the entry's name in the ledger, from its earlier requests.
+        refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
 
     Returns:
         One event per changed entry, the order if it changed, and ``playbook.edited``. It prunes nothing.
     """
-    entries = known.entries
-    edit, refused = _drop_redacted(edit, known, renamed_before or {})
-    renamed = _names_in_ledger(edit, known, renamed_before or {})
+    entries = state.entries
+    edit, refused = _drop_redacted(edit, state, refusal, renamed_before or {})
+    renamed = _names_in_ledger(edit, state, renamed_before or {})
     base = {entry.name: entry for entry in edit.base_entries}
     base_names = [renamed.get(name, name) for name in base]
     edited_names = [renamed.get(entry.name, entry.name) for entry in edit.entries]
@@ -93,17 +95,17 @@ def decide_edit(
 
 
 def _drop_redacted(
-    edit: Edit, known: KnownPlaybook, renamed: Mapping[str, str]
+    edit: Edit, state: Playbook, refusal: Callable[[str], str | None], renamed: Mapping[str, str]
 ) -> tuple[Edit, tuple[RefusedText, ...]]:
     """Return an edit without redacted texts: an existing entry keeps its old text, a new one is left out."""
     base = {entry.name: entry for entry in edit.base_entries}
     allowed: list[Entry] = []
     refused: list[RefusedText] = []
     for index, entry in enumerate(edit.entries):
-        old, now = base.get(entry.name), known.entries.get(renamed.get(entry.name, entry.name))
+        old, now = base.get(entry.name), state.entries.get(renamed.get(entry.name, entry.name))
         texts = {one.text for one in (old, now) if one is not None}
         stays = old == entry or (now is not None and entry.text in texts)
-        why = None if stays else known.refusal(entry.text)
+        why = None if stays else refusal(entry.text)
         if why is None:
             allowed.append(entry)
             continue
@@ -113,24 +115,24 @@ def _drop_redacted(
     return attrs.evolve(edit, entries=tuple(allowed)), tuple(refused)
 
 
-def _names_in_ledger(edit: Edit, known: KnownPlaybook, renamed_before: Mapping[str, str]) -> dict[str, str]:
+def _names_in_ledger(edit: Edit, state: Playbook, renamed_before: Mapping[str, str]) -> dict[str, str]:
     """Return name in the edit → name in the ledger, with a new name for each new entry whose name is taken."""
     renamed = dict(renamed_before)
     base = {entry.name for entry in edit.base_entries}
     claimed = {renamed.get(entry.name, entry.name) for entry in edit.entries if entry.name in base}
-    taken = {*known.used_names, *known.entries, *(renamed.get(entry.name, entry.name) for entry in edit.entries)}
-    names = known.name_giver(taken)
+    taken = {*state.used, *state.entries, *(renamed.get(entry.name, entry.name) for entry in edit.entries)}
+    names = state.name_giver(taken)
     for entry in edit.entries:
         if entry.name in base:
             continue
         name = renamed.get(entry.name, entry.name)
-        former = known.entries.get(name)
-        if edit.source is None and name in known.used_names:
+        former = state.entries.get(name)
+        if edit.source is None and name in state.used:
             # A file says itself how its entries are named. A program's dict can give a name again that left it, and
             # other programs still mean the former entry by it.
-            former = former or known.former_entries.get(name, _UNKNOWN_ENTRY)
+            former = former or state.gone.get(name, _UNKNOWN_ENTRY)
         # Of a person's own playbook no name can be taken for a project's.
-        is_foreign = known.prefix != PREFIX and not name.startswith(known.prefix)
+        is_foreign = state.prefix != PREFIX and not name.startswith(state.prefix)
         if is_foreign or name in claimed or (former is not None and former.text != entry.text):
             renamed[entry.name] = name = names.next(edit.placed.get(entry.name, ""))
         claimed.add(name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.decisions.curation import MAX_REASON_CHARS
-from tallybook.ledger.decisions.update import IgnoredItem, KnownPlaybook, section_of, text_fault
+from tallybook.ledger.decisions.update import IgnoredItem, section_of, text_fault
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import (
     Entry,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from tallybook.ledger.events import Event
+    from tallybook.projections.playbook.view import Playbook
 
 OPERATIONS: Final = "operations"
 TAGS: Final = "bullet_tags"
@@ -55,12 +56,12 @@ class Terms:
     Attributes:
         may: PROPOSE, APPLY or PERSON.
         shown: The names that the model's prompt showed; None where it is not known, and any name counts.
-        prunes: Returns whether the next update would prune an entry.
+        refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
     """
 
     may: str = PROPOSE
     shown: Collection[str] | None = None
-    prunes: Callable[[Entry], bool] = attrs.field(default=lambda _: False)
+    refusal: Callable[[str], str | None] = attrs.field(default=lambda _: None)
 
 
 @attrs.frozen
@@ -70,14 +71,14 @@ class Translated:
     Attributes:
         payload: The extraction result: new entries and ratings.
         events: What the operations do or propose, before the update; notes of tags.
-        known: The playbook after these events.
+        state: The playbook after these events.
         ignored: The operations and tags that count nothing.
         places: Item of the payload → the operation or tag that it comes from.
     """
 
     payload: Any
     events: tuple[Event, ...]
-    known: KnownPlaybook
+    state: Playbook
     ignored: tuple[IgnoredItem, ...]
     places: Mapping[str, str] = attrs.field(factory=dict)
 
@@ -87,7 +88,7 @@ class _Step:
     """The translation of one result.
 
     Attributes:
-        known: The playbook after the operations so far.
+        state: The playbook after the operations so far.
         terms: As for ``translate``.
         events: As in `Translated`.
         ignored: As in `Translated`.
@@ -95,7 +96,7 @@ class _Step:
         place: The operation that is being translated.
     """
 
-    known: KnownPlaybook
+    state: Playbook
     terms: Terms
     events: list[Event] = attrs.field(factory=list)
     ignored: list[IgnoredItem] = attrs.field(factory=list)
@@ -106,7 +107,7 @@ class _Step:
         """Return why an entry cannot be named by an operation; empty where it can."""
         if not isinstance(name, str) or not name:
             return "names no entry"
-        if name not in self.known.entries:
+        if name not in self.state.entries:
             return "no such entry in the playbook"
         if self.terms.shown is not None and name not in self.terms.shown:
             return "the prompt did not show this entry"
@@ -116,9 +117,9 @@ class _Step:
         """Return why a change can only be proposed; empty where it is made."""
         if self.terms.may == PERSON:
             return ""
-        if any(is_protected(self.known.entries[name], self.known.pinned_names) for name in names):
+        if any(is_protected(self.state.entries[name], self.state.pinned) for name in names):
             return "protected"
-        if result is not None and self.terms.prunes(result):
+        if result is not None and self.state.prunes(result):
             return "the next update would prune the result"
         return "" if self.terms.may == APPLY else "the settings say propose"
 
@@ -128,18 +129,18 @@ class _Step:
         if cause:
             self.events.append(attrs.evolve(change, cause=cause))
         else:
-            made, self.known = make(change, self.known)
+            made, self.state = make(change, self.state)
             self.events += made
 
 
-def translate(payload: Any, known: KnownPlaybook, terms: Terms) -> Translated:
+def translate(payload: Any, state: Playbook, terms: Terms) -> Translated:
     """Return a result of the later format as new entries and ratings, and what its operations do.
 
     A result without operations and tags comes back as it is. Where operations are given, its new entries do not count.
     """
     if not isinstance(payload, dict) or not ({OPERATIONS, TAGS} & payload.keys()):
-        return Translated(payload, (), known, ())
-    step = _Step(known, terms)
+        return Translated(payload, (), state, ())
+    step = _Step(state, terms)
     flat = {key: value for key, value in payload.items() if key not in {OPERATIONS, TAGS}}
     if OPERATIONS in payload:
         _translate_operations(step, payload[OPERATIONS])
@@ -150,7 +151,7 @@ def translate(payload: Any, known: KnownPlaybook, terms: Terms) -> Translated:
     flat["evaluations"] = [*ratings, *tags.values()]
     places = {f"new_key_points[{index}]": place for index, place in enumerate(step.texts)}
     places |= {f"evaluations[{index}]": place for index, place in enumerate(tags, len(ratings))}
-    return Translated(flat, tuple(step.events), step.known, tuple(step.ignored), places)
+    return Translated(flat, tuple(step.events), step.state, tuple(step.ignored), places)
 
 
 def _ratings(value: Any) -> list[Any]:
@@ -228,17 +229,17 @@ def _merge(step: _Step, fields: Mapping[str, Any]) -> str:
     if not fault:
         section = section_of(fields)
         change = PointProposed("merge", "", names, "", section, str(text), _reason(fields))
-        step.decide(change, _sum(step.known, names, str(text)))
+        step.decide(change, _sum(step.state, names, str(text)))
     return fault or ""
 
 
 def _standing_fault(step: _Step, text: Any, merged: Collection[str] = ()) -> str:
-    same = [name for name, entry in step.known.entries.items() if entry.text == text and name not in merged]
-    return f"already in the playbook as {same[0]}" if same else step.known.refusal(text) or ""
+    same = [name for name, entry in step.state.entries.items() if entry.text == text and name not in merged]
+    return f"already in the playbook as {same[0]}" if same else step.terms.refusal(text) or ""
 
 
-def _sum(known: KnownPlaybook, names: Collection[str], text: str) -> Entry:
-    entries = [known.entries[name] for name in names]
+def _sum(state: Playbook, names: Collection[str], text: str) -> Entry:
+    entries = [state.entries[name] for name in names]
     return Entry("", text, sum(one.helpful for one in entries), sum(one.harmful for one in entries))
 
 
@@ -275,7 +276,7 @@ def _translate_tags(step: _Step, tags: Any) -> dict[str, Any]:
 # ---- Making a change ----
 
 
-def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...], KnownPlaybook]:
+def make(change: PointProposed, state: Playbook) -> tuple[tuple[Event, ...], Playbook]:
     """Return the events of a proposed add, or of a curator's update, merge or delete, and the playbook after them.
 
     A redaction has none: it erases, and is recorded by itself. An update retires the entry and adds a new one without
@@ -285,22 +286,22 @@ def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...]
         NothingToDoError: An entry that it names is not in the playbook any more, or one has its text meanwhile.
     """
     if change.verb == REDACT:
-        return (), known
+        return (), state
     reason, text = change.reason or "", change.text or ""
     for name in change.merged or filter(None, (change.name,)):
-        if name not in known.entries:
+        if name not in state.entries:
             raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
     if change.verb == "delete":
-        return (PointRetired(change.name, reason),), _after(known, removed=(change.name,))
-    if change.verb == "add" and (same := [name for name, entry in known.entries.items() if entry.text == text]):
+        return (PointRetired(change.name, reason),), _after(state, removed=(change.name,))
+    if change.verb == "add" and (same := [name for name, entry in state.entries.items() if entry.text == text]):
         raise NothingToDoError(same[0], "has this text", "reject the proposal")
     sources = change.merged or tuple(filter(None, (change.name,)))
     # A new entry in place of others belongs where the first of them is.
-    section = change.section or (known.sections.get(sources[0], "") if sources else "")
-    new = known.name_giver().next(section)
+    section = change.section or (state.sections.get(sources[0], "") if sources else "")
+    new = state.name_giver().next(section)
     added = (PointAdded(new, text), *((PointPlaced(new, "", section),) if section else ()))
-    entry = attrs.evolve(_sum(known, change.merged, text), name=new)
-    after = _after(known, removed=sources, added=entry, section=section)
+    entry = attrs.evolve(_sum(state, change.merged, text), name=new)
+    after = _after(state, removed=sources, added=entry, section=section)
     if change.verb == "add":
         return added, after
     if change.verb == "merge":
@@ -308,17 +309,15 @@ def make(change: PointProposed, known: KnownPlaybook) -> tuple[tuple[Event, ...]
     return (PointRetired(change.name, reason or f"replaced by {new}"), *added), after
 
 
-def _after(
-    known: KnownPlaybook, removed: Collection[str], added: Entry | None = None, section: str = ""
-) -> KnownPlaybook:
-    entries = {name: entry for name, entry in known.entries.items() if name not in removed}
+def _after(state: Playbook, removed: Collection[str], added: Entry | None = None, section: str = "") -> Playbook:
+    entries = {name: entry for name, entry in state.entries.items() if name not in removed}
     if added is None:
-        return attrs.evolve(known, entries=entries)
+        return attrs.evolve(state, entries=entries)
     entries[added.name] = added
     return attrs.evolve(
-        known,
+        state,
         entries=entries,
-        high_water=max(known.high_water, parse_number(added.name) or 0),
-        used_names={*known.used_names, added.name},
-        sections={**known.sections, added.name: section} if section else known.sections,
+        high_water=max(state.high_water, parse_number(added.name) or 0),
+        used={*state.used, added.name},
+        placed={**state.placed, added.name: section} if section else state.placed,
     )

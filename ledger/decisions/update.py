@@ -19,13 +19,14 @@ from tallybook.ledger.events import (
     PointPlaced,
     PointRated,
 )
-from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, PREFIX, NameGiver, find_section
+from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, find_section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from tallybook.ledger.events import Event
+    from tallybook.projections.playbook.view import Playbook
 
 # Far above any useful entry; a text from a legacy file may be longer still.
 MAX_TEXT_CHARS = 100_000
@@ -175,54 +176,25 @@ class Decision:
     new_names: Mapping[str, str] = attrs.field(factory=dict)
 
 
-@attrs.frozen
-class KnownPlaybook:
-    """What a decision needs to know about the playbook.
-
-    Attributes:
-        entries: The present entries, by name.
-        high_water: Highest number that a name ever had, 0 for none.
-        used_names: Every name that was ever in the playbook.
-        pinned_names: Names of entries that are exempt from pruning.
-        merged_into: Name of a merged entry → the entry that it was merged into.
-        former_entries: Entries that left the playbook, with their last text and counts.
-        refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
-        prefix: The beginning of new names; BY_SECTION where each has the slug of its section.
-        sections: Name → heading of its section, for the entries that have one.
-    """
-
-    entries: Mapping[str, Entry] = attrs.field(factory=dict)
-    high_water: int = 0
-    used_names: Collection[str] = ()
-    pinned_names: Collection[str] = ()
-    merged_into: Mapping[str, str] = attrs.field(factory=dict)
-    former_entries: Mapping[str, Entry] = attrs.field(factory=dict)
-    refusal: Callable[[str], str | None] = attrs.field(default=lambda _: None)
-    prefix: str = PREFIX
-    sections: Mapping[str, str] = attrs.field(factory=dict)
-
-    def name_giver(self, taken: Collection[str] | None = None) -> NameGiver:
-        """Return what gives new entries their names; ``taken`` are names in place of those ever used."""
-        return NameGiver(self.high_water, self.used_names if taken is None else taken, self.prefix)
-
-
 def decide_extraction(
     extraction: Extraction,
-    known: KnownPlaybook,
+    state: Playbook,
     wishes: Mapping[str, str] | None = None,
     renamed_before: Mapping[str, str] | None = None,
+    refusal: Callable[[str], str | None] = lambda _: None,
 ) -> Decision:
     """Decide an update: new entries first, then ratings, then the close that prunes.
 
     Args:
         extraction: The extraction result.
-        known: The state of the playbook.
+        state: The playbook.
         wishes: Text → the name that a program has given it already; used if its number is above the highest so far,
             so that no other entry can have it.
         renamed_before: Name that the program uses → the entry's name in the ledger, from its earlier requests.
+        refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
     """
-    name_of_text = {entry.text: name for name, entry in known.entries.items()} if extraction.texts else {}
-    names_given = known.name_giver()
+    name_of_text = {entry.text: name for name, entry in state.entries.items()} if extraction.texts else {}
+    names_given = state.name_giver()
     events: list[Event] = []
     ignored = list(extraction.ignored)
     renamed = dict(renamed_before or {})
@@ -231,7 +203,7 @@ def decide_extraction(
         name = name_of_text.get(text, "")
         if name:
             ignored.append(IgnoredItem(item, f"already in the playbook as {name}", name))
-        elif (why := known.refusal(text)) is not None:
+        elif (why := refusal(text)) is not None:
             # No entry ever has this name, so the sender's ratings of the refused text count for no other entry.
             name = f"{wish}-refused" if wish else ""
             ignored.append(RefusedText(item, why, name or None))
@@ -242,8 +214,8 @@ def decide_extraction(
         if wish and wish != name:
             renamed[wish] = name
     added = sum(isinstance(event, PointAdded) for event in events)
-    into = {name for name, stays in known.merged_into.items() if stays in known.entries}
-    names = known.entries.keys() | name_of_text.values() | into
+    into = {name for name, stays in state.merged.items() if stays in state.entries}
+    names = state.entries.keys() | name_of_text.values() | into
     idle = []
     for item, sent, rating in extraction.ratings:
         name = renamed.get(sent, sent)

@@ -63,7 +63,7 @@ def _add(step: Step, record: EventRecord) -> tuple[Event, ...]:
     text, name = text_of(event.text), step.names.by_id[record.id]
     helpful, harmful = step.counts(event)
     if record.id in step.joined:
-        to = step.known.entries[step.joined[record.id]]
+        to = step.state.entries[step.joined[record.id]]
         return (PointMatched(name, to.name, max(helpful - to.helpful, 0), max(harmful - to.harmful, 0), text),)
     if isinstance(event, PointAdded):
         return (PointAdded(name, text),)
@@ -87,7 +87,7 @@ def _edit(step: Step, record: EventRecord) -> tuple[Event, ...]:
     name = step.resolve_standing(event.name)
     if name is None:
         return ()
-    now, was = step.known.entries.get(name), (step.book.shown(step.own) or {}).get(event.name)
+    now, was = step.state.entries.get(name), (step.book.shown(step.own) or {}).get(event.name)
     if now is None or was is None:
         return (PointEdited(name, event.helpful, event.harmful, text),)
     helpful, harmful = now.helpful + event.helpful - was.helpful, now.harmful + event.harmful - was.harmful
@@ -149,7 +149,7 @@ def _match(step: Step, record: EventRecord) -> tuple[Event, ...]:
     event: Any = record.event
     name, text = step.names.by_id[record.id], text_of(event.text)
     to = step.resolve_standing(event.to)
-    other = step.known.entries.get(to or "")
+    other = step.state.entries.get(to or "")
     if other is None or other.text != text:
         # What else names that entry means it still, so another one of the same text only takes its place.
         to = step.joined.get(record.id) or (to if other is None else None)

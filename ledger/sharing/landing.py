@@ -18,9 +18,9 @@ from tallybook.ledger.sharing.landed_kinds import LANDINGS, REDACTED, text_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallybook.ledger.decisions.update import KnownPlaybook
     from tallybook.ledger.events import Event
     from tallybook.ledger.records import EventRecord
+    from tallybook.projections.playbook.view import Playbook
 
 SHARED: Final = frozenset(LANDINGS)
 """Classes of the events that leave this machine."""
@@ -139,18 +139,18 @@ class LandedBatch:
     renamed: Mapping[str, str]
 
 
-def land(own: OwnBatch, known: KnownPlaybook, names: Names, book: Book) -> LandedBatch:
+def land(own: OwnBatch, state: Playbook, names: Names, book: Book) -> LandedBatch:
     """Return a pending batch as it lands after the batches before it.
 
     Args:
         own: The batch.
-        known: The playbook after the book and the batches landed so far.
+        state: The playbook after the book and the batches landed so far.
         names: The names given so far; those of this batch's entries are added.
         book: Answers about the book.
     """
     key = own.records[0].key
     repeated = key is not None and book.has_key(key)
-    step = Step(own, known, names, book, repeated, _names_meant(own, names, book))
+    step = Step(own, state, names, book, repeated, _names_meant(own, names, book))
     published = book.published(own)
     if published is not None:
         return _note_published(step, published)
@@ -195,7 +195,7 @@ class Step:
     """The landing of one batch.
 
     Attributes:
-        own, known, names, book: As for ``land``.
+        own, state, names, book: As for ``land``.
         repeated: Whether the book has this delivery from another machine.
         meant: Name → name in the book, for names that the batch gives by id.
         taken_names: Names that this batch has given to its entries.
@@ -204,7 +204,7 @@ class Step:
     """
 
     own: OwnBatch
-    known: KnownPlaybook
+    state: Playbook
     names: Names
     book: Book
     repeated: bool
@@ -230,7 +230,7 @@ class Step:
         joined = self.names.joined.get(found)
         if joined is None or found not in self.taken_names:
             # Where the other one was undone since, the entry stands by itself.
-            stands = found in self.known.entries or found not in self.known.merged_into
+            stands = found in self.state.entries or found not in self.state.merged
             joined = found if stands else joined or self.book.matched(found)
         return joined or found
 
@@ -265,7 +265,7 @@ class Step:
             shown = self.book.shown(self.own)
             if shown is None or any(map(is_equal, shown.values())):
                 return None
-        return next((entry.name for entry in self.known.entries.values() if is_equal(entry)), None)
+        return next((entry.name for entry in self.state.entries.values() if is_equal(entry)), None)
 
     def counts(self, event: Any) -> tuple[int, int]:
         """Return the counts that a new entry brings with it: none where the book has the delivery already."""
@@ -274,9 +274,9 @@ class Step:
         return event.helpful, event.harmful
 
     def _free_name(self, wanted: str) -> str:
-        taken = {*self.known.used_names, *self.taken_names}
+        taken = {*self.state.used, *self.taken_names}
         if wanted not in taken:
             return wanted
         if (slug := slug_of(wanted)) is not None:
             return next_slug_name(slug, taken)
-        return format_name(next_free_number(self.known.high_water, taken))
+        return format_name(next_free_number(self.state.high_water, taken))

@@ -10,13 +10,13 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
-from tallybook.ledger.names import BY_SECTION, PREFIX, join_sections, parse_number
+from tallybook.ledger.names import BY_SECTION, PREFIX, NameGiver, join_sections, parse_number, section_by_name
 from tallybook.projections.fold import State, UndoneEvent, View
 from tallybook.projections.playbook.entry_state import REDACTED, Entries, MutableEntry, Past, add_rating, evolve
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Collection, MutableMapping
 
     from tallybook.ledger.records import Batch
 
@@ -99,6 +99,15 @@ class Playbook(State):
         if self.prefix in {PREFIX, BY_SECTION}:
             return self.high_water
         return max((parse_number(name, self.prefix) or 0 for name in self.used), default=0)
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """Return the heading of the section of each entry that has one."""
+        return section_by_name(self.top, self.placed)
+
+    def name_giver(self, taken: Collection[str] | None = None) -> NameGiver:
+        """Return what gives new entries their names; ``taken`` are names in place of those ever used."""
+        return NameGiver(self.highest, self.used if taken is None else taken, self.prefix)
 
     def prunes(self, entry: Entry) -> bool:
         """Say whether the next update prunes an entry if its counts stay the same."""

@@ -28,7 +28,6 @@ from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.playbook_file import rendering_of
 from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
 from tallybook.projections.surfaces.workspace import personal
-from tallybook.projections.surfaces.writing.requests import known_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -127,7 +126,7 @@ def _merge(alternative: Alternative, view: View[Any], pairs: Sequence[tuple[str,
     state = alternative.other
     rows = []
     for name, merged in pairs:
-        event: Any = decide_curation(Curation("merge", name, sources=(merged,)), known_of(state)).events[0]
+        event: Any = decide_curation(Curation("merge", name, sources=(merged,)), state).events[0]
         fold(view, [make_batch(EventRecord(state.seq, "", event))], state)
         is_pruned = event.name in state.entries and state.prunes(state.entries[event.name])
         rows.append({"name": event.name, "merged": list(event.merged), "pruned": is_pruned})

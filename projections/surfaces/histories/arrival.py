@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import clock, events
-from tallybook.ledger.decisions.update import KnownPlaybook
 from tallybook.ledger.encoding.codec import decode, texts_of
 from tallybook.ledger.events import KIND_OF, Entry, EventRepeated, EventsVoided, PointMatched
 from tallybook.ledger.line import Position, batch_key, split_key
@@ -156,8 +155,7 @@ class Landing:
         # The first line has the key of all of them.
         records = (attrs.evolve(records[0], key=batch.records[0].key, payload=batch.records[0].payload), *records[1:])
         state = self._state
-        known = KnownPlaybook(state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone)
-        landed = land(OwnBatch(records, 0), known, names, facts)
+        landed = land(OwnBatch(records, 0), state, names, facts)
         changes = tuple(self._as_own(records, landed, names))
         self._report(records, landed)
         if not changes:

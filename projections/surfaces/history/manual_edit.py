@@ -9,7 +9,7 @@ import attrs
 
 from tallybook.ledger.decisions import edit as decisions
 from tallybook.ledger.decisions.legacy_import import MAX_SECTION_BYTES
-from tallybook.ledger.decisions.update import KnownPlaybook, RefusedText
+from tallybook.ledger.decisions.update import RefusedText
 from tallybook.ledger.events import ItemSkipped
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import (
@@ -72,9 +72,7 @@ def find_edit(
         return (), ()
     drift = drift_of(edited, state) if base is not state else {}
     edit = decisions.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed)
-    known = (state.entries, state.highest, state.used)
-    current = KnownPlaybook(*known, refusal=redacted.refusal, prefix=state.prefix)
-    decision = decisions.decide_edit(edit, current, drift, edited.names)
+    decision = decisions.decide_edit(edit, state, drift, edited.names, redacted.refusal)
     refusals = tuple(one for one in decision.ignored if isinstance(one, RefusedText))
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
     return () if is_empty else (*odd, *decision.events), refusals

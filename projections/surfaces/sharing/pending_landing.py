@@ -6,7 +6,6 @@ from functools import cached_property
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from tallybook.ledger.decisions.update import KnownPlaybook
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     KIND_OF,
@@ -83,7 +82,7 @@ def land_all(
     landed: list[tuple[LandedBatch, RawBatch | None]] = []
     last = 0
     for own in pending:
-        batch = land(own, known_playbook(state), names, facts)
+        batch = land(own, state, names, facts)
         if not batch.events:
             landed.append((batch, None))
             continue
@@ -110,11 +109,6 @@ def _with_own_numbers(raw: RawBatch, landed: LandedBatch, last: int) -> RawBatch
         last = max(last + 1, seqs[head_field(line, b"id").partition(".")[0]])
         numbers.append(last)
     return renumber(raw, numbers)
-
-
-def known_playbook(state: Playbook) -> KnownPlaybook:
-    """Return what landing needs to know of a playbook."""
-    return KnownPlaybook(state.entries, state.high_water, state.used, state.pinned, state.merged, state.gone)
 
 
 def _refold(log: SharedLog, landed: Sequence[RawBatch]) -> Playbook:

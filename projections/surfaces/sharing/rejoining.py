@@ -35,7 +35,6 @@ from tallybook.projections.surfaces.sharing.pending_landing import (
     MAKES_ENTRY,
     ids_of_session,
     joined_entries,
-    known_playbook,
 )
 from tallybook.projections.surfaces.sharing.syncing import PIECE_BYTES, RULES, SYSTEM, OtherBookError, Sync
 
@@ -250,7 +249,7 @@ class Rest:
         for index, batch in enumerate(decode(self._old[len(self._common) :]), len(self._common) + 1):
             if batch.records[0].id in missing:
                 facts.before = dict(was.entries)
-                one = land(OwnBatch(tuple(batch.records), 0), known_playbook(state), names, facts)
+                one = land(OwnBatch(tuple(batch.records), 0), state, names, facts)
                 if one.events:
                     raw = publisher(batch.records[0].by.writer or "").frame(one, after)
                     landed.append(raw)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger import clock
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.decisions.update import (
-    KnownPlaybook,
     decide_extraction,
     rating_fault,
     read_entries,
@@ -108,8 +107,8 @@ def apply_extraction(
     """Return the entries that stay, those that are pruned, and the names given to new texts."""
     present = {entry["name"]: _entry_of(entry) for entry in entries}
     highest = max((parse_number(name) or 0 for name in present), default=0)
-    extraction = read_extraction(payload, "extraction_result")
-    decision = decide_extraction(extraction, KnownPlaybook(present, max(highest, high_water), present.keys()), wishes)
+    state = Playbook(entries=present, high_water=max(highest, high_water), used=set(present))
+    decision = decide_extraction(read_extraction(payload, "extraction_result"), state, wishes)
     by_name = {entry["name"]: entry for entry in entries}
     names: dict[str, str] = {}
     for event in decision.events:

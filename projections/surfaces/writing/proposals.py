@@ -20,7 +20,7 @@ from tallybook.projections.surfaces.agents.inside import find_agent, require_per
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import curation
-from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request, known_of
+from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -87,7 +87,7 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
         BadInputError, UnknownEntryError, NothingToDoError, RedactedTextError: The change itself would be refused.
     """
     state = reading.current(reading.open_log(project))
-    decide_curation(wish, known_of(state))
+    decide_curation(wish, state)
     if wish.text and (why := redacted_digests.load(project.ledger).refusal(wish.text)) is not None:
         raise redacted_digests.RedactedTextError("text", why)
     names = (wish.name, *wish.more_names)

@@ -10,24 +10,24 @@ import attrs
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
-from tallybook.ledger.decisions.update import Decision, KnownPlaybook, decide_extraction, read_extraction
+from tallybook.ledger.decisions.update import Decision, decide_extraction, read_extraction
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, PointReviewed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, digest
-from tallybook.ledger.names import find_name, section_by_name
+from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
+from tallybook.projections.playbook.view import Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.ledger.decisions import legacy_import
     from tallybook.ledger.decisions.legacy_import import LegacyItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.storage.redacted_digests import Redactions
-    from tallybook.projections.playbook.view import Playbook
 else:
     [legacy_import] = import_lazily("tallybook.ledger.decisions.legacy_import")
 
@@ -198,7 +198,7 @@ def check(request: Request) -> None:
             rater.
     """
     if isinstance(request.action, Update):
-        read_extraction(_translated(request.action, KnownPlaybook(), lambda _: False).payload)
+        read_extraction(_translated(request.action, Playbook()).payload)
     elif isinstance(request.action, Change) and request.action.top:
         _check_top(request.action.top)
     check_provenance(request.by)
@@ -255,7 +255,6 @@ def decide(
     renamed = renamed or {}
     if isinstance(action, Rating):
         action = update_of(action, state)
-    known = known_of(state, redactions)
     if isinstance(action, Undo | Curation | ProposalAnswer) and (why := redactions.refusal(action.reason)) is not None:
         raise RedactedTextError("reason", why)
     if isinstance(action, Undo | PlainEvents):
@@ -263,15 +262,17 @@ def decide(
     if isinstance(action, Curation):
         if (why := redactions.refusal(action.text)) is not None:
             raise RedactedTextError("text", why)
-        return decide_curation(action, known)
+        return decide_curation(action, state)
     if isinstance(action, ProposalAnswer | ReviewAnswer):
-        return Decision((_answer(action), *_accepted(action.wish, state, known, redactions)))
+        return Decision((_answer(action), *_accepted(action.wish, state, redactions)))
     if isinstance(action, Import):
         legacy, refused = redactions.filter_legacy(_fresh(action, state))
         return Decision(legacy_import.seed_events(legacy), refused)
     if isinstance(action, Update):
-        sent = _translated(action, known, state.policy.prunes)
-        decision = decide_extraction(read_extraction(sent.payload), sent.known, action.names, renamed)
+        sent = _translated(action, state, redactions)
+        decision = decide_extraction(
+            read_extraction(sent.payload), sent.state, action.names, renamed, redactions.refusal
+        )
         events = (*redactions.filter_notes((*action.plain_events, *sent.events)), *_with_origin(action, decision))
         ignored = (attrs.evolve(one, item=sent.places.get(one.item, one.item)) for one in decision.ignored)
         return attrs.evolve(decision, events=events, ignored=(*sent.ignored, *ignored))
@@ -282,7 +283,7 @@ def decide(
         if name in base
     }
     top = action.top if redactions.refusal_in_json(action.top) is None else ""
-    return decide_edit(Edit(action.base, action.found, top), known, drift, renamed)
+    return decide_edit(Edit(action.base, action.found, top), state, drift, renamed, redactions.refusal)
 
 
 def _with_origin(action: Update, decision: Decision) -> Iterator[Event]:
@@ -293,11 +294,11 @@ def _with_origin(action: Update, decision: Decision) -> Iterator[Event]:
             yield PointNoted(event.name, action.origin)
 
 
-def _translated(action: Update, known: KnownPlaybook, prunes: Callable[[Entry], bool]) -> operations.Translated:
+def _translated(action: Update, state: Playbook, redactions: Redactions = NO_REDACTIONS) -> operations.Translated:
     """Return an update whose operations and tags, where they count, are new entries, ratings and changes."""
     if not action.may:
-        return operations.Translated(action.payload, (), known, ())
-    return operations.translate(action.payload, known, operations.Terms(action.may, action.shown, prunes))
+        return operations.Translated(action.payload, (), state, ())
+    return operations.translate(action.payload, state, operations.Terms(action.may, action.shown, redactions.refusal))
 
 
 def _answer(action: ProposalAnswer | ReviewAnswer) -> Event:
@@ -307,9 +308,7 @@ def _answer(action: ProposalAnswer | ReviewAnswer) -> Event:
     return ProposalDecided(action.id, "rejected" if action.wish is None else "accepted", action.reason)
 
 
-def _accepted(
-    wish: Curation | PointProposed | None, state: Playbook, known: KnownPlaybook, redactions: Redactions
-) -> tuple[Event, ...]:
+def _accepted(wish: Curation | PointProposed | None, state: Playbook, redactions: Redactions) -> tuple[Event, ...]:
     """Return the events of an accepted change, none of a rejected one.
 
     Raises:
@@ -319,7 +318,7 @@ def _accepted(
     if isinstance(wish, PointProposed):
         if (why := redactions.refusal(wish.text or "")) is not None:
             raise RedactedTextError("text", why)
-        return operations.make(wish, known)[0]
+        return operations.make(wish, state)[0]
     return () if wish is None else decide(wish, state, redactions=redactions).events
 
 
@@ -327,21 +326,6 @@ def _undo(action: Undo) -> tuple[Event, ...]:
     """Return the events of an undo; without a session each names as many ids as a line can hold."""
     ids = [action.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(action.ids), _IDS_A_LINE)] or [()]
     return tuple(EventsVoided(some, action.session, action.reason) for some in ids)
-
-
-def known_of(state: Playbook, redactions: Redactions = NO_REDACTIONS) -> KnownPlaybook:
-    """Return what decisions need to know of a playbook."""
-    return KnownPlaybook(
-        state.entries,
-        state.highest,
-        state.used,
-        state.pinned,
-        state.merged,
-        state.gone,
-        redactions.refusal,
-        state.prefix,
-        section_by_name(state.top, state.placed),
-    )
 
 
 def update_of(rating: Rating, state: Playbook) -> Update:
