@@ -33,6 +33,7 @@ PLAYBOOK_NEUTRAL = frozenset(
         "names.meant",
         "lift.asked",
         "lift.stopped",
+        "session.measured",
     }
 )
 """Kinds of events that do not change the playbook; a test compares them with what the playbook's view folds."""

@@ -298,6 +298,10 @@ def _summarise_proposal(event: events.PointProposed) -> str:
     return f"{what}{f'{to} {_quote(event.text)}' if event.text != '' else ''}{_why(event.reason)}"
 
 
+def _measured(event: events.SessionMeasured) -> str:
+    return f"session measured: {', '.join(f'{name} {value:g}' for name, value in event.numbers.items())}"
+
+
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.LedgerOpened: lambda e: f"ledger {e.ledger} opened, format {e.format}",
     events.PlaybookAdopted: lambda e: f"legacy playbook imported: {_count(e.entries, 'entry', 'entries')}",
@@ -335,6 +339,7 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.FeedbackRecorded: _feedback,
     events.BaselineSet: lambda e: f"baseline of {e.score} set to {e.value:g}{_why(e.reason)}",
     events.SessionEnded: lambda e: "session ended" + (e.version and f", version {e.version}"),
+    events.SessionMeasured: _measured,
     events.TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
     events.EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
     events.LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",

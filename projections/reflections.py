@@ -127,6 +127,7 @@ class Reflections(State):
         tokens_by_day: Day in UTC, ``2026-11-22`` → input and output tokens; a running attempt counts its expected cost.
         tokens_by_model: Model → input and output tokens of attempts that ended.
         injected_at: Session into which the playbook was injected → when last.
+        measured: Session → its numbers, as its transcript said them last.
         withheld: Session → the entries that a draw withheld from it, and that it was not given otherwise.
     """
 
@@ -136,6 +137,7 @@ class Reflections(State):
     tokens_by_day: dict[str, int] = attrs.field(factory=dict)
     tokens_by_model: dict[str, int] = attrs.field(factory=dict)
     injected_at: dict[str, str] = attrs.field(factory=dict)
+    measured: dict[str, events.Numbers] = attrs.field(factory=dict)
     withheld: dict[str, frozenset[str]] = attrs.field(factory=dict)
 
     def known_uuids(self, rater: str) -> set[str]:
@@ -229,6 +231,10 @@ def _spend(state: Reflections, at: str, tokens: int) -> None:
     state.tokens_by_day[at[:10]] = state.tokens_by_day.get(at[:10], 0) + tokens
 
 
+def _measure(state: Reflections, event: events.SessionMeasured, batch: Batch) -> None:
+    state.measured[batch.records[-1].by.session or ""] = event.numbers
+
+
 REFLECTIONS: Final = View(
     Reflections,
     {
@@ -238,5 +244,6 @@ REFLECTIONS: Final = View(
         events.TranscriptRead: _changing(_read),
         events.ReflectionCompleted: _changing(_complete),
         events.ReflectionFailed: _changing(_fail),
+        events.SessionMeasured: _measure,
     },
 )

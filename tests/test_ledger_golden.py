@@ -69,6 +69,7 @@ from tallybook.ledger.events import (
     ReflectionRequested,
     ReflectionStarted,
     SessionEnded,
+    SessionMeasured,
     TelemetryKept,
     TranscriptRead,
     UnknownEvent,
@@ -294,6 +295,16 @@ BATCHES = [
         (PointRated("kpt_003", "helpful"), PlaybookUpdated(0, 1, 0)),
         key="a delivery: 7",
         payload="0123456789abcdef0123456789abcdef",
+    ),
+    Golden(
+        "2026-11-25T22:10:00.000000Z",
+        {"rater": "tallybook", "session": "s3"},
+        (
+            SessionMeasured(
+                Numbers({"prompts": 4, "calls": 31, "failed": 3, "first_answer_s": 2.1, "ended": True}),
+            ),
+        ),
+        when="2026-11-25T22:09:00.000000Z",
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

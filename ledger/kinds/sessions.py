@@ -234,6 +234,28 @@ class BaselineSet(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
+def _check_measures(_event: object, _field: object, numbers: Numbers) -> None:
+    """Refuse a number below 0, and more failed calls or tests than there are."""
+    pairs = (("failed", "calls"), ("tests_failed", "tests"))
+    if min(numbers.values(), default=0) < 0 or any(numbers.get(part, 0) > numbers.get(all_, 0) for part, all_ in pairs):
+        raise ValueError(f"numbers must be from 0, and no more can fail than there are: {dict(numbers)}")
+
+
+@attrs.frozen(eq=False, repr=False, slots=False)
+class SessionMeasured(Event):
+    """What the transcript of a session says about its work, without its subagents; a later event replaces it.
+
+    Attributes:
+        numbers: ``prompts``; ``calls`` of tools, and how many ``failed``; ``aborted``, how often a person interrupted;
+            ``tokens_in`` and ``tokens_out``, where the transcript has them; ``seconds``, from each prompt to the last
+            line before the next; ``first_answer_s``, from the first prompt to the first answer; ``compactions``;
+            runs of ``tests``, ``tests_failed``, and ``last_test_failed``, where tests ran; ``ended``, whether the
+            agent reported the session's end.
+    """
+
+    numbers: Numbers = attrs.field(validator=_check_measures)
+
+
 @attrs.frozen(eq=False, repr=False, slots=False)
 class SessionEnded(Event):
     """A session ended.

@@ -46,6 +46,7 @@ from tallybook.ledger.events import (
     ReflectionRequested,
     ReflectionStarted,
     SessionEnded,
+    SessionMeasured,
     TelemetryKept,
     TranscriptRead,
     UnknownEvent,
@@ -157,6 +158,9 @@ KNOWN = st.one_of(
     st.builds(FeedbackRecorded, COMPONENTS, st.integers(0, 100) | st.floats(0, 100), NONE, TEXTS | st.none()),
     st.builds(BaselineSet, st.sampled_from(["ac02", "session.overall"]), st.integers(0, 100), TEXTS | st.none()),
     st.builds(SessionEnded, st.sampled_from(["", "1.0", "2.0"])),
+    st.builds(
+        SessionMeasured, st.builds(lambda ended: Numbers({"prompts": 1, "calls": 9, "ended": ended}), st.booleans())
+    ),
     st.builds(TelemetryKept, COMPONENTS, st.sampled_from(["", "coffee"]), NONE, TEXTS | st.none()),
 )
 

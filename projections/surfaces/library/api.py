@@ -94,6 +94,7 @@ EventKind: TypeAlias = Literal[
     "lift.asked",
     "lift.stopped",
     "point.placed",
+    "session.measured",
     "ledger.*",
     "playbook.*",
     "point.*",

@@ -186,6 +186,7 @@ def _line(result: Result) -> str:
     parts += [f"{result.quotes} quoted"] if result.quotes else []
     parts += [f"ignored {what}" for what in result.ignored]
     parts += [f"{format_count(result.unknown, 'line')} not understood"] if result.unknown else []
+    parts += ["not measured, as neither a prompt nor a call was understood"] if result.is_unmeasured else []
     return f"{result.session}: {', '.join(parts)}, {result.tokens:,} tokens"
 
 

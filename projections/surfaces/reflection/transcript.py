@@ -197,7 +197,7 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None) -> Iter
         OSError: It cannot be read.
     """
     reader = reader or reader_of(path)
-    memory = _Memory(seen=_undone(path, reader))
+    memory = _Memory(seen=find_undone(path, reader))
     with agent.open_lines(os.fspath(path)) as file:
         file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
         while (room := begin - file.tell()) > 0 and (data := file.readline(min(room, MAX_LINE_BYTES))):
@@ -214,7 +214,7 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None) -> Iter
             begin = end
 
 
-def _undone(path: Path, reader: Transcripts) -> set[str]:
+def find_undone(path: Path, reader: Transcripts) -> set[str]:
     """Return what later lines of a transcript took back."""
     if not reader.undo_mark:
         return set()
@@ -255,7 +255,7 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
         OSError: It cannot be read.
     """
     reader = reader_of(path)
-    seen = _undone(path, reader)
+    seen = find_undone(path, reader)
     with agent.open_lines(os.fspath(path)) as file:
         for entry in (reader.read_line(load_object(data), seen) for data in file):
             for message in (entry, *entry.more):

@@ -17,7 +17,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.decisions.operations import OPERATIONS
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
-from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
+from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted, SessionMeasured
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.hooks import lineages
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.personal import pair
-from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript
+from tallybook.projections.surfaces.reflection import chunks, measures, raters, schedule, transcript
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
 from tallybook.projections.surfaces.workspace import personal
@@ -38,6 +38,7 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from tallybook.ledger.events import Numbers
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
     from tallybook.projections.surfaces.reflection.prompt import Answer
@@ -71,6 +72,7 @@ class Result:
         failed: Why nothing was recorded, empty otherwise.
         ignored: The parts of the answer that count nothing, and why.
         unknown: How many lines of the transcript were not understood.
+        is_unmeasured: Whether the transcript, read to its end, had neither a prompt nor a call that was understood.
     """
 
     session: str
@@ -82,6 +84,7 @@ class Result:
     failed: str = ""
     ignored: tuple[str, ...] = ()
     unknown: int = 0
+    is_unmeasured: bool = False
 
 
 @attrs.frozen
@@ -277,15 +280,32 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
         piece = _next_piece(state, name, session)
         if not piece.reads:
             return None
-        if piece.citations:
-            _record(state.project, piece.citations)
+        numbers = _measure(session) if piece.is_last else None
+        if requests := [*piece.citations, *_measurement(state, name, numbers, piece)]:
+            _record(state.project, requests)
         if piece.text:
-            return _ask(state, name, piece)
+            return attrs.evolve(_ask(state, name, piece), is_unmeasured=piece.is_last and numbers is None)
     except RaterError as error:
         return _fail(state, name, error)
     outcome = _write(state, name, PlainEvents((*piece.quotes, *piece.reads)), piece)
     failed = _REPEATED if outcome.repeated else ""
-    return Result(name, quotes=len(piece.quotes), failed=failed, unknown=piece.unknown)
+    is_unmeasured = piece.is_last and numbers is None
+    return Result(name, quotes=len(piece.quotes), failed=failed, unknown=piece.unknown, is_unmeasured=is_unmeasured)
+
+
+def _measure(session: Session) -> Numbers | None:
+    """Return the numbers of a session's transcript; None where it is not understood, or cannot be read any more."""
+    with suppress(OSError):
+        path = transcript.locate(Path(session.transcript or os.devnull))
+        return measures.measure(path, ended=session.trigger in schedule.ENDS)
+    return None
+
+
+def _measurement(state: _State, name: str, numbers: Numbers | None, piece: Piece) -> Iterator[Request]:
+    """Yield the request to record the numbers of a session, where they changed since they were recorded last."""
+    if numbers is not None and numbers != state.known.measured.get(name):
+        by = {"rater": "tallybook", "session": name}
+        yield Request(PlainEvents((SessionMeasured(numbers),)), by, when=piece.at)
 
 
 def _next_piece(state: _State, name: str, session: Session) -> Piece:

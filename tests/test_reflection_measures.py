@@ -1,0 +1,197 @@
+"""What the worker records of a session in numbers, from each client's own transcript."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.agent_sessions import SESSIONS
+from helpers.hook_calls import events
+from helpers.transcripts import Script, kept
+from tallybook.ledger.events import SessionMeasured
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.reflection import measures, schedule, worker
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
+
+NONE = {"aborted": 0, "compactions": 0, "failed": 0, "tests": 0, "tests_failed": 0, "ended": True}
+RECORDED_NUMBERS: dict[str, dict[str, float]] = {
+    "Codex": NONE | {"prompts": 1, "calls": 3, "tokens_in": 400, "tokens_out": 40, "first_answer_s": 0.0},
+    "Codex, compacted": NONE
+    | {"prompts": 1, "calls": 2, "tokens_in": 300, "tokens_out": 30, "first_answer_s": 0.0, "compactions": 1},
+    "Gemini": NONE | {"prompts": 2, "calls": 2, "tokens_in": 40, "tokens_out": 20, "first_answer_s": 0.1},
+    "Copilot": NONE | {"prompts": 1, "calls": 1, "tokens_in": 20, "tokens_out": 10, "first_answer_s": 0.1},
+}
+
+
+@pytest.mark.parametrize("title", SESSIONS)
+def test_a_recorded_session_is_measured_without_its_subagents(title: str, tmp_path: Path) -> None:
+    """The numbers are those that a person counts in what each client wrote; a subagent's calls and tokens are left."""
+    found = measures.measure(SESSIONS[title].put(tmp_path), ended=True)
+    assert found is not None
+    assert 0 < found["seconds"] < 5
+    assert RECORDED_NUMBERS[title] == {name: value for name, value in found.items() if name != "seconds"}
+
+
+def test_a_session_of_claude_code_is_measured(tmp_path: Path) -> None:
+    """Tokens count once a message, a wait for the person is no time, and commands of the client are no prompts."""
+    script = Script(tmp_path / "s1.jsonl")
+    script.user("<command-name>/clear</command-name>").user("Continued: …", isCompactSummary=True)
+    script.user("Fix it", timestamp="2026-11-21T10:00:00Z")
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 5, "output_tokens": 7}
+    for _ in range(2):
+        content = [{"type": "text", "text": "I look."}]
+        script.line("assistant", message={"id": "m1", "role": "assistant", "content": content, "usage": usage})
+    script.tool("Bash", {"command": "cd shop && uv run pytest -q"}, "2 failed", failed=True)
+    script.tool("Bash", {"command": "grep -rn pytest ."}, "", failed=True)
+    script.tool("Bash", {"command": "FAST=1 npm test"}, "passed")
+    script.user("[Request interrupted by user]").line("system", subtype="compact_boundary")
+    script.agent("Now from a subagent", isSidechain=True)
+    script.user("Go on", timestamp="2026-11-21T18:00:00Z").agent("Done.", timestamp="2026-11-21T18:00:09Z")
+    found = measures.measure(script.path, ended=False)
+    assert found is not None
+    assert 9 < found["seconds"] < 60
+    assert {
+        "prompts": 2,
+        "calls": 3,
+        "failed": 2,
+        "aborted": 1,
+        "tokens_in": 100,
+        "tokens_out": 7,
+        "compactions": 1,
+        "tests": 2,
+        "tests_failed": 1,
+        "last_test_failed": False,
+        "ended": False,
+    } == {name: value for name, value in found.items() if name not in {"seconds", "first_answer_s"}}
+
+
+def codex(kind: str, **payload: Any) -> dict[str, Any]:
+    """Return a line of Codex."""
+    return {"timestamp": "2026-11-23T12:00:00Z", "type": kind, "payload": payload}
+
+
+def copilot(kind: str, **data: Any) -> dict[str, Any]:
+    """Return a line of Copilot."""
+    return {"timestamp": "2026-11-23T12:00:00Z", "type": kind, "id": kind, "data": data}
+
+
+GEMINI_CALL: dict[str, Any] = {"id": "c1", "name": "run_shell_command", "args": {"command": "go test ./..."}}
+OTHER_FAILURES: dict[str, list[dict[str, Any]]] = {
+    "rollout-2026-11-23T12-00-00-a.jsonl": [
+        codex("response_item", type="message", id="m", role="user", content=[{"type": "input_text", "text": "Fix"}]),
+        codex("response_item", type="function_call", call_id="c1", name="exec", arguments='{"cmd": "go test ./..."}'),
+        codex("event_msg", type="item_completed", item={"id": "c1", "exit_code": 3, "status": "failed"}),
+        codex("event_msg", type="turn_aborted", reason="interrupted"),
+        codex("event_msg", type="turn_aborted", reason="replaced"),
+    ],
+    "session-2026-11-23T12-00-a.jsonl": [
+        {"id": "m", "type": "user", "content": [{"text": "Fix"}, {"text": "<hook_context>x</hook_context>"}]},
+        {
+            "id": "n",
+            "type": "gemini",
+            "content": "",
+            "toolCalls": [
+                GEMINI_CALL
+                | {
+                    "status": "success",
+                    "result": [{"functionResponse": {"id": "c1", "response": {"output": "no\nExit Code: 3\n"}}}],
+                },
+                {"id": "c2", "name": "read_file", "args": {}, "status": "cancelled"},
+            ],
+        },
+    ],
+    "events.jsonl": [
+        copilot("user.message", content="Fix"),
+        copilot("user.message", content="the skill", source="skill-x"),
+        copilot(
+            "assistant.message",
+            content="",
+            toolRequests=[{"toolCallId": "c1", "name": "bash", "arguments": {"command": "go test ./..."}}],
+        ),
+        copilot("tool.execution_complete", toolCallId="c1", success=True, shellExecution={"exitCode": 3}),
+        copilot("abort"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FAILURES)
+def test_a_failure_is_found_by_its_exit_code(name: str, tmp_path: Path) -> None:
+    """Codex, Gemini and Copilot call a command with exit code 3 completed or a success, and each says it elsewhere."""
+    path = tmp_path / name
+    path.write_text("".join(json.dumps(line) + "\n" for line in OTHER_FAILURES[name]))
+    found = measures.measure(path, ended=False)
+    assert found is not None
+    wanted = ("prompts", "failed", "aborted", "tests", "tests_failed", "last_test_failed")
+    assert (1, 1, 1, 1, 1, True) == tuple(found[number] for number in wanted)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [{"type": "summary", "summary": "x"}],
+        [{"kind": "said", "words": "Fix it"}],
+        [{"type": "user", "message": 3}],
+        [3, "x", None],
+    ],
+)
+def test_what_is_not_understood_gives_no_numbers(lines: list[Any], tmp_path: Path) -> None:
+    """A transcript of another form, or without a prompt, is not measured as one without failures."""
+    path = tmp_path / "s1.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert measures.measure(path, ended=True) is None
+
+
+# The worker
+
+
+@pytest.fixture
+def place(project: Path) -> Project:
+    """Return a project with an entry."""
+    place = Project(project)
+    commands.add(place, "Quote ids as strings.", {"rater": "human"})
+    return place
+
+
+def read(place: Project, path: Path, trigger: str) -> list[worker.Result]:
+    """Let the worker read a transcript that a hook requested, and return its results."""
+    results: list[worker.Result] = []
+    request = schedule.reflection_request("s1", path.stat().st_size, trigger, str(path), "tallybook")
+    record.write(place, [request])
+    assert worker.DONE == worker.work(place, schedule.Plan(), results.append)
+    return results
+
+
+def test_a_session_is_measured_again_when_its_numbers_changed(place: Project, run: Run) -> None:
+    """An open session is measured, its end and its growth are measured anew, and the same numbers are recorded once."""
+    script = Script(kept(place.root) / "s1.jsonl").user("Fix the secret sauce").tool("Bash", {"command": "make"}, "")
+    read(place, script.path, "PreCompact")
+    script.tool("Bash", {"command": "make sauce"}, "no rule", failed=True)
+    read(place, script.path, "SessionEnd")
+    script.line("system", timestamp="")
+    read(place, script.path, "SessionEnd")
+    found = [[event.numbers[name] for name in ("calls", "failed", "ended")] for event in events(place, SessionMeasured)]
+    assert [[1, 0, False], [2, 1, True]] == found
+    assert b"sauce" not in b"".join(batch.raw for batch in open_log(place).read())
+    assert "session measured: prompts 1, calls 2, failed 1" in run("log").out
+
+
+def test_a_transcript_that_is_not_understood_is_said_to_be(place: Project, run: Run) -> None:
+    """`reflect` names a session that was read and not measured."""
+    path = kept(place.root) / "s1.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"kind": "said", "words": "Fix it"}\n')
+    request = schedule.reflection_request("s1", path.stat().st_size, "SessionEnd", str(path), "tallybook")
+    record.write(place, [request])
+    answer = run("reflect").out
+    assert "s1: 0 rated, 1 line not understood, not measured, as neither a prompt nor a call was understood" in answer
+    assert [] == events(place, SessionMeasured)
