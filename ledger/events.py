@@ -70,6 +70,7 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "lift.stopped": (LiftStopped, 1),
     "point.placed": (PointPlaced, 1),
     "session.measured": (SessionMeasured, 1),
+    "point.limited": (PointLimited, 1),
 }
 """Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
 

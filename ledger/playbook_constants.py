@@ -6,6 +6,8 @@ STAMP = "ledger"
 """Top-level key of ``playbook.json`` that says which moment of the ledger the file shows, as ``SEQ:CHAIN``."""
 BOOK_STAMP = "book"
 """The next top-level key, which says which moment of a shared book the file contains, as ``SEQ:CHAIN``."""
+UNTIL = "until"
+"""Top-level key of ``playbook.json`` with the last day of entries that hold until a date: name → ``2026-12-31``."""
 PLAYBOOK_NEUTRAL = frozenset(
     {
         "playbook.injected",

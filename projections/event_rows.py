@@ -321,6 +321,9 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.PointPinned: _summarise_decision("pinned"),
     events.PointUnpinned: _summarise_decision("unpinned"),
     events.PointPlaced: lambda e: f"{e.name} moved to {e.section}{_why(e.reason)}",
+    events.PointLimited: lambda e: (
+        f"{e.name} holds {f'until {e.until}' if e.until else 'without an end'}{_why(e.reason)}"
+    ),
     events.PointMerged: lambda e: f"{', '.join(e.merged)} merged into {e.name}{_why(e.reason)}",
     events.EventsVoided: _summarise_undo,
     events.PlaybookInjected: _injection,

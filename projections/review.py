@@ -39,6 +39,7 @@ DUPLICATE: Final = "duplicate"
 UNPROVEN: Final = "unproven"
 UNUSED: Final = "no sign of use"
 GONE: Final = "gone path"
+EXPIRED: Final = "expired"
 
 _CHANGING: Final = (
     events.PointSeeded,
@@ -53,6 +54,7 @@ _CHANGING: Final = (
     events.PointUnpinned,
     events.PointMerged,
     events.PointMatched,
+    events.PointLimited,
 )
 _NEW_TEXT: Final = (events.PointEdited, events.PointReworded)
 _USES: Final = (events.PlaybookInjected, events.PointCited, events.TranscriptRead)
@@ -164,7 +166,7 @@ class Item(NamedTuple):
     """Something for a person to decide.
 
     Attributes:
-        why: Why it is shown: CONTESTED, PROPOSAL, DUPLICATE, UNPROVEN, UNUSED or GONE.
+        why: Why it is shown: CONTESTED, PROPOSAL, DUPLICATE, UNPROVEN, UNUSED, GONE or EXPIRED.
         names: The entries that it is about.
         says: What is known, in words.
         proposal: The event that proposes a change; None for other items.
@@ -185,6 +187,7 @@ class Question(NamedTuple):
         proposals: The open proposals, the oldest first.
         gone: Name → the paths that its text names and git no longer has.
         since: Time before which a decision no longer holds, as events write it.
+        today: The day, as entries that hold until a date have it.
     """
 
     book: Playbook
@@ -192,11 +195,13 @@ class Question(NamedTuple):
     proposals: Sequence[EventRecord]
     gone: Mapping[str, Collection[str]]
     since: str
+    today: str
 
 
 def select_items(question: Question) -> list[Item]:
     """Return what a person should decide, what matters most first; what was decided is left out."""
-    items = [*_contested(question.book), *map(_proposal, question.proposals), *_duplicates(question.book)]
+    items = [*_contested(question.book), *_expired(question), *map(_proposal, question.proposals)]
+    items += _duplicates(question.book)
     return [item for item in (*items, *_unproven(question), *_stale(question)) if not _is_decided(question, item)]
 
 
@@ -226,6 +231,12 @@ def _proposal(record: EventRecord) -> Item:
     event: Any = record.event
     names = tuple(filter(None, (event.name, *event.merged)))
     return Item(PROPOSAL, names, f"{summary(event)} ({event.cause}; by {record.by.agent or record.by.rater})", record)
+
+
+def _expired(question: Question) -> Iterator[Item]:
+    for name, day in question.book.until.items():
+        if day < question.today and name in question.book.entries:
+            yield Item(EXPIRED, (name,), f"held until {day}, and is not injected since")
 
 
 def _duplicates(book: Playbook) -> Iterator[Item]:

@@ -171,7 +171,7 @@ HALF = "contains half of a surrogate pair, which is not Unicode text"
 def test_an_unusable_text_is_reported_with_the_reason(text: object, reason: str) -> None:
     """An unusable text is reported with its place and the reason; the other texts are read."""
     read = read_extraction({"new_key_points": ["a", text, "b"]})
-    texts = (("new_key_points[0]", "a", ""), ("new_key_points[2]", "b", ""))
+    texts = (("new_key_points[0]", "a", "", ""), ("new_key_points[2]", "b", "", ""))
     assert Extraction(texts, (), (IgnoredItem("new_key_points[1]", reason),)) == read
 
 

@@ -48,6 +48,7 @@ from tallybook.ledger.events import (
     PointAdded,
     PointCited,
     PointEdited,
+    PointLimited,
     PointMatched,
     PointMerged,
     PointNoted,
@@ -305,6 +306,11 @@ BATCHES = [
             ),
         ),
         when="2026-11-25T22:09:00.000000Z",
+    ),
+    Golden(
+        "2026-11-25T22:20:00.000000Z",
+        {"rater": "human"},
+        (PointLimited("kpt_003", "until the migration", "2026-12-31"),),
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

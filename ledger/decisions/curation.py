@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger.decisions.update import Decision, text_fault
+from tallybook.ledger.decisions.update import Decision, day_fault, text_fault
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import (
+    PointLimited,
     PointMerged,
     PointPinned,
     PointPlaced,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
 
 MAX_REASON_CHARS = 1_000
+NEVER = "never"
+"""In place of the last day of an entry that is to hold without an end."""
 
 
 @attrs.frozen
@@ -40,6 +43,7 @@ class Curation:
         sources: Names of the entries that are merged into it, for ``merge``.
         more_names: Names of further entries to change in the same batch.
         section: The heading of their new section, for ``move``.
+        until: The new last day, or NEVER for no end, for ``reword``; with an empty text that alone changes.
     """
 
     verb: str
@@ -49,6 +53,7 @@ class Curation:
     sources: tuple[str, ...] = ()
     more_names: tuple[str, ...] = ()
     section: str = ""
+    until: str = ""
 
 
 def decide_curation(curation: Curation, state: Playbook) -> Decision:
@@ -63,9 +68,13 @@ def decide_curation(curation: Curation, state: Playbook) -> Decision:
         raise BadInputError("reason", fault, "nothing was recorded")
     names = dict.fromkeys(_find_used_name(name, state) for name in (curation.name, *curation.more_names))
     curation = attrs.evolve(curation, sources=tuple(_find_used_name(name, state) for name in curation.sources))
-    events = []
+    events: list[Event] = []
     for name in names:
-        events.append(CURATIONS[curation.verb](attrs.evolve(curation, name=name), state))
+        wish = attrs.evolve(curation, name=name)
+        if wish.text or not wish.until:
+            events.append(CURATIONS[curation.verb](wish, state))
+        if wish.until:
+            events.append(_limit(wish, state))
         if curation.verb == "restore":
             # Two entries with the same text are not both restored.
             state = attrs.evolve(state, entries={**state.entries, name: state.gone[name]})
@@ -145,6 +154,16 @@ def _reword(request: Curation, state: Playbook) -> Event:
         hint = f"`tallybook merge {same[0]} {request.name}`"
         raise NothingToDoError(request.name, f"would have the text of {same[0]}", hint)
     return PointReworded(request.name, request.reason, request.text)
+
+
+def _limit(request: Curation, state: Playbook) -> Event:
+    _check_present(request.name, state)
+    day = "" if request.until == NEVER else request.until
+    if (fault := day_fault(day)) is not None:
+        raise BadInputError(request.until, fault, f"or give {NEVER}; nothing was recorded")
+    if state.until.get(request.name, "") == day:
+        raise NothingToDoError(request.name, f"already holds until {day}" if day else "holds without an end")
+    return PointLimited(request.name, request.reason, day)
 
 
 def _move(request: Curation, state: Playbook) -> Event:

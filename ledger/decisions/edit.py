@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger.decisions.update import Decision, RefusedText
-from tallybook.ledger.events import Entry, PlaybookEdited, PlaybookOrdered, PointEdited, PointPlaced, PointRemoved
+from tallybook.ledger.events import (
+    Entry,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PointEdited,
+    PointLimited,
+    PointPlaced,
+    PointRemoved,
+)
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import PREFIX, rename_in_sections
 
@@ -33,6 +41,7 @@ class Edit:
         entries: The entries after it, in order.
         top: The other top-level keys as a JSON object where they were changed; empty where not.
         placed: Name → heading of the section that the edit puts the entry into, where that changed.
+        until: Name → the last day that the edit gives the entry, empty for no end, where that changed.
         seq: The event number of the playbook that was edited; None where unknown.
         source: SHA-256 of the edited file; None where there is none.
     """
@@ -43,6 +52,7 @@ class Edit:
     seq: int | None = None
     source: str | None = None
     placed: Mapping[str, str] = attrs.field(factory=dict)
+    until: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def decide_edit(
@@ -90,6 +100,8 @@ def decide_edit(
         )
     placed = {renamed.get(name, name): section for name, section in edit.placed.items()}
     events.extend(PointPlaced(name, "", section) for name, section in placed.items() if name in after)
+    until = {renamed.get(name, name): day for name, day in edit.until.items()}
+    events.extend(PointLimited(name, "", day) for name, day in until.items() if name in after)
     events.append(PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
     return Decision(tuple(events), refused, new_names=renamed)
 

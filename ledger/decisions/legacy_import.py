@@ -28,10 +28,11 @@ from tallybook.ledger.decisions.legacy_json import (
 )
 from tallybook.ledger.encoding.strict_json import describe_error
 from tallybook.ledger.errors import BadInputError, Problem
-from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointSeeded
+from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointLimited, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.kinds.fields import is_day
 from tallybook.ledger.names import PREFIX, SECTION_NAMES, format_name, is_usable_name, next_free_number, parse_number
-from tallybook.ledger.playbook_constants import BOOK_STAMP, STAMP
+from tallybook.ledger.playbook_constants import BOOK_STAMP, STAMP, UNTIL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -83,6 +84,7 @@ class LegacyFile:
         problems: What a person should know about it, in the file's order.
         shared_stamp: The moment of a shared book that Tallybook wrote into it, ``SEQ:CHAIN``; None without one.
         sections: Heading → names of its entries, in a file of the later format; None in any other.
+        until: Name → last day, for its entries that hold until a date; None where it has no such key.
     """
 
     items: tuple[LegacyItem, ...]
@@ -93,6 +95,7 @@ class LegacyFile:
     problems: tuple[Problem, ...]
     shared_stamp: str | None = None
     sections: Mapping[str, list[str]] | None = None
+    until: Mapping[str, str] | None = None
 
     @property
     def top_keys(self) -> dict[str, Any]:
@@ -230,7 +233,15 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
     known = mend_text(stamp) if isinstance(stamp, str) else None
     digest = sha256(data).hexdigest()
     by_section = sections if "sections" in keys and "sections" in _own_keys(keys) else None
-    return LegacyFile(tuple(items), tuple(skipped), top, known, digest, tuple(problems), _book_stamp(keys), by_section)
+    return LegacyFile(
+        tuple(items), tuple(skipped), top, known, digest, tuple(problems), _book_stamp(keys), by_section, _days(keys)
+    )
+
+
+def _days(keys: dict[str, Json]) -> dict[str, str] | None:
+    """Return the last days that a file gives its entries; None where it has no such key."""
+    days = keys.get(UNTIL)
+    return {name: day for name, day in days.last().items() if is_day(day)} if isinstance(days, JsonObject) else None
 
 
 def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
@@ -241,7 +252,10 @@ def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
         seeds[item.index] = PointSeeded(
             entry.name, entry.helpful, entry.harmful, item.origin, entry.text, item.original
         )
-    return PlaybookAdopted(legacy.sha256, len(legacy.items), legacy.top), *(seeds[index] for index in sorted(seeds))
+    names = {item.entry.name for item in legacy.items}
+    days = [PointLimited(name, "", day) for name, day in (legacy.until or {}).items() if name in names]
+    adopted = PlaybookAdopted(legacy.sha256, len(legacy.items), legacy.top)
+    return adopted, *(seeds[index] for index in sorted(seeds)), *days
 
 
 def _parse(data: bytes, source: str) -> Json:
@@ -275,7 +289,7 @@ def _parse_playbook(data: bytes, source: str) -> JsonObject:
 
 def _own_keys(top: dict[str, Json]) -> tuple[str, ...]:
     """Return the top-level keys that are not passed on; sections are read where there is no list of key_points."""
-    stamps = (STAMP, BOOK_STAMP) if _book_stamp(top) is not None else (STAMP,)
+    stamps = (STAMP, UNTIL, BOOK_STAMP) if _book_stamp(top) is not None else (STAMP, UNTIL)
     if other_formats.table_of(top):
         return (*other_formats.TOP_KEYS, *stamps)
     return ("key_points", *stamps, *(() if isinstance(top.get("key_points"), list) else ("sections",)))
@@ -311,7 +325,7 @@ def _top_fault(top: dict[str, Json], pair: JsonObject) -> str:
     ((key, value),) = pair.pairs
     if key not in _own_keys(top):
         return "; ".join(find_flaws(pair))
-    fits = isinstance(value, {"key_points": list, STAMP: str}.get(key, object))
+    fits = isinstance(value, {"key_points": list, STAMP: str, UNTIL: JsonObject}.get(key, object))
     return "" if fits else "is not what a playbook has there"
 
 

@@ -16,10 +16,13 @@ from tallybook.ledger.events import (
     Entry,
     PlaybookUpdated,
     PointAdded,
+    PointLimited,
     PointPlaced,
     PointRated,
 )
+from tallybook.ledger.kinds.fields import is_day
 from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, find_section
+from tallybook.ledger.playbook_constants import UNTIL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,12 +65,12 @@ class Extraction:
     """A checked extraction result (ExtractionResult of the contract).
 
     Attributes:
-        texts: New entries, as (item of the payload, text, heading of a section); the heading is empty without one.
+        texts: New entries, as (item of the payload, text, heading of a section, last day); both are empty without one.
         ratings: Ratings, as (item of the payload, name, rating).
         ignored: The parts that cannot be used.
     """
 
-    texts: tuple[tuple[str, str, str], ...] = ()
+    texts: tuple[tuple[str, str, str, str], ...] = ()
     ratings: tuple[tuple[str, str, str], ...] = ()
     ignored: tuple[IgnoredItem, ...] = ()
 
@@ -92,6 +95,11 @@ def text_fault(text: object) -> str | None:
     if len(text) > MAX_TEXT_CHARS:
         return f"the text has {len(text):,} characters, at most {MAX_TEXT_CHARS:,} are taken"
     return _unicode_fault(text)
+
+
+def day_fault(day: object) -> str | None:
+    """Return why a value cannot be the last day of an entry; None where it can, or is empty for no end."""
+    return None if day == "" or is_day(day) else "until is not a day such as 2026-12-31"
 
 
 def _unicode_fault(text: str) -> str | None:
@@ -136,13 +144,14 @@ def read_extraction(payload: object, source: str = "payload") -> Extraction:
     for field, value in lists.items():
         if not isinstance(value, list):
             raise BadInputError(f"{source}: {field}", f"expected a list, got {type(value).__name__}")
-    texts: list[tuple[str, Any, str]] = []
+    texts: list[tuple[str, Any, str, str]] = []
     ratings, ignored = [], []
     for index, point in enumerate(lists["new_key_points"]):
-        text, section = (point.get("text"), section_of(point)) if isinstance(point, dict) else (point, "")
-        item, fault = f"new_key_points[{index}]", text_fault(text)
+        fields = point if isinstance(point, dict) else {"text": point}
+        text, day = fields.get("text"), fields.get(UNTIL, "")
+        item, fault = f"new_key_points[{index}]", text_fault(text) or day_fault(day)
         if fault is None:
-            texts.append((item, text, section))
+            texts.append((item, text, section_of(fields), day))
         else:
             ignored.append(IgnoredItem(item, fault))
     for index, evaluation in enumerate(lists["evaluations"]):
@@ -198,7 +207,7 @@ def decide_extraction(
     events: list[Event] = []
     ignored = list(extraction.ignored)
     renamed = dict(renamed_before or {})
-    for item, text, section in extraction.texts:
+    for item, text, section, day in extraction.texts:
         wish = (wishes or {}).get(text, "")
         name = name_of_text.get(text, "")
         if name:
@@ -211,6 +220,7 @@ def decide_extraction(
             name_of_text[text] = name = names_given.next(section, wish)
             events.append(PointAdded(name, text))
             events += [PointPlaced(name, "", section)] if section else []
+            events += [PointLimited(name, "", day)] if day else []
         if wish and wish != name:
             renamed[wish] = name
     added = sum(isinstance(event, PointAdded) for event in events)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
 import json
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeGuard
 
 import attrs
 
@@ -65,6 +66,20 @@ def check_json_object(_event: object, field: attrs.Attribute[Any], value: str | 
         raise ValueError(f"{field.name} is not JSON: {error}") from error
     if not isinstance(decoded, dict):
         raise TypeError(f"{field.name} is not a JSON object")
+
+
+def check_day(_event: object, field: attrs.Attribute[Any], value: str) -> None:
+    """Refuse a text that is neither empty nor a day such as ``2026-12-31``."""
+    if value and not is_day(value):
+        raise ValueError(f"{field.name!r} must be a day such as 2026-12-31: {value!r}")
+
+
+def is_day(value: object) -> TypeGuard[str]:
+    """Return whether a value is a day of the calendar as events write it, ``2026-12-31``."""
+    try:
+        return isinstance(value, str) and date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
 
 
 class Numbers(dict[str, float]):

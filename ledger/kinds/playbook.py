@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from tallybook.ledger.kinds.fields import EXACT, FREE_TEXT, NAMES, NOT_NEGATIVE, Event, check_json_object
+from tallybook.ledger.kinds.fields import EXACT, FREE_TEXT, NAMES, NOT_NEGATIVE, Event, check_day, check_json_object
 
 # ---- The ledger ----
 
@@ -313,6 +313,17 @@ class PointPlaced(CurationEvent):
     """
 
     section: str
+
+
+@attrs.frozen(eq=False, repr=False, slots=False)
+class PointLimited(CurationEvent):
+    """An entry holds until a day, in place of the one that it had: after it, it stays and is not injected.
+
+    Attributes:
+        until: The last day on which it is injected, ``2026-12-31``, in UTC; empty for no end.
+    """
+
+    until: str = attrs.field(validator=check_day)
 
 
 @attrs.frozen(eq=False, repr=False, slots=False)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.entry_history.status import EntryStatuses
 
-_BESIDE_KINDS: Final = (events.PointPinned, events.PointUnpinned, events.PointPlaced)
+_BESIDE_KINDS: Final = (events.PointPinned, events.PointUnpinned, events.PointPlaced, events.PointLimited)
 """Kinds of steps that change neither text nor counts."""
 _NEUTRAL_KINDS: Final = (events.EventRedacted, events.PointNoted)
 """Kinds of steps that never add an entry or take it out."""
@@ -246,7 +246,7 @@ def explain(
         ``{count, last}``; ``last`` is an event as in ``deciding``, a list of ``{seq, id, at, by, summary}`` in order.
         ``stood`` says whether the entry was in the playbook at any moment. ``vanished_by`` is the deciding event
         whose batch took it out, None where it is in the playbook or never existed. ``lineage`` is that of
-        ``tallybook.projections.entry_history.status.lineage``.
+        ``tallybook.projections.entry_history.status.lineage``. Only an entry that holds until a date has ``until``.
     """
     last = None if story.entry is not None else find_exit(story, story_as_of)
     # An entry added and taken out in one batch has no exit, but an event still took it out or undid it.
@@ -262,7 +262,7 @@ def explain(
         "vanished_by": None if exit_event is None else _brief(story, exit_event),
         "deciding": [_brief(story, record) for record in deciding_events(story, exit_event)],
         "lineage": lineage(statuses, story.name),
-    }
+    } | ({"until": day} if (day := story.book.until.get(story.name)) else {})
 
 
 def _brief(story: Story, record: EventRecord) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def pack(state: Playbook) -> dict[str, Any]:
         "merged": state.merged,
         "top": state.top,
         "placed": state.placed,
+        "until": state.until,
         "stamp": state.stamp,
         "latest": None if state.latest is None else (state.latest.last, state.latest.at),
     }
@@ -63,7 +64,7 @@ def unpack(values: Mapping[str, Any]) -> Playbook:
     state.due, state.pruned = dict.fromkeys(values["due"]), dict.fromkeys(values["pruned"])
     state.pinned = set(values["pinned"])
     state.pardons, state.merged, state.top = dict(values["pardons"]), dict(values["merged"]), dict(values["top"])
-    state.placed = dict(values["placed"])
+    state.placed, state.until = dict(values["placed"]), dict(values["until"])
     seq, chain = values["stamp"]
     state.stamp = (seq, chain)
     if values["latest"] is not None:

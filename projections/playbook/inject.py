@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.names import UNPRINTABLE
+from tallybook.ledger.playbook_constants import UNTIL
 from tallybook.projections.playbook.confidence import lower_bound
 
 TYPE_CHECKING = False
@@ -38,6 +39,11 @@ class Choice(NamedTuple):
     lines: tuple[str, ...]
     left_out: int
     sections: tuple[str, ...]
+
+
+def leave_out_expired(entries: Sequence[Mapping[str, Any]], today: str) -> Sequence[Mapping[str, Any]]:
+    """Return the entries that a session can be given: those whose last day, where they have one, is not past."""
+    return [entry for entry in entries if entry.get(UNTIL, today) >= today]
 
 
 def one_line(text: str) -> str:

@@ -6,10 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.names import OTHERS, SECTION_KEYS, SECTIONS, filter_sections, find_section, section_by_name
-from tallybook.ledger.playbook_constants import BOOK_STAMP, FLAT, STAMP
+from tallybook.ledger.playbook_constants import BOOK_STAMP, FLAT, STAMP, UNTIL
 from tallybook.projections.playbook.confidence import interval
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tallybook.ledger.events import Entry
     from tallybook.projections.playbook.view import Playbook
 
@@ -26,8 +28,24 @@ def playbook_dict(playbook: Playbook) -> dict[str, Any]:
         "last_updated": playbook.last_updated,
         # A version from the file replaces the default.
         **filter_sections(playbook.top, playbook.entries, playbook.placed),
+        **_days(playbook),
         "key_points": [entry_json(entry) for entry in playbook.entries.values()],
     }
+
+
+def _days(playbook: Playbook) -> dict[str, dict[str, str]]:
+    """Return the top-level key with the last days of entries that hold until a date; no key without any."""
+    days = {name: day for name, day in playbook.until.items() if name in playbook.entries}
+    return {UNTIL: days} if days else {}
+
+
+def with_day(entry: Mapping[str, Any], until: Mapping[str, str], today: str) -> Mapping[str, Any]:
+    """Return an entry as people are shown it: one that holds until a date says so after its text."""
+    day = until.get(entry["name"])
+    if day is None:
+        return entry
+    words = f"until {day}" if day >= today else f"not injected: held until {day}"
+    return {**entry, "text": f"{entry['text']} ({words})"}
 
 
 def entries_by_section(playbook: Playbook) -> dict[str, list[Entry]]:
@@ -45,7 +63,7 @@ def _sectioned_dict(playbook: Playbook) -> dict[str, Any]:
         heading: [entry_json(entry) for entry in entries] for heading, entries in entries_by_section(playbook).items()
     }
     top = {key: value for key, value in playbook.top.items() if key not in SECTION_KEYS}
-    return {"version": None, "last_updated": playbook.last_updated, **top, "sections": sections}
+    return {"version": None, "last_updated": playbook.last_updated, **top, **_days(playbook), "sections": sections}
 
 
 def stamp_text(stamp: tuple[int, str]) -> str:

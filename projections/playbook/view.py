@@ -43,6 +43,7 @@ class Playbook(State):
         merged: Name of a merged entry → the entry that it was merged into.
         top: Top-level keys of the file other than key_points and last_updated, in order.
         placed: Name → heading of its section, for entries put into one since ``top`` was set; the last one last.
+        until: Name → the last day on which the entry is injected, for entries that hold until a date.
         adopted_at: ``last_updated`` of the adopted legacy file, None without one.
         source: SHA-256 of the adopted file, empty without one.
         adoption: Last event number of the batch that adopted a legacy file, 0 without one.
@@ -71,6 +72,7 @@ class Playbook(State):
     merged: dict[str, str] = attrs.field(factory=dict)
     top: dict[str, Any] = attrs.field(factory=lambda: {"version": VERSION})
     placed: dict[str, str] = attrs.field(factory=dict)
+    until: dict[str, str] = attrs.field(factory=dict)
     adopted_at: Any = None
     source: str = ""
     adoption: int = 0
@@ -280,6 +282,12 @@ def _place(state: Playbook, event: events.PointPlaced, _: Batch) -> None:
     state.placed[event.name] = event.section
 
 
+def _limit(state: Playbook, event: events.PointLimited, _: Batch) -> None:
+    state.until.pop(event.name, None)
+    if event.until:
+        state.until[event.name] = event.until
+
+
 def _recheck(state: Playbook, name: str) -> None:
     """Check again whether the next update prunes an entry whose counts did not change."""
     if name in state.entries:
@@ -388,6 +396,7 @@ CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
     events.PointPinned: _pin,
     events.PointUnpinned: _unpin,
     events.PointPlaced: _place,
+    events.PointLimited: _limit,
     events.PointMerged: _merge,
     events.PointMatched: _match,
     events.PlaybookAdopted: _adopt,

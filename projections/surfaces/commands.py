@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Required, TypedDict
 
 import attrs
 
@@ -87,16 +87,18 @@ class DriftError(TallybookError):
 _EDITS: Final = "manual edits"
 
 
-class Point(TypedDict):
-    """A new entry of a section, as an extraction result has it.
+class Point(TypedDict, total=False):
+    """A new entry, as an extraction result has it.
 
     Attributes:
         text: Its text.
-        section: The heading of its section.
+        section: The heading of its section; without one it has none.
+        until: The last day on which it is injected; without one it holds without an end.
     """
 
-    text: str
+    text: Required[str]
     section: str
+    until: str
 
 
 class Imported(NamedTuple):
@@ -138,7 +140,7 @@ def add(
 
     Args:
         project: The project.
-        point: Its text, alone or with its section.
+        point: Its text, alone or with its section and last day.
         by: Who records it.
         key: The idempotency key.
         again: Whether a text that was redacted is accepted from now on, from every source.

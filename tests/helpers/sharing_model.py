@@ -28,6 +28,7 @@ NAMED: Final = (
     events.PointPinned,
     events.PointUnpinned,
     events.PointPlaced,
+    events.PointLimited,
     events.PointReworded,
     events.PointRemoved,
 )

@@ -29,6 +29,7 @@ from tallybook.ledger.events import (
     PointAdded,
     PointCited,
     PointEdited,
+    PointLimited,
     PointMerged,
     PointNoted,
     PointPinned,
@@ -112,6 +113,7 @@ KNOWN = st.one_of(
     st.builds(LogRecovered, COUNTS, COUNTS, st.just("0" * 32)),
     st.builds(PointNoted, NAMES, TEXTS),
     st.builds(PointReworded, NAMES, NONE, TEXTS | st.none()),
+    st.builds(PointLimited, NAMES, NONE, st.sampled_from(["", "2026-12-31"])),
     st.builds(PointPlaced, NAMES, NONE, st.sampled_from([*SECTIONS])),
     st.sampled_from([PointRetired, PointRestored, PointPinned, PointUnpinned]).flatmap(
         lambda kind: st.builds(kind, NAMES, NONE)

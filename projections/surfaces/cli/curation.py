@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tallybook.ledger.decisions.curation import Curation
+from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.comparison import similarity
 from tallybook.projections.event_rows import entry_line, numbered_rows, summary
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.console.consent import ask
-from tallybook.projections.surfaces.console.options import SectionName, Verb, provenance_of, read_text, with_reason
+from tallybook.projections.surfaces.console.options import Day, SectionName, Verb, provenance_of, read_text, with_reason
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, recorded_lines, say
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import curation, proposals
@@ -62,15 +62,20 @@ unpin = _verb_of_names("unpin", "The next update prunes those that the policy pr
 
 @click.command(cls=Verb, rater="human", example='tallybook reword kpt_003 "Quote ids as strings in JSON."')
 @click.argument("name")
-@click.argument("text")
+@click.argument("text", required=False)
+@click.option("--until", type=Day(NEVER), metavar="DATE", help=f"Do not inject it after this day, in UTC; or {NEVER}.")
 @with_reason
-def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: bool, **by: Any) -> None:
+def reword(project: Project, /, *, name: str, text: str | None, reason: str, as_json: bool, **options: Any) -> None:
     """Change the text of an entry.
 
-    Its name and its counts stay. A TEXT of - is read from standard input.
+    Its name and its counts stay. A TEXT of - is read from standard input. Without TEXT, only the day of --until
+    changes; --until never lets the entry hold without an end.
     """
-    text = read_text(text, "the new text")
-    _curate(project, Curation("reword", name, reason, text), by, as_json=as_json)
+    until = options["until"] or ""
+    if text is None and not until:
+        raise BadInputError("reword", "needs a TEXT or --until", "give one of them; nothing was recorded")
+    text = read_text(text or "", "the new text")
+    _curate(project, Curation("reword", name, reason, text, until=until), options, as_json=as_json)
 
 
 @click.command(cls=Verb, rater="human", example="tallybook move kpt_003 kpt_007 mistakes")

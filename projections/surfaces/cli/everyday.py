@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from tallybook.ledger.clock import utc_now
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
 from tallybook.projections.playbook.confidence import lower_bound
-from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.playbook.render import playbook_dict, with_day
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import (
+    Day,
     Verb,
     WholeNumber,
     at_when,
@@ -76,9 +78,12 @@ def show(project: Project, /, *, when: str | None, with_lift: bool, as_json: boo
         from tallybook.projections.surfaces.console import terminal
 
         moment = None if when is None else shown.moment
+        latest = shown.state.latest_batch
+        today = utc_now().at if when is None else latest.at if latest else ""
+        entries = [with_day(entry, shown.state.until, today[:10]) for entry in playbook["key_points"]]
         console = terminal.console_for(sys.stdout)
         with terminal.paged(console):
-            terminal.print_playbook(console, playbook["key_points"], playbook["last_updated"], moment, number)
+            terminal.print_playbook(console, entries, playbook["last_updated"], moment, number)
     if with_lift:
         from tallybook.projections.surfaces.console import notices
         from tallybook.projections.surfaces.lift import notes
@@ -89,6 +94,7 @@ def show(project: Project, /, *, when: str | None, with_lift: bool, as_json: boo
 @click.command(cls=Verb, rater="human", example='tallybook add "Quote ids as strings in JSON."')
 @click.argument("text")
 @click.option("--again", is_flag=True, help="Add a text that was redacted.")
+@click.option("--until", type=Day(), metavar="DATE", help="Do not inject it after this day, in UTC.")
 @with_section
 @with_key
 def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options: Any) -> None:
@@ -96,11 +102,13 @@ def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options
 
     A TEXT of - is read from standard input. The answer has the entry's name. A text that differs from an entry only in
     case, white space and final punctuation is refused: the answer names that entry, to be rated. Where the text
-    resembles an entry, the answer names it and the words that differ.
+    resembles an entry, the answer names it and the words that differ. After the day of --until the entry stays, is not
+    injected, and `review` asks about it.
     """
     text = read_text(text, "the text of the entry")
-    author, key, section = provenance_of(options), options["key"], options["section"] or ""
-    point: Any = {"text": text, "section": section} if section else text
+    author, key = provenance_of(options), options["key"]
+    details = {field: options[field] for field in ("section", "until") if options[field]}
+    point: Any = {"text": text, **details} if details else text
     _print_outcome(commands.add(project, point, author, key, again=again), as_json=as_json)
 
 

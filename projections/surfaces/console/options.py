@@ -11,6 +11,7 @@ import click
 
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, UnknownEntryError
+from tallybook.ledger.kinds.fields import is_day
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.inside import find_agent
@@ -118,6 +119,28 @@ class SectionName(click.ParamType[str]):
 with_section: Final = click.option(
     "--section", type=SectionName(), metavar="NAME", help="Put it into this section, such as mistakes."
 )
+
+
+class Day(click.ParamType[str]):
+    """A day of the calendar, or a word in its place."""
+
+    name = "day"
+
+    def __init__(self, *words: str) -> None:
+        """Take the words."""
+        self.words = words
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the day as events write it.
+
+        Raises:
+            click.BadParameter: It is none.
+        """
+        if value not in self.words and not is_day(value):
+            also = "".join(f", or {word}" for word in self.words)
+            self.fail(f"{value!r} is not a day; use a date such as 2026-12-31{also}", param, ctx)
+        return str(value)
+
 
 PROVENANCE_OPTIONS: Final = {
     "rater": "Record this rater: human, agent, reflector, …",

@@ -120,6 +120,8 @@ def tell_story(story: Story, extras: Mapping[str, Any], *, as_of: bool = False) 
         yield f"{_capitalise(says)}."
     yield from _changes(story)
     yield _fate(story, as_of=as_of)
+    if day := extras.get("until"):
+        yield f"It holds until {day}, in UTC, and is not injected after that day."
     left_by, decided_by = extras.get("vanished_by"), story["decided_by"]
     # After an undo, the event that decides now need not be the one that took the entry out at the time.
     if left_by and extras.get("stood", True) and (decided_by is None or left_by["seq"] != decided_by["seq"]):

@@ -24,7 +24,7 @@ from tallybook.ledger.names import (
 )
 from tallybook.ledger.playbook_constants import SECTIONED
 from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.playbook.render import entries_by_section, playbook_dict
+from tallybook.projections.playbook.render import entries_by_section
 from tallybook.projections.playbook.view import VERSION, Playbook
 from tallybook.projections.surfaces.history.edit_base import Base, drift_of
 
@@ -68,10 +68,11 @@ def find_edit(
     evidence = _evidence(legacy, by_section=by_section)
     odd = tuple(item for item in evidence if redacted.refusal_in_json(item.original or "") is None)
     base_entries = shown_entries(base, by_section=by_section)
-    if entries == base_entries and not top and not odd and not placed:
+    until = _changed_days(legacy, base, new_names)
+    if entries == base_entries and not (top or odd or placed or until):
         return (), ()
     drift = drift_of(edited, state) if base is not state else {}
-    edit = decisions.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed)
+    edit = decisions.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed, until)
     decision = decisions.decide_edit(edit, state, drift, edited.names, redacted.refusal)
     refusals = tuple(one for one in decision.ignored if isinstance(one, RefusedText))
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
@@ -123,8 +124,7 @@ def _flat_top(
 
     Where nothing but that was changed, no key is: edits of two machines then add up.
     """
-    before = playbook_dict(base)
-    del before["key_points"], before["last_updated"]
+    before = filter_sections(base.top, base.entries, base.placed)
     after = rename_in_sections(_top(legacy), new_names)
     if after == before:
         return "", {}
@@ -133,6 +133,15 @@ def _flat_top(
     if after == filter_sections(before, now, placed):
         return "", placed
     return decisions.rename_in_top(legacy.top, new_names), {}
+
+
+def _changed_days(legacy: LegacyFile, base: Playbook, new_names: Mapping[str, str]) -> dict[str, str]:
+    """Return the last days that a file gives its entries otherwise; one without that key says nothing about them."""
+    if legacy.until is None:
+        return {}
+    days = {new_names.get(name, name): day for name, day in legacy.until.items()}
+    names = {**days, **{name: "" for name in base.until if name in base.entries}}
+    return {name: days.get(name, "") for name in names if days.get(name, "") != base.until.get(name, "")}
 
 
 def _headings(top: Mapping[str, Any]) -> dict[str, str]:

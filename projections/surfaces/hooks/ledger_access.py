@@ -18,7 +18,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.fast_stdlib import import_lazily, loads, sha256
 from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
-from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP
+from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP, UNTIL
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, playbook_file
@@ -131,7 +131,7 @@ def has_recent(project: AnyProject, prefix: str, max_age_us: int) -> bool:
 def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
     """Return the playbook's entries, from ``playbook.json`` if it is current; else it is rendered first.
 
-    Those of a file in the later format have their section.
+    Those of a file in the later format have their section; where an entry holds until a date, each has its last day.
 
     Raises:
         BadInputError: The file is too large for a hook.
@@ -142,7 +142,7 @@ def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
     entries: Sequence[Mapping[str, Any]] = ()
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
         document = loads(disk.read_file(path, MAX_PLAYBOOK_BYTES).decode("utf-8"))
-        found = _entries_of(document)
+        found = entries_of(document)
         if _are_entries(found):
             entries = found
             seq, _, chain = document[STAMP].partition(":")
@@ -160,11 +160,13 @@ def _refuse_large(playbook: str) -> None:
         raise BadInputError(playbook, what, "`tallybook retire NAME` what is no longer needed")
 
 
-def _entries_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    if "key_points" in document:
-        found: Sequence[Mapping[str, Any]] = document["key_points"]
-        return found
-    return [{**one, "section": heading} for heading, entries in document["sections"].items() for one in entries]
+def entries_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the entries of a playbook in either format, each with its last day, and in the later one its section."""
+    found: Sequence[Mapping[str, Any]] = document.get("key_points", ())
+    if "key_points" not in document:
+        found = [{**one, "section": heading} for heading, entries in document["sections"].items() for one in entries]
+    days = document.get(UNTIL)
+    return [{**one, UNTIL: str(days[one["name"]])} if one["name"] in days else one for one in found] if days else found
 
 
 def _are_entries(values: Sequence[Any]) -> bool:
@@ -197,7 +199,7 @@ def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequ
             os.write(2, f"tallybook: {report.file.problems[0]}\n".encode("utf-8", "backslashreplace"))
     if report.state is None:
         return entries
-    return _entries_of(loads(playbook_bytes(report.state, settings.read(project).format).decode()))
+    return entries_of(loads(playbook_bytes(report.state, settings.read(project).format).decode()))
 
 
 def is_current(project: AnyProject, seq: int, chain: str) -> bool:

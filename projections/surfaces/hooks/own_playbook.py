@@ -6,7 +6,9 @@ a hook that ends in between loses a record and invents none.
 
 from __future__ import annotations
 
+from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
+from tallybook.projections.playbook import inject
 from tallybook.projections.surfaces.hooks import citations, ledger_access, lineages
 from tallybook.projections.surfaces.workspace import personal
 
@@ -40,14 +42,22 @@ def read_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]) -> 
     return [one for one in own if one["name"] not in taken and one["text"] not in taken]
 
 
+def offered(
+    project: ProjectPaths, theirs: Sequence[Mapping[str, Any]]
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    """Return what can be given to a session: of the person's own entries, and of a project's entries, ``theirs``."""
+    today = clock.utc_now().at[:10]
+    own = read_entries(project, theirs)
+    return inject.leave_out_expired(own, today), inject.leave_out_expired(theirs, today)
+
+
 def read_both(project: ProjectPaths) -> tuple[Sequence[Mapping[str, Any]], tuple[str, ...]]:
     """Return the entries for a session, and the names of the person's own among them.
 
     Newer entries come later, and are taken first; the own ones lie evenly among the project's, so that each playbook
     gets its share of the room.
     """
-    theirs = ledger_access.read_entries(project)
-    own = read_entries(project, theirs)
+    own, theirs = offered(project, ledger_access.read_entries(project))
     if not own:
         return theirs, ()
     places = [(place / len(group), one) for group in (own, theirs) for place, one in enumerate(group, 1)]

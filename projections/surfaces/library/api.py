@@ -95,6 +95,7 @@ EventKind: TypeAlias = Literal[
     "lift.stopped",
     "point.placed",
     "session.measured",
+    "point.limited",
     "ledger.*",
     "playbook.*",
     "point.*",

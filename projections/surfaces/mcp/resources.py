@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError
+from tallybook.projections.playbook import inject
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.hooks import draws
+from tallybook.projections.surfaces.hooks import draws, ledger_access
 from tallybook.projections.surfaces.lift import giving
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tallybook.api import Ledger
     from tallybook.projections.surfaces.workspace.project import Project
@@ -55,16 +57,18 @@ def listed(ledger: Ledger) -> list[dict[str, str]]:
     return [*LISTED, *([MINE] if personal.find(ledger.project) is not None else [])]
 
 
-def _show(ledger: Ledger) -> dict[str, Any]:
-    """Return the playbook without what the session's draw withholds, and record that the session was given it."""
-    document = commands.show(ledger.project)
-    held = _record_given(ledger.project, ledger, document)
-    return document | {"key_points": [entry for entry in document["key_points"] if entry["name"] not in held]}
+def offered(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the entries of a playbook that can be given out today."""
+    return inject.leave_out_expired(ledger_access.entries_of(document), clock.utc_now().at[:10])
 
 
-def _record_given(project: Project, ledger: Ledger, document: Mapping[str, Any]) -> tuple[str, ...]:
-    names = [entry["name"] for entry in document["key_points"]]
-    return giving.record_given(project, ledger.by.session or "", names, names)
+def _give(project: Project, ledger: Ledger) -> dict[str, Any]:
+    """Return a playbook without what the session's draw withholds, and record that the session was given it."""
+    document = commands.show(project)
+    names = [entry["name"] for entry in offered(document)]
+    held = giving.record_given(project, ledger.by.session or "", names, names)
+    given = [entry for entry in document["key_points"] if entry["name"] in names and entry["name"] not in held]
+    return document | {"key_points": given}
 
 
 def withheld(ledger: Ledger) -> tuple[str, ...]:
@@ -96,10 +100,9 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
         BadInputError: There is no such resource.
     """
     if uri == f"{_SCHEME}playbook":
-        value: Any = _show(ledger)
+        value: Any = _give(ledger.project, ledger)
     elif uri == MINE["uri"] and (mine := personal.find(ledger.project)) is not None:
-        value = commands.show(mine)
-        _record_given(mine, ledger, value)
+        value = _give(mine, ledger)
     elif uri == f"{_SCHEME}scores":
         # Slow to load.
         from tallybook.projections.scores.reports import summary
@@ -122,5 +125,5 @@ def prompt(ledger: Ledger, name: str) -> dict[str, Any]:
     """
     if name != PROMPTS[0]["name"]:
         raise BadInputError(name, "no such prompt", f"use {PROMPTS[0]['name']}")
-    text = _REVIEW.format(playbook=as_json(_show(ledger)))
+    text = _REVIEW.format(playbook=as_json(_give(ledger.project, ledger)))
     return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}

@@ -10,7 +10,7 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import EventFilter, brief
 from tallybook.projections.playbook import ranking
-from tallybook.projections.playbook.render import entry_json
+from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.lift import giving
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tallybook.api import Ledger
-    from tallybook.ledger.events import Entry
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.writing.record import Outcome
 
@@ -72,9 +71,8 @@ class Tool(NamedTuple):
 def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries that fit a task, the best first, as many as the budget lets in."""
     found = commands.playbook(ledger.project, given.get("at"))
-    entries = tuple(found.state.entries.values()) if "at" in given else _present(ledger, found.state)
-    room = given.get("budget", DEFAULT_BUDGET_CHARS)
-    rows, chosen = [entry_json(entry) for entry in entries], []
+    rows = resources.offered(playbook_dict(found.state if "at" in given else _present(ledger, found.state)))
+    room, chosen = given.get("budget", DEFAULT_BUDGET_CHARS), []
     for score in ranking.rank(rows, given.get("task", "")):
         row = rows[score.place]
         size = len(row["name"]) + len(row["text"])
@@ -84,7 +82,7 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     notes = {"notes": list(found.notes)} if found.notes else {}
     # The selection comes first: the place of an entry that is withheld stays empty.
     # A draw withholds nothing of the person's own playbook, whose ledger records what it gave.
-    projects = [entry.name for entry in entries if entry.name in found.state.entries]
+    projects = [row["name"] for row in rows if row["name"] in found.state.entries]
     names = [str(one["name"]) for one in chosen]
     session = ledger.by.session or ""
     held = giving.record_given(ledger.project, session, [name for name in names if name in projects], projects)
@@ -92,16 +90,16 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     if mine is not None and (own := [name for name in names if name not in projects]):
         giving.record_given(mine, session, own, own)
     told = [one for one in chosen if one["name"] not in held]
-    return {"entries": told, "left_out": len(entries) - len(chosen), **notes}
+    return {"entries": told, "left_out": len(rows) - len(chosen), **notes}
 
 
-def _present(ledger: Ledger, playbook: Playbook) -> tuple[Entry, ...]:
-    """Return the project's entries, and after them those of the person's own playbook."""
+def _present(ledger: Ledger, playbook: Playbook) -> Playbook:
+    """Return the project's playbook, with the entries of the person's own after its own."""
     if personal.find(ledger.project) is not None:
         from tallybook.projections.surfaces.personal import pair
 
-        playbook = pair.together(ledger.project, playbook)
-    return tuple(playbook.entries.values())
+        return pair.together(ledger.project, playbook)
+    return playbook
 
 
 def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:

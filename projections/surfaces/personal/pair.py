@@ -215,7 +215,7 @@ def _renumbered(outcome: recording.Outcome, items: dict[str, str]) -> recording.
 def together(project: Project, playbook: Playbook) -> Playbook:
     """Return a project's playbook with the person's own entries after it, as a session is given both.
 
-    Only entries, names and former entries are of both, and nothing may be decided or saved from it.
+    Only entries, names, last days and former entries are of both, and nothing may be decided or saved from it.
     """
     mine = personal.find(project)
     if mine is None:
@@ -231,6 +231,7 @@ def together(project: Project, playbook: Playbook) -> Playbook:
         entries={**playbook.entries, **added},
         used=playbook.used | own.used,
         gone={**own.gone, **playbook.gone},
+        until={**own.until, **playbook.until},
     )
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tallybook.ledger.decisions.curation import NEVER
 from tallybook.ledger.errors import TallybookError
 from tallybook.projections.event_rows import name_line, numbered_rows
-from tallybook.projections.review import CONTESTED, DUPLICATE, GONE, MAX_ITEMS, PROPOSAL, UNPROVEN, UNUSED
+from tallybook.projections.review import CONTESTED, DUPLICATE, EXPIRED, GONE, MAX_ITEMS, PROPOSAL, UNPROVEN, UNUSED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.options import HUMAN, Verb, provenance_of
@@ -28,12 +29,15 @@ _KEYS: Final = {
     "k": "keep",
     "t": "retire",
     "w": "reword",
+    "u": "until",
     "m": "merge",
     "a": "accept",
     "r": "reject",
     "s": "skip",
     "q": "quit",
 }
+_PROMPTS: Final = {"reword": "new text", "until": f"new last day, or {NEVER}"}
+"""The decisions that need a text → what it is."""
 _OF_ENTRY: Final = "ktwsq"
 _OFFERED: Final = {
     CONTESTED: _OF_ENTRY,
@@ -42,6 +46,7 @@ _OFFERED: Final = {
     UNPROVEN: _OF_ENTRY,
     UNUSED: _OF_ENTRY,
     GONE: _OF_ENTRY,
+    EXPIRED: "ktwusq",
 }
 """Why an item is shown → the keys that decide it."""
 
@@ -50,10 +55,10 @@ _OFFERED: Final = {
 def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Decide about entries and proposals, one key each.
 
-    At most 30 items are shown: contested entries, proposals of agents, entries that resemble each other, entries with
-    few ratings, and those without a sign of use or about paths that git no longer has. Each decision is recorded when
-    its key is pressed, and `tallybook undo` undoes it. What was decided is not asked again for 90 days, unless the
-    entry changed.
+    At most 30 items are shown: contested entries, entries past their last day, proposals of agents, entries that
+    resemble each other, entries with few ratings, and those without a sign of use or about paths that git no longer
+    has. Each decision is recorded when its key is pressed, and `tallybook undo` undoes it. What was decided is not
+    asked again for 90 days, unless the entry changed.
     Off a terminal, with --json and inside an agent the items are listed and nothing is decided.
     """
     by = provenance_of(options)
@@ -124,8 +129,8 @@ def _ask(keys: str) -> str:
 def _decide(project: Project, item: Item, decision: str, by: Mapping[str, str]) -> int:
     """Record a decision, print its events, and return how many decisions that are; one that is refused is none."""
     text = ""
-    if decision == "reword":
-        text = click.prompt("    new text, empty to leave it", default="", show_default=False).strip()
+    if decision in _PROMPTS:
+        text = click.prompt(f"    {_PROMPTS[decision]}, empty to leave it", default="", show_default=False).strip()
         if not text:
             return 0
     try:

@@ -28,9 +28,10 @@ def find_items(project: Project) -> list[Item]:
     """Return what a person should decide now."""
     book = commands.playbook(project).state
     gone = stale.find_gone(project, book.entries.values())
-    since = clock.moment(clock.utc_now().unix_us - DAYS * _DAY_US).at
+    now = clock.utc_now()
+    since = clock.moment(now.unix_us - DAYS * _DAY_US).at
     opened = proposals.open_proposals(project)
-    return select_items(Question(book, stale.load_reviews(project), opened, gone, since))
+    return select_items(Question(book, stale.load_reviews(project), opened, gone, since, now.at[:10]))
 
 
 def is_open(item: Item, book: Playbook) -> bool:
@@ -44,8 +45,8 @@ def decide(project: Project, item: Item, decision: str, text: str, by: Mapping[s
     Args:
         project: The project.
         item: The item.
-        decision: accept or reject for a proposal; keep, retire, reword or merge for entries.
-        text: The new text, for reword.
+        decision: accept or reject for a proposal; keep, retire, reword, until or merge for entries.
+        text: The new text, for reword; the new last day, for until.
         by: The person.
 
     Raises:
@@ -58,6 +59,8 @@ def decide(project: Project, item: Item, decision: str, text: str, by: Mapping[s
     sources = item.names[1:] if decision == "merge" else ()
     reason = f"review: {item.why}"
     wish = None if decision == "keep" else Curation(decision, item.names[0], reason, text, sources)
+    if decision == "until":
+        wish = Curation("reword", item.names[0], reason, until=text)
     return commands.recorded(project, Request(ReviewAnswer(event, wish), by))
 
 

@@ -14,7 +14,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.agent import Payload
 from tallybook.projections.surfaces.agents.inside import find_agent
-from tallybook.projections.surfaces.hooks import draws, injection, own_playbook, prompts
+from tallybook.projections.surfaces.hooks import draws, injection, ledger_access, own_playbook, prompts
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import find_paths
 
@@ -56,9 +56,8 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     session = (running.session if running else "") or session or ""
     # The limits of Claude Code hold where it is not known who reads the answer.
     agent = table.load(running.agent if running and table.load(running.agent).max_size else table.CLAUDE)
-    theirs = commands.show(project)["key_points"]
     paths = find_paths(None, str(project.root))
-    mine = own_playbook.read_entries(paths, theirs)
+    mine, theirs = own_playbook.offered(paths, ledger_access.entries_of(commands.show(project)))
     entries, own = [*mine, *theirs], tuple(entry["name"] for entry in mine)
     if not chosen.budget_chars:
         selection = injection.nothing()

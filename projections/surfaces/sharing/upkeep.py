@@ -15,6 +15,7 @@ from tallybook.ledger.events import (
     BookOpened,
     BookRules,
     PlaybookAdopted,
+    PointLimited,
     PointPinned,
     PointPlaced,
     PointSeeded,
@@ -177,6 +178,7 @@ def _beginning(project: Project, part: Membership, opening: BookOpened) -> list[
     more = range(_SEEDS_A_BATCH, len(seeds), _SEEDS_A_BATCH)
     groups += [[*seeds[begin : begin + _SEEDS_A_BATCH]] for begin in more]
     groups += [[PointPinned(name, "")] for name in state.pinned if name in state.entries]
+    groups += [[PointLimited(name, "", day)] for name, day in state.until.items() if name in state.entries]
     groups += [[PointPlaced(name, "", section)] for name, section in state.placed.items() if name in state.entries]
     batches: list[RawBatch] = []
     after = START

@@ -18,7 +18,7 @@ from tallybook.ledger.decisions.update import (
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import Entry, PointAdded, PointRated
 from tallybook.ledger.names import is_usable_name, parse_number
-from tallybook.ledger.playbook_constants import STAMP
+from tallybook.ledger.playbook_constants import STAMP, UNTIL
 from tallybook.projections.playbook import render
 from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY
@@ -94,7 +94,9 @@ def _json_or_none(item: Any) -> Any:
 
 
 def _top(document: Mapping[str, Any]) -> dict[str, Any]:
-    return copy.deepcopy({key: document[key] for key in document if key not in {"key_points", "last_updated", STAMP}})
+    return copy.deepcopy(
+        {key: document[key] for key in document if key not in {"key_points", "last_updated", STAMP, UNTIL}}
+    )
 
 
 def apply_extraction(

@@ -86,6 +86,8 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
     Raises:
         BadInputError, UnknownEntryError, NothingToDoError, RedactedTextError: The change itself would be refused.
     """
+    if wish.until:
+        raise BadInputError("--until", "cannot be proposed", "a person runs the command; nothing was recorded")
     state = reading.current(reading.open_log(project))
     decide_curation(wish, state)
     if wish.text and (why := redacted_digests.load(project.ledger).refusal(wish.text)) is not None:

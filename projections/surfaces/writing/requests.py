@@ -353,7 +353,8 @@ def _fresh(action: Import, state: Playbook) -> Any:
     items = _renamed(new, state)
     names = {item.entry.name: by_text[item.entry.text] for item in legacy.items if item.entry.text in by_text}
     names |= {old.entry.name: new.entry.name for old, new in zip(new, items, strict=True)}
-    return attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names))
+    until = {names.get(name, name): day for name, day in (legacy.until or {}).items()}
+    return attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names), until=until)
 
 
 def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
