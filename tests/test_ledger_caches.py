@@ -126,16 +126,6 @@ def test_an_unsafe_folder_is_not_used(
 
 
 @posix
-def test_a_cache_inside_a_linked_project_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a project's agent folder is a link, a cache folder anywhere in the project is refused."""
-    (tmp_path / "project" / "deep" / "agent").mkdir(parents=True)
-    (tmp_path / "project" / ".claude").symlink_to("deep/agent")
-    ledger = begin_ledger(tmp_path / "project").resolve()
-    monkeypatch.setenv(caches.VARIABLE, str(tmp_path / "project" / "cache"))
-    assert caches.find_folder(ledger) is None
-
-
-@posix
 def test_a_created_cache_is_private(ledger: Path) -> None:
     """Whatever the umask, every created folder has mode 0700, and one names its ledger."""
     before = os.umask(0)

@@ -12,7 +12,7 @@ import pytest
 
 from helpers.ledger_codec import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
 from helpers.ledger_lines import AT, batches_of, read, stamp
-from tallybook.ledger.encoding import codec, event_json
+from tallybook.ledger.encoding import event_json
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS, UPCASTS
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError
@@ -206,27 +206,6 @@ def test_a_long_text_of_an_unknown_kind_is_kept() -> None:
     ] == [*events]
 
 
-@pytest.mark.parametrize(
-    ("first", "free"),
-    [
-        ("point.removed", '{"salt":"5a17","text":"x"}'),
-        ("point.added", '{"salt":"5a17","text":7}'),
-        ("point.added", '{"salt":"5a17","text":null}'),
-        ("point.added", '{"salt":"5a17","name":"x"}'),
-        ("point.added", '{"salt":"5a17","nothing":"x"}'),
-        ("point.added", '{"salt":"5a17"}'),
-        ("point.added", None),
-        ("point.removed", None),
-        ("point.removed", "null"),
-    ],
-)
-def test_a_continuation_that_continues_nothing_is_damage(first: str, free: str | None) -> None:
-    """A continuation belongs to a free field of the event before it and is a text itself."""
-    for behind in ([], [line_of("point.added", *sections("point.added"))]):
-        with pytest.raises(DamagedLedgerError, match="seq 2"):
-            decoded(line_of(first, *sections(first)), (CONTINUATION, free), *behind)
-
-
 @pytest.mark.parametrize("text", ['{"salt":"5a17","text":"x"}', "null", None])
 def test_a_continuation_without_a_beginning_is_damage(text: str | None) -> None:
     """A batch does not begin with a continuation, not even a redacted one."""
@@ -287,13 +266,6 @@ def test_a_format_from_the_future_is_refused() -> None:
     for behind in ([], [encode(PointAdded("kpt_001", "a"))]):
         with pytest.raises(NewerLedgerError, match=r"^events.jsonl: written in ledger format 2, .* up to 1; upgrade"):
             list(decode(batches_of([opened, *behind])))
-
-
-def test_remembered_events_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal lines give equal events, however many kinds of line there are between them."""
-    monkeypatch.setattr(codec, "MEMO_ENTRIES", 2)
-    events = [PointRated(f"kpt_{number % 5}", ("helpful", "harmful")[number % 2]) for number in range(40)]
-    assert events == list(next(decode(batches_of([encode(event) for event in events]))).events)
 
 
 def test_records_have_author_time_and_position() -> None:

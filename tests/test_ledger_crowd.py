@@ -62,13 +62,6 @@ def renote(log: JsonlLog, change: Callable[[Head], Head]) -> None:
     (log.folder / "lock").write_bytes(heads.encode(change(note)))
 
 
-def test_a_single_writer_leaves_no_note(log: JsonlLog) -> None:
-    """The next writer finds the head at the end, and needs no note."""
-    append(log, "a")
-    append(JsonlLog(log.folder), "b")
-    assert b"" == (log.folder / "lock").read_bytes()
-
-
 def test_a_writer_among_others_notes_its_end(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The note is whole, names this boot, and acknowledges nothing: the head stays where it was."""
     before = log.head()
@@ -173,15 +166,6 @@ def test_nothing_is_noted_in_someone_elses_file(log: JsonlLog, tmp_path: Path, m
     (log.folder / "lock").hardlink_to(victim)
     abandon(log, monkeypatch, "a", "b", "c")
     assert (b"", list("abc")) == (victim.read_bytes(), names(log)[1:])
-
-
-def test_nothing_is_noted_without_a_boot_id(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a boot id a later process could not tell whether the page cache still holds the batch."""
-    monkeypatch.setattr(disk, "boot_id", lambda: "")
-    abandon(log, monkeypatch, "a", "b", "c")
-    assert b"" == (log.folder / "lock").read_bytes()
-    append(JsonlLog(log.folder), "d")
-    assert list("abcd") == names(log)[1:]
 
 
 def test_a_note_that_the_disk_refuses_changes_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,16 +52,6 @@ def test_a_created_file_is_private(tmp_path: Path) -> None:
     os.close(fd)
 
 
-def test_a_created_file_is_open_like_an_existing_one(tmp_path: Path) -> None:
-    """It is open for reading and appending."""
-    fd = disk.open_file(tmp_path / "new", write=True, append=True, create=True)
-    for data in (b"one", b"two"):
-        os.lseek(fd, 0, os.SEEK_SET)
-        disk.write_all(fd, data, tmp_path / "new")
-    assert b"onetwo" == os.pread(fd, 10, 0)
-    os.close(fd)
-
-
 def test_flushing_names_flushes_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder itself is flushed."""
     flushed: list[int] = []
@@ -115,14 +105,6 @@ def test_a_file_with_another_group_gets_the_rights_of_everyone(
     monkeypatch.setattr(os, "chown", refuse(errno.EPERM))
     os.close(disk.open_file(folder / "file", write=True, create=True))
     assert file_mode == mode_of(folder / "file")
-
-
-def test_a_file_system_without_modes_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If no mode can be set, files and folders are created all the same."""
-    monkeypatch.setattr(os, "chmod", refuse(errno.EPERM))
-    disk.make_folder(tmp_path / "folder")
-    disk.replace_file(tmp_path / "folder" / "file", b"data")
-    assert b"data" == disk.read_file(tmp_path / "folder" / "file")
 
 
 def test_a_file_whose_mode_cannot_be_set_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,14 +164,6 @@ def test_a_file_with_another_name_is_written_if_it_is_ours(path: Path, opened: i
     disk.refuse_hard_link(opened, path, lambda: True)
     with pytest.raises(CannotWriteError, match="is a hard link"):
         disk.refuse_hard_link(opened, path)
-
-
-@pytest.mark.parametrize("below", ["", "a", "a/b"])
-def test_a_folder_cannot_be_created_in_place_of_a_file(path: Path, below: str) -> None:
-    """An error of Tallybook is raised, and the file stays."""
-    with pytest.raises(CannotWriteError):
-        disk.make_folder(path / below)
-    assert b"bytes" == path.read_bytes()
 
 
 @pytest.mark.parametrize("write", [False, True])
@@ -349,13 +323,6 @@ def test_an_unflushed_folder_leaves_the_outcome_unknown(path: Path, monkeypatch:
     assert told.type is OutcomeUnknownError or b"bytes" == path.read_bytes()
 
 
-def test_the_boot_has_one_name() -> None:
-    """Within one boot the name is always the same; an empty name means that the boot is unknown."""
-    assert disk.boot_id() == disk.boot_id()
-    assert disk.boot_id().isascii()
-    assert not set(" \n\0") & set(disk.boot_id())
-
-
 def test_the_boot_id_is_that_of_the_system() -> None:
     """It is the kernel's id without its line end, and empty if there is none."""
     assert (BOOT_ID.read_text().strip() if BOOT_ID.exists() else "") == disk.boot_id()
@@ -365,10 +332,3 @@ def test_a_system_without_boot_names_is_no_error(monkeypatch: pytest.MonkeyPatch
     """The name is empty, and everything after the head is verified again."""
     monkeypatch.setattr(os, "open", refuse(errno.ENOENT))
     assert "" == disk.boot_id()
-
-
-def test_a_boot_name_may_have_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes outside ASCII raise no error."""
-    monkeypatch.setattr(os, "open", lambda *_: os.dup(0))
-    monkeypatch.setattr(os, "read", lambda *_: b"b\xffot\n")
-    assert "b\ufffdot" == disk.boot_id()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-import stat
 import sys
 import tempfile
 from types import SimpleNamespace
@@ -78,13 +77,6 @@ def message_of(act: Callable[[], object], kind: type[CannotWriteError | OutcomeU
     return str(told.value)
 
 
-def test_an_error_without_a_message_is_named_by_its_class() -> None:
-    """The message has the system's words, or else Python's name of the error."""
-    assert ["No space left on device", "PermissionError"] == [
-        disk.reason(error) for error in (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), PermissionError())
-    ]
-
-
 @pytest.mark.parametrize(
     ("mode", "bits"),
     [(0o700, 0), (0o755, 0), (0o770, 0o070), (0o702, 0o007), (0o777, 0o077), (0o2770, 0o2070), (0o1777, 0)],
@@ -102,20 +94,6 @@ def test_a_file_in_a_setgid_folder_has_the_folders_group(tmp_path: Path, mode: i
     made = made_in(of_group(tmp_path / "shared", mode))
     wanted = os.getegid() if mode == 0o1777 else FOREIGN_GROUP
     assert [(os.geteuid(), wanted)] * 2 == [(one.st_uid, one.st_gid) for one in made]
-
-
-@pytest.mark.parametrize("mode", [0o700, 0o755, 0o703], ids=oct)
-def test_a_folder_that_its_group_cannot_write_passes_no_group_on(tmp_path: Path, mode: int) -> None:
-    """A file created there has the user's own group."""
-    made = made_in(of_group(tmp_path / "private", mode))
-    assert [os.getegid()] * 2 == [one.st_gid for one in made]
-
-
-def test_a_folder_for_everyone_needs_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the system does not set the folder's group, everyone's rights are enough for the user's own group."""
-    shared = of_group(tmp_path / "shared", 0o777)
-    monkeypatch.setattr(os, "chown", refuse(errno.EPERM))
-    assert [0o666, 0o777] == [stat.S_IMODE(one.st_mode) for one in made_in(shared)]
 
 
 def test_a_replaced_file_keeps_its_group(tmp_path: Path) -> None:
@@ -147,25 +125,6 @@ def test_a_note_has_the_rights_of_a_created_file(path: Path) -> None:
     assert (b"new", 0o600) == (path.read_bytes(), mode_of(path))
 
 
-def test_a_file_of_this_folder_gets_its_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name without a folder is in the current folder."""
-    tmp_path.chmod(0o770)
-    monkeypatch.chdir(tmp_path)
-    os.close(disk.create_file("file"))
-    assert 0o660 == mode_of(tmp_path / "file")
-
-
-def test_a_file_system_without_modes_creates_private_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files and folders are private from the first moment, not only after their mode is set."""
-    monkeypatch.setattr(os, "chmod", refuse(errno.EPERM))
-    before = os.umask(0)
-    try:
-        made = made_in(tmp_path)
-    finally:
-        os.umask(before)
-    assert [0o600, 0o700] == [stat.S_IMODE(one.st_mode) for one in made]
-
-
 def test_a_system_without_posix_sets_no_modes_and_flushes_no_folders(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,19 +135,6 @@ def test_a_system_without_posix_sets_no_modes_and_flushes_no_folders(
     disk.replace_cache_file(path, b"new")
     disk.flush_folder(path.parent / "nowhere")
     assert b"new" == path.read_bytes()
-
-
-@pytest.mark.parametrize("plant", ["file", "link", "dangling link"])
-def test_an_existing_file_is_not_created_again(tmp_path: Path, path: Path, plant: str) -> None:
-    """An existing file is neither opened nor followed."""
-    place = tmp_path / "place"
-    if plant == "file":
-        place.write_bytes(b"bytes")
-    else:
-        place.symlink_to(path if plant == "link" else tmp_path / "nowhere")
-    with pytest.raises(FileExistsError):
-        disk.create_file(place)
-    assert (b"bytes", False) == (path.read_bytes(), (tmp_path / "nowhere").exists())
 
 
 @pytest.mark.parametrize("plant", ["file", "link"])
@@ -212,14 +158,6 @@ def test_a_file_that_appears_meanwhile_is_opened(
         disk.write_all(fd, b" and second", tmp_path / "new")
         os.close(fd)
         assert b"first and second" == (tmp_path / "new").read_bytes()
-
-
-def test_a_file_is_written_from_its_beginning_by_default(path: Path) -> None:
-    """Appending is an option."""
-    fd = disk.open_file(path, write=True)
-    disk.write_all(fd, b"BY", path)
-    os.close(fd)
-    assert b"BYtes" == path.read_bytes()
 
 
 def test_a_read_only_file_can_be_read() -> None:
@@ -260,30 +198,6 @@ def test_a_refusal_names_place_reason_and_remedy(
     assert f"{tmp_path / name}: {said}" == message_of(lambda: act(tmp_path / name), CannotWriteError)
 
 
-def test_a_second_name_is_refused_in_one_line(path: Path) -> None:
-    """It names the problem of the file and the remedy."""
-    path.with_name("other").hardlink_to(path)
-    fd = disk.open_file(path, write=True)
-    told = message_of(lambda: disk.refuse_hard_link(fd, path), CannotWriteError)
-    os.close(fd)
-    assert f"{path}: is a hard link to a file that is not the ledger's; move it away" == told
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        ("write", "Input/output error; nothing was recorded; try again"),
-        ("fsync", "Input/output error; the file is unchanged"),
-    ],
-)
-def test_a_failed_replacement_names_the_old_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch, call: str, said: str
-) -> None:
-    """The message names the file, and not the temporary one."""
-    monkeypatch.setattr(os, call, refuse(errno.EIO))
-    assert f"{path}: {said}" == message_of(lambda: disk.replace_file(path, b"new"), CannotWriteError)
-
-
 def test_an_unconfirmed_write_is_reported_as_unknown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For bytes and names alike the message says that the outcome is unknown, why, and how to find out."""
     told = (
@@ -317,11 +231,6 @@ def test_a_file_that_may_not_be_replaced_stays(path: Path, tmp_path: Path) -> No
     assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
 
 
-def test_a_replacement_without_a_condition_is_made(path: Path) -> None:
-    """The caller gets the answer yes."""
-    assert disk.replace_file(path, b"new")
-
-
 @pytest.mark.parametrize("code", [errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK, errno.EINTR])
 def test_a_held_lock_has_several_errors(path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     """Systems disagree about the error; each means that another process has the lock, or that a retry may help."""
@@ -346,16 +255,6 @@ def test_a_lock_is_awaited_in_growing_pauses(path: Path, monkeypatch: pytest.Mon
     assert pytest.approx(0.004) == max(time.pauses_s)
 
 
-def test_a_lock_without_a_wait_is_tried_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Zero milliseconds are one try."""
-    time = Time(monkeypatch)
-    tries: list[int] = []
-    monkeypatch.setattr(disk, "try_lock", tries.append)
-    with pytest.raises(LockHeldError):
-        disk.lock(7, path, 0)
-    assert ([7], []) == (tries, time.pauses_s)
-
-
 def test_a_released_lock_is_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait ends as soon as the other process releases the lock, whatever is left of the limit."""
     time = Time(monkeypatch)
@@ -364,13 +263,6 @@ def test_a_released_lock_is_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -
     disk.lock(0, path, 250)
     assert [] == list(free)
     assert pytest.approx([0.0002, 0.0003, 0.00045]) == time.pauses_s
-
-
-def test_a_pause_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth of a millisecond: other tests count tries in it."""
-    time = Time(monkeypatch)
-    disk.pause()
-    assert [0.0002] == time.pauses_s
 
 
 def test_without_fcntl_the_first_byte_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

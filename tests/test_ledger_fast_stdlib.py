@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import importlib.util
 import json
 import pickle
@@ -77,13 +76,6 @@ def test_a_named_tuple_equals_that_of_typing() -> None:
     assert (__name__, True) == (Pair.__module__, (Pair.__doc__ or "").startswith("A pair of values"))
     with pytest.raises(TypeError, match="one"):
         Pair()  # type: ignore[call-arg]
-
-
-def test_a_digest_equals_that_of_hashlib(without: ModuleType) -> None:
-    """SHA-256 has the same value, whichever module computes it."""
-    for module in (fast_stdlib, without):
-        assert hashlib.sha256(b"abc").hexdigest() == module.sha256(b"abc").hexdigest()
-    assert hashlib.sha256 is without.sha256
 
 
 @pytest.mark.parametrize("lacking", [False, True], ids=["as it is", "without C"])

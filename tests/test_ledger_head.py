@@ -12,7 +12,7 @@ import pytest
 from helpers.ledger_head import Flushes, Killed, append_failing, die, fail, head_of
 from helpers.ledger_logs import append, names
 from tallybook.ledger.backends.jsonl import JsonlLog
-from tallybook.ledger.line import GENESIS, Position
+from tallybook.ledger.line import Position
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.storage import disk, head
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
@@ -76,30 +76,6 @@ def test_a_changed_bit_never_makes_another_head() -> None:
         data[bit // 8] ^= 1 << bit % 8
         assert decode(bytes(data)) in {None, EXAMPLE}, bit
         data[bit // 8] ^= 1 << bit % 8
-
-
-@pytest.mark.parametrize("filler", [b"", b"\0", b" "])
-def test_a_torn_head_is_invalid(filler: bytes) -> None:
-    """A head that ends early is not read, unless only its padding is missing."""
-    data = encode(EXAMPLE)
-    said = len(data.rstrip())
-    torn = [decode(data[:cut] + filler * (HEAD_BYTES - cut)) for cut in range(said)]
-    assert {None} == set(torn)
-
-
-def test_a_head_between_two_writes_is_invalid() -> None:
-    """The beginning of one head and the end of another make no head."""
-    new = encode(EXAMPLE._replace(position=Position(813, "f" * 32, 234_999, AT)))
-    mixed = [decode(new[:cut] + encode(EXAMPLE)[cut:]) for cut in range(HEAD_BYTES)]
-    assert {None, EXAMPLE, decode(new)} >= set(mixed)
-
-
-def test_the_head_has_boot_position_and_chain(log: JsonlLog) -> None:
-    """After an append it is at the end of the file, without a failure."""
-    batch = append(log, "a")
-    assert batch is not None
-    assert Head(batch.position, disk.boot_id(), -1, 0) == log.read_head()
-    assert log.path.stat().st_size == batch.end
 
 
 def test_the_head_moves_after_the_flush(log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,13 +221,6 @@ def test_a_failure_is_recorded_even_if_the_head_is_busy(log: JsonlLog, monkeypat
     monkeypatch.setattr(disk, "flush_data", Flushes(fail_and_be_busy))
     append_failing(log, "a")
     assert begin == head_of(log).suspect
-
-
-def test_a_checksum_is_read_from_the_end() -> None:
-    """A head whose chain has the same digits earlier is the same head."""
-    zeros = Head(Position(0, GENESIS, 0), "aaccaaccacaaacacaccacccccaacccaaaaaaaaaa")
-    assert b"00000000" == encode(zeros).split()[-1]
-    assert zeros == decode(encode(zeros))
 
 
 def test_a_valid_head_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

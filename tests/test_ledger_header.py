@@ -10,7 +10,7 @@ import pytest
 
 from helpers.ledger_lines import AT, KEYS, TEXTS, forge, read, stamp
 from tallybook.ledger.clock import moment
-from tallybook.ledger.encoding.codec import LineHead, decode, encode, parse_head
+from tallybook.ledger.encoding.codec import decode, encode, parse_head
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import PlaybookUpdated
 from tallybook.ledger.line import SECTION, START, frame
@@ -22,19 +22,6 @@ HEAD = (
 )
 # From 1970 to the end of 9999, the last year of four digits.
 MOMENTS = st.integers(0, 253_402_300_799_999_999).map(lambda us: moment(us).at)
-
-
-def test_a_header_is_parsed() -> None:
-    """Each field has its type: numbers, texts, and the author still in JSON."""
-    id_ = "0192aaaa-0000-7000-8000-000000000001"
-    assert LineHead(812, id_, "k 1", AT, WHEN, (2, 12), b'{"rater":"human"}') == parse_head(HEAD.encode())
-
-
-def test_an_optional_field_is_none() -> None:
-    """A header without a key and without another time has None for each."""
-    form = parse_head(HEAD.replace('"key":"k 1",', "").replace(f'"when":"{WHEN}",', "").encode())
-    assert form is not None
-    assert (812, None, AT, None) == (form.seq, form.key, form.at, form.when)
 
 
 @given(
@@ -123,12 +110,6 @@ def test_a_header_in_another_form_is_refused(old: str, new: str) -> None:
 def test_a_header_that_is_not_utf_8_is_refused(old: bytes, bad: bytes) -> None:
     """Bytes that are not UTF-8 are no text of any field."""
     assert None is parse_head(HEAD.encode().replace(old, bad))
-
-
-@pytest.mark.parametrize("size", range(len(HEAD)))
-def test_half_a_header_is_refused(size: int) -> None:
-    """A header that was cut anywhere is not read as a shorter one."""
-    assert None is parse_head(HEAD[:size].encode())
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from tallybook.ledger.events import (
 from tallybook.ledger.line import frame
 from tallybook.ledger.telemetry.intake import (
     KINDS,
-    canonical,
     encode_original,
     fill_defaults,
     idempotency_key,
@@ -146,18 +145,6 @@ def test_the_time_of_an_object_is_read(said: dict[str, Any], when: str | None) -
 
 
 @pytest.mark.parametrize(
-    ("said", "session"),
-    [
-        *(({"session_id": "s1"}, "s1"), ({"session": "s2"}, "s2"), ({"sessionId": 7}, "7"), ({}, "")),
-        *(({"session_id": "", "session": "s2"}, "s2"), ({"session_id": None}, ""), ({"session_id": ["s"]}, "")),
-    ],
-)
-def test_the_session_of_an_object_is_read(said: dict[str, Any], session: str) -> None:
-    """It may be under any of the usual keys."""
-    assert session == read_object({"metrics": {"a": 1}} | said).session
-
-
-@pytest.mark.parametrize(
     ("said", "problems"),
     [
         (METRICS, []),
@@ -240,17 +227,6 @@ def test_an_unusable_object_is_kept_whole(said: dict[str, Any], reason: str) -> 
     assert f"{reason}; it is kept and counts nothing" == read_object(said).problems[0]
 
 
-def test_an_event_of_an_unknown_type_is_kept_without_a_problem() -> None:
-    """Most events in telemetry are of other types."""
-    said = EVENT | {"event_type": "coffee_made", "data": {"cups": 2}}
-    event = kept(said)
-    assert ("AC-02", "coffee_made", "events of this type say nothing of a score") == (
-        *(event.component, event.type),
-        event.reason,
-    )
-    assert () == read_object(said).problems
-
-
 def test_many_metrics_are_many_events() -> None:
     """A hundred names of any length fit an event, and all of an object is one batch."""
     names = [f"{number:03d}" + "\U0001f600" * 97 for number in range(250)]
@@ -271,15 +247,6 @@ def test_a_long_object_is_kept_by_its_beginning() -> None:
     assert fits == json.loads(encode_original(fits))
 
 
-def test_a_long_type_becomes_its_digest() -> None:
-    """A name over a hundred characters is replaced by its digest, for a type and for a source."""
-    assert "x" * 100 == kept({"event_type": "x" * 100}).type
-    assert kept({"event_type": "x" * 101}).type.startswith("digest:")
-    (event,) = read_object({"metrics": {"a": 1}, "source": "x" * 101}).events
-    assert isinstance(event, MetricsRecorded)
-    assert event.source.startswith("digest:")
-
-
 def test_a_default_fills_a_missing_field() -> None:
     """A session or a component that the object names, under any key, is not replaced."""
     assert {"metrics": {}, "session_id": "s9", "component": "ac09"} == fill_defaults({"metrics": {}}, "s9", "ac09")
@@ -297,17 +264,6 @@ def test_an_object_with_a_time_is_identified_by_its_content() -> None:
     assert idempotency_key(timed) == idempotency_key(dict(reversed(timed.items())))
     assert idempotency_key(timed) != idempotency_key(timed | {"note": ""})
     assert idempotency_key(timed).startswith("metrics:")
-
-
-def test_an_object_without_a_time_is_identified_by_its_place() -> None:
-    """Its identity is its file, and the number of equal ones before it."""
-    keys = [idempotency_key(METRICS, place, before) for place in ("a", "b", "\ud800") for before in (0, 1)]
-    assert 7 == len({*keys, idempotency_key(METRICS)})
-
-
-def test_equal_objects_have_one_form() -> None:
-    """The order of keys does not matter, at any depth; half a surrogate is escaped."""
-    assert canonical({"b": {"d": 1, "c": "\ud800"}, "a": 2}) == b'{"a":2,"b":{"c":"\\ud800","d":1}}'
 
 
 KEYS = st.sampled_from([

@@ -73,21 +73,6 @@ def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) 
     assert [events] == flushed
 
 
-def test_a_new_ledgers_first_head_acknowledges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is written before the first event, and names the current boot."""
-    log, seen = JsonlLog(tmp_path), []
-    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: seen.append((head_of(log), log.path.stat().st_size))))
-    append(log, "a")
-    assert [(Head(START, disk.boot_id()), 0)] == seen
-
-
-def test_a_new_ledger_names_its_author_and_hides_from_git(log: JsonlLog) -> None:
-    """Its first event is Tallybook's own, of the first version, and git ignores all of the folder."""
-    genesis = lines(log)[0]
-    assert ({"rater": "tallybook"}, 1) == (genesis["by"], genesis["v"])
-    assert b"*\n" == (log.folder / ".gitignore").read_bytes()
-
-
 def test_a_ledger_that_cannot_be_created_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a confirmed head there is no first event, and the error names the folder; a later try creates it."""
     log = JsonlLog(tmp_path)
@@ -109,13 +94,6 @@ def test_a_head_without_a_log_keeps_its_doubt(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: before.append(head_of(log))))
     append(log, "a")
     assert ([Head(START, "", -1, 7)], 7) == (before, head_of(log).failures)
-
-
-def test_a_transaction_that_appends_nothing_flushes_nothing(log: JsonlLog, flushed: list[int]) -> None:
-    """A transaction without an append makes no promise about the disk."""
-    with log.transaction():
-        pass
-    assert [] == flushed
 
 
 def test_an_unchanged_log_is_not_read_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,19 +166,6 @@ def test_a_seal_alone_is_acknowledged(log: JsonlLog) -> None:
     assert log.path.stat().st_size == tx.position.offset == log.head().offset
 
 
-def test_a_rewritten_range_is_acknowledged(log: JsonlLog, flushed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the next writer has rewritten a lost range, the head covers it; the failure is cleared first."""
-    with monkeypatch.context() as patch:
-        patch.setattr(disk, "flush_data", Flushes(fail))
-        append_failing(log, "a")
-    before = log.head()
-    with log.transaction() as tx:
-        within = head_of(log)
-    assert (before, -1, 1) == (within.position, within.suspect, within.failures)
-    assert (tx.position, -1, 1) == (log.head(), head_of(log).suspect, head_of(log).failures)
-    assert [log.path.stat().st_ino] * 2 == flushed
-
-
 def test_a_failure_of_the_very_first_flush_is_repaired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The suspect range begins at the first byte, and the next writer rewrites it."""
     log = JsonlLog(tmp_path)
@@ -223,14 +188,6 @@ def test_an_unconfirmed_duplicate_makes_everything_after_the_head_suspect(
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
     append_failing(log, "a", key="k")
     assert end == head_of(log).suspect
-
-
-def test_a_failed_flush_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the log and the system's reason."""
-    monkeypatch.setattr(disk, "flush_data", Flushes(fail))
-    with pytest.raises(OutcomeUnknownError) as told:
-        append(log, "a")
-    assert unknown(log.path) == str(told.value)
 
 
 def test_anothers_failed_flush_is_reported_as_such(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,13 +235,6 @@ def test_an_unconfirmed_seal_is_recorded_even_if_the_head_is_torn(
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
     append_failing(JsonlLog(log.folder), "a")
     assert Head(START, disk.boot_id(), 0, 1) == head_of(log)
-
-
-def test_a_torn_head_is_made_durable_again(log: JsonlLog, flushed: list[int]) -> None:
-    """Without a head a crash looks like damage, so the new one is flushed like the first."""
-    (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)
-    append(log, "a")
-    assert [log.path.stat().st_ino, (log.folder / "head").stat().st_ino] == flushed
 
 
 @pytest.mark.parametrize(
@@ -371,10 +321,3 @@ def test_a_disk_that_fills_after_the_first_of_two_batches_is_reported_in_one_lin
         append_two(log)
     refused = f"{log.path}: No space left on device; nothing was recorded; try again"
     assert unknown(log.path, f"written in part: {refused}") == str(told.value)
-
-
-def test_a_single_batch_that_is_refused_is_not_recorded(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This holds even if another program made the log longer in the meantime."""
-    monkeypatch.setattr(os, "write", refuse(errno.ENOSPC))
-    with pytest.raises(CannotWriteError, match="No space left on device; nothing was recorded"):
-        append_during(log, "lost", b"x" * 10_000)

@@ -10,7 +10,6 @@ from hashlib import sha256
 import json
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from hypothesis import example, given
 from hypothesis import strategies as st
 import msgspec
@@ -37,7 +36,6 @@ from tallybook.ledger.line import (
     RawBatch,
     frame,
 )
-from tallybook.ledger.records import Author
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event
@@ -155,24 +153,6 @@ def test_a_long_text_continues_on_further_lines(char: str, length: int) -> None:
     assert all(len(text) + 1 <= MAX_LINE_BYTES for text in batch.raw.splitlines())
 
 
-@given(KEYS)
-@example("at:1999,key:{}")
-def test_only_the_first_line_has_the_key(key: str) -> None:
-    """A batch has its key once, after the id of its first line, where a reader finds it without JSON."""
-    batch = frame([encode(PlaybookUpdated(0, 0, 0))] * 2, stamp(key=key))
-    first, second = (json.loads(text) for text in batch.raw.removesuffix(b"\n").split(b"\n"))
-    assert (key, "id-1", AT) == (first["key"], first["id"], first["at"])
-    assert "key" not in second
-    assert key == line.batch_key(batch.data)
-
-
-@pytest.mark.parametrize("key", [None, ""])
-def test_a_batch_without_a_key_has_none(key: str | None) -> None:
-    """An empty key is no key: two batches without one are not the same delivery."""
-    batch = frame([encode(PointAdded('","key":"x', '","key":"x'))], stamp(key=key))
-    assert ("key" in json.loads(batch.raw), "") == (False, line.batch_key(batch.data))
-
-
 @pytest.mark.parametrize(
     "key", ['a","id":"another', '"', "a\\", "a\tb", "a\0", "a\x7f", "é", "\u2028", "\ud800", "a\n"]
 )
@@ -204,11 +184,6 @@ def test_an_invalid_author_is_refused(by: dict[str, Any], what: str) -> None:
     assert str(caught.value).endswith("use texts for rater, session, agent, model, place")
 
 
-def test_by_has_the_fields_of_its_class() -> None:
-    """The writer and the codec accept the same fields."""
-    assert tuple(field.name for field in attrs.fields(Author)) == (*line.BY_FIELDS, line.WRITER)
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
@@ -237,12 +212,6 @@ def test_a_batch_has_its_position() -> None:
 def test_an_invalid_seq_is_minus_one(digits: str) -> None:
     """Anything in place of a seq is read without an error, and quickly."""
     assert -1 == line.first_seq(b'{"crc":"00000000","seq":' + digits.encode())
-
-
-@pytest.mark.parametrize("seq", [1, 12, 2**53, 10**19 - 1])
-def test_a_seq_is_read_without_json(seq: int) -> None:
-    """An event number of any possible length is read."""
-    assert seq == line.first_seq(b'{"crc":"00000000","seq":%d,"id":"x"' % seq)
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=4))

@@ -8,14 +8,12 @@ import pytest
 
 from helpers.ledger_lines import batches_of, stamp
 from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import (
     CHAIN_MARK,
     FREE_CHARS,
     FREE_MARK,
     Draft,
-    batch_key,
     chained_bytes,
     diagnose,
     frame,
@@ -57,24 +55,6 @@ def lines() -> list[bytes]:
 def test_an_invalid_line_is_described(line: bytes, fault: str) -> None:
     """The message distinguishes a hole from a crash, a line from elsewhere, and a changed line."""
     assert fault == line_fault(line, 1)
-
-
-def test_a_line_is_valid_only_in_its_place() -> None:
-    """Each line of a whole batch is without fault in its place; elsewhere the fault has both numbers."""
-    assert [None] * 3 == [line_fault(line, seq) for seq, line in enumerate(lines(), 1)]
-    moved = "has seq 2 where 7 is due: lines were moved, repeated, removed or added"
-    assert moved == line_fault(lines()[1], 7)
-
-
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_changed_byte_is_reported_by_the_checksum(place: int) -> None:
-    """It covers any byte of the first two sections, the last one too, and the end of the line."""
-    line = lines()[place]
-    core = line.partition(CHAIN_MARK)[0].partition(b',\t"free":')[0]
-    for at in (9, 20, len(core) // 2, len(core) - 2):
-        assert CHANGED == line_fault(line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :], place + 1)
-    if place < 2:
-        assert CHANGED == line_fault(line[:-1] + b"]", place + 1)
 
 
 def test_a_changed_text_is_reported_by_its_digest() -> None:
@@ -144,21 +124,3 @@ def test_a_line_has_one_free_value(data: bytes) -> None:
         expected.append(kept + mark + (free[-1:] if index < len(lines) - 1 else b""))
     assert b"\n".join(expected) == chained_bytes(data)
     assert sum(FREE_MARK in line for line in lines) == len(free_spans(data))
-
-
-def test_a_body_is_not_searched_for_the_key() -> None:
-    """A batch without a key has none, whatever keys and times its body holds."""
-    assert "" == batch_key(frame([Draft("x.y", 1, {"key": "x", "at": "y"})], stamp()).data)
-
-
-def test_an_oversized_line_or_batch_is_reported_with_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The errors for a line and for a batch give the greatest size."""
-    with pytest.raises(BadInputError) as refused:
-        frame([Draft("point.rated", 1, {"name": "n" * 65_536})], stamp())
-    assert "event: point.rated would need more than 65,536 bytes on its line" == str(refused.value)
-    drafts = [encode(RATED), encode(CLOSED)]
-    size = len(frame(drafts, stamp()).data)
-    monkeypatch.setattr("tallybook.ledger.line.MAX_BATCH_BYTES", size - 1)
-    with pytest.raises(BadInputError) as refused:
-        frame(drafts, stamp())
-    assert f"batch: would need more than {size - 1} bytes; send it in parts" == str(refused.value)

@@ -105,15 +105,6 @@ def test_the_head_is_after_the_last_batch(log: Log, reopened: Callable[[], Log])
     assert batch.position == tx.position == log.head() == reopened().head()
 
 
-def test_an_empty_transaction_adds_nothing(log: Log) -> None:
-    """Only the first one writes an event: the genesis."""
-    for _ in range(2):
-        with log.transaction():
-            pass
-    assert ["ledger.opened"] == [line["kind"] for line in lines(log)]
-    assert 1 == log.head().seq
-
-
 @pytest.mark.parametrize("before", [(), ("a",)])
 def test_an_exception_records_nothing(log: Log, before: tuple[str, ...]) -> None:
     """Batches before an exception are not recorded, their keys stay free, and the log works on."""
@@ -187,13 +178,6 @@ def test_looking_keys_up_changes_none(log: Log) -> None:
     assert ["first", "new", "tab\there"] == names(log)
 
 
-def test_different_keys_and_none_are_all_recorded(log: Log) -> None:
-    """Only a repeated key is refused; a batch without a key never is."""
-    for key in ("k", "k2", "K", None, None):
-        append(log, str(key), key=key)
-    assert ["k", "k2", "K", "None", "None"] == names(log)
-
-
 NO_KEYS = [Draft("x.y", 1, {"key": "k"}), Draft("x.y", 1, {}, {"key": "k"})]
 
 
@@ -203,21 +187,6 @@ def test_a_field_called_key_is_not_the_key(log: Log, draft: Draft) -> None:
     with log.transaction() as tx:
         assert tx.append([draft], BY) is not None
         assert tx.append(rated("b"), BY, "k") is not None
-
-
-@pytest.mark.parametrize("draft", NO_KEYS, ids=["body", "free"])
-def test_a_field_called_key_is_not_read_back_as_the_key(log: Log, draft: Draft) -> None:
-    """The same holds for batches in the log."""
-    with log.transaction() as tx:
-        tx.append([draft], BY)
-    assert append(log, "b", key="k") is not None
-
-
-def test_an_author_has_no_field_called_key(log: Log) -> None:
-    """An author with other fields than By's is refused, so none of them can be read as a key."""
-    with log.transaction() as tx, pytest.raises(BadInputError):
-        tx.append(rated("a"), {"rater": "test", "key": "k"}, None)
-    assert append(log, "b", key="k") is not None
 
 
 @pytest.mark.parametrize(

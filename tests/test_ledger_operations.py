@@ -195,14 +195,6 @@ def recorded(run: Run, *options: str) -> tuple[list[str], list[str]]:
     return names, [one["verb"] for one in json.loads(run("proposals", "--json").out)]
 
 
-@pytest.mark.usefixtures("project")
-def test_record_proposes_what_a_model_would_change(run: Run) -> None:
-    """By default a model's DELETE is a proposal, and its tag a rating."""
-    assert (["kpt_001"], ["delete"]) == recorded(run)
-    assert 0 == run("accept", "--all").code
-    assert [] == json.loads(run("show", "--json").out)["key_points"]
-
-
 @pytest.mark.parametrize(("own", "expected"), [(True, ([], [])), (False, (["kpt_001"], ["delete"]))])
 def test_apply_counts_only_from_the_users_own_settings(
     run: Run, project: Path, *, own: bool, expected: tuple[list[str], list[str]]
@@ -214,9 +206,3 @@ def test_apply_counts_only_from_the_users_own_settings(
     folder.mkdir(parents=True)
     (folder / "tallybook.toml").write_text('[curation]\nmay = "apply"\n', encoding="utf-8")
     assert expected == recorded(run)
-
-
-@pytest.mark.usefixtures("project")
-def test_a_persons_result_is_made(run: Run) -> None:
-    """With `--rater human` the operations are a person's own."""
-    assert ([], []) == recorded(run, "--rater", "human")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +13,7 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
 from tallybook.ledger.line import START, Draft, Position, frame, split_line, split_lines
-from tallybook.ledger.reading.scan import LogReader, Scan
+from tallybook.ledger.reading.scan import LogReader
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.head import Head, check_format
@@ -68,11 +68,6 @@ def test_a_log_that_does_not_exist_is_empty(ledger: Callable[..., JsonlLog], hea
     assert [] == list(ledger(None, head).read())
 
 
-def test_a_missing_log_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """If a head acknowledged events, the error names the missing file."""
-    assert (Problem("events.jsonl", "is missing, and held 3 events", 3),) == refused(ledger(None))
-
-
 def test_a_log_that_is_too_short_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     """The file, the line at which it ends, and the acknowledged position are named before any batch is returned."""
     lost = len(LOG) - BATCHES[1].end
@@ -92,16 +87,6 @@ def test_another_log_is_damage(ledger: Callable[..., JsonlLog]) -> None:
         next(reading)
     message = f"does not have the chain {'0' * 32} that was acknowledged at seq 3"
     assert (Problem("events.jsonl", message, 3),) == caught.value.problems
-
-
-def test_a_changed_line_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """The batches before it are returned, and its place in the file is named."""
-    log = ledger(LOG.replace(b"helpful", b"harmful"))
-    problem = Problem("events.jsonl:3", "was changed: its bytes do not fit its checksum", 3, 3)
-    assert (problem,) == refused(log)
-    assert (problem,) == refused(log, BATCHES[1].position)
-    reading = log.read()
-    assert BATCHES[:2] == [next(reading), next(reading)]
 
 
 @pytest.mark.parametrize("head", [BATCHES[1].position, None], ids=["a head", "no head"])
@@ -160,20 +145,6 @@ def test_a_reader_closes_what_it_opened(ledger: Callable[..., JsonlLog]) -> None
         assert lowest == free
 
 
-def test_a_process_without_standard_input_reads(ledger: Callable[..., JsonlLog]) -> None:
-    """There the log is file 0, which is read and closed like any other."""
-    log, kept = ledger(LOG), os.dup(0)
-    try:
-        os.close(0)
-        found = list(log.read())
-        with pytest.raises(OSError, match="descriptor"):
-            os.fstat(0)
-    finally:
-        os.dup2(kept, 0)
-        os.close(kept)
-    assert BATCHES == found
-
-
 def test_a_batch_may_redact_a_text_of_its_own(ledger: Callable[..., JsonlLog]) -> None:
     """The event that redacts a text may be in the batch that held it."""
     own = [encode(PointAdded("kpt_002", "a name")), encode(EventRedacted("id-4", "a name"))]
@@ -181,26 +152,6 @@ def test_a_batch_may_redact_a_text_of_its_own(ledger: Callable[..., JsonlLog]) -
     assert 4 == batch.first
     log = ledger(redacted_log(LOG + batch.raw, batch), batch.position)
     assert [1, 2, 3, 5] == [one.last for one in log.read()]
-
-
-def test_redactions_are_read_once(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first redacted text leads to the redactions of all others after it."""
-    more = batches_of(*([encode(PointAdded(f"kpt_{n:03d}", f"text {n}"))] for n in range(2, 9)), mark=LAST)
-    gone = [encode(EventRedacted(f"id-{batch.first}", "a name")) for batch in (BATCHES[1], *more)]
-    said = frame(gone, stamp(more[-1].position))
-    data = raw([*BATCHES, *more, said])
-    for batch in (BATCHES[1], *more):
-        data = redacted_log(data, batch)
-    log, looks = ledger(data, said.position), list[Position]()
-
-    class Watched(Scan):
-        def __init__(self, fd: int, start: Position, *rest: Any, **named: Any) -> None:
-            looks.append(start)
-            super().__init__(fd, start, *rest, **named)
-
-    monkeypatch.setattr("tallybook.ledger.reading.scan.Scan", Watched)
-    assert [*range(1, 11), said.last] == [batch.last for batch in log.read()]
-    assert [START, BATCHES[1].position] == looks
 
 
 def test_an_erased_text_without_a_redaction_is_named_with_its_file(ledger: Callable[..., JsonlLog]) -> None:

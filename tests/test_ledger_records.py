@@ -49,9 +49,3 @@ def test_a_batch_outside_a_ledger_matches_anything() -> None:
     assert batch.may_contain_ids({"other"})
     assert batch.may_contain_text("s2")
     assert batch.at == batch.unverified_at
-
-
-def test_the_time_of_recording_is_read_without_the_headers() -> None:
-    """It equals the time in the headers."""
-    batch = appended({"rater": "human"})
-    assert batch.unverified_at == batch.at

@@ -159,26 +159,6 @@ def test_a_seal_that_breaks_off_is_sealed_itself(log: JsonlLog, missing: int) ->
     assert ["a", "b", "again"] == names(log)
 
 
-def test_an_unacknowledged_seal_counts(log: JsonlLog) -> None:
-    """A writer that sealed and then had nothing to append leaves a whole seal, and the next one does not repeat it."""
-    add(log, b"torn")
-    with log.transaction():
-        pass
-    for name in ("c", "d"):
-        append(JsonlLog(log.folder), name)
-    assert ["ledger.opened", *["point.rated"] * 2, "log.recovered", *["point.rated"] * 2] == [
-        line["kind"] for line in lines(log)
-    ]
-
-
-def test_a_reader_writes_nothing(log: JsonlLog) -> None:
-    """Reading a ledger with a torn end changes no file: sealing is left to a writer."""
-    add(log, b"torn")
-    before = {path: path.read_bytes() for path in log.folder.iterdir()}
-    names(JsonlLog(log.folder))
-    assert before == {path: path.read_bytes() for path in log.folder.iterdir()}
-
-
 def test_every_changed_byte_before_the_head_is_damage(log: JsonlLog) -> None:
     """Whichever acknowledged byte is changed, a read refuses, names line and seq, and changes nothing."""
     whole = log.path.read_bytes()

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_disk import refuse
-from helpers.ledger_logs import BY, append, lines, names
+from helpers.ledger_logs import append, lines, names
 from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
-from helpers.ledger_redaction import begin_redaction, id_of, ledger_with_secret, overwrite, value_of
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
-from tallybook.ledger.events import PointAdded
-from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
+from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START
 from tallybook.ledger.reading import damage, recovery
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage import head as heads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,12 +50,6 @@ def head_of(log: JsonlLog) -> Head:
     return found
 
 
-def long_batch(mark: Position) -> RawBatch:
-    """Return a batch that fits after a position and is longer than the tail that busy writers leave."""
-    stamp = Stamp(mark, AT, BY, lambda: "00000000-0000-7000-8000-000000000000", lambda: "0" * 16)
-    return frame([Draft("x.y", 1, {}, {"text": "x" * 10_000})] * 30, stamp)
-
-
 def tail_of(log: JsonlLog, head: Head | None, seen: Position | None = None) -> Tail:
     """Return the end of a log as read by a writer."""
     fd = os.open(log.path, os.O_RDONLY)
@@ -88,23 +79,6 @@ def refuse_for(path: Path, code: int) -> Callable[[int, bytes], int]:
     return write
 
 
-def test_an_end_is_found_with_its_time(log: JsonlLog) -> None:
-    """A whole batch after the head is the end, and the next event's time is not before its time."""
-    batch = batch_at(log.head(), "d")
-    add(log, batch.raw)
-    assert recovery.Tail(batch.position, None) == tail_of(log, head_of(log))
-    assert batch.position.at
-
-
-def test_without_a_batch_after_the_head_its_time_holds(log: JsonlLog) -> None:
-    """The head's time is also used if only a torn end follows the head."""
-    begin = add(log, b"torn")
-    found = tail_of(log, head_of(log))
-    assert head_of(log).position == found.position
-    assert found.stop is not None
-    assert begin == found.stop.position.offset
-
-
 @pytest.mark.parametrize("torn", [b"", b"torn"])
 @pytest.mark.parametrize("first", [True, False])
 def test_after_a_failed_flush_everything_is_verified(log: JsonlLog, torn: bytes, *, first: bool) -> None:
@@ -115,15 +89,6 @@ def test_after_a_failed_flush_everything_is_verified(log: JsonlLog, torn: bytes,
     with pytest.raises(DamagedLedgerError, match=r"^events\.jsonl:2: was changed") as damage:
         tail_of(log, head._replace(suspect=0 if first else head.position.offset, failures=1))
     assert (2, 2) == (damage.value.problems[0].seq, damage.value.problems[0].line)
-
-
-def test_an_unfinished_redaction_is_no_damage(tmp_path: Path) -> None:
-    """A redaction that was killed halfway stops no writer, also where the whole log is verified."""
-    log = ledger_with_secret(tmp_path / "other")
-    value = value_of(log, b"hunter2")
-    begin_redaction(log, id_of(log, PointAdded, "hunter2"))
-    overwrite(log, value, value[:20].ljust(len(value)))
-    assert recovery.Tail(log.head(), None) == tail_of(log, head_of(log)._replace(suspect=0, failures=1))
 
 
 def test_verified_batches_are_not_read_again(log: JsonlLog) -> None:
@@ -141,36 +106,6 @@ def test_a_verified_position_beyond_the_end_is_not_used(log: JsonlLog) -> None:
     every, head = positions(log), head_of(log)._replace(position=positions(log)[1])
     log.path.write_bytes(log.path.read_bytes()[: every[2].offset])
     assert recovery.Tail(every[2], None) == tail_of(log, head, seen=every[3])
-
-
-def test_an_end_before_the_head_is_reported_with_its_place(log: JsonlLog) -> None:
-    """The error gives the line, the event number, and how many bytes are missing."""
-    log.path.write_bytes(log.path.read_bytes()[:-7])
-    with pytest.raises(DamagedLedgerError) as damage:
-        tail_of(log, head_of(log))
-    assert (Problem("events.jsonl:4", "ends 7 bytes before its acknowledged end at seq 4", 4, 4),) == (
-        damage.value.problems
-    )
-
-
-def test_another_log_in_its_place_is_reported(log: JsonlLog, tmp_path: Path) -> None:
-    """Another valid log is not the acknowledged one: the error names the missing chain and event number."""
-    chain = log.head().chain
-    log.path.write_bytes(acknowledged_log(tmp_path / "other", "a", "b", "c").path.read_bytes())
-    with pytest.raises(DamagedLedgerError) as damage:
-        names(log)
-    message = f"does not have the chain {chain} that was acknowledged at seq 4"
-    assert (Problem("events.jsonl", message, 4),) == damage.value.problems
-
-
-def test_a_missing_log_is_reported_with_its_last_event(log: JsonlLog) -> None:
-    """Readers and writers get the file's name and the last acknowledged event number."""
-    head = head_of(log)._replace(position=log.head()._replace(seq=2345))
-    (log.folder / "head").write_bytes(heads.encode(head))
-    log.path.unlink()
-    with pytest.raises(DamagedLedgerError) as damage:
-        names(log)
-    assert (Problem("events.jsonl", "is missing, and held 2,345 events", 2345),) == damage.value.problems
 
 
 def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
@@ -268,17 +203,6 @@ def test_a_seal_that_cannot_be_written_is_reported(log: JsonlLog, monkeypatch: p
     assert ["a", "b", "c", "d"] == names(log)
 
 
-def test_a_seal_that_is_not_confirmed_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an unconfirmed flush the outcome is unknown, and the next writer verifies from there."""
-    begin = add(log, b"torn")
-    with monkeypatch.context() as patch:
-        patch.setattr(disk, "flush_data", refuse(errno.EIO))
-        with pytest.raises(OutcomeUnknownError) as told:
-            append(log, "d")
-    assert str(told.value).startswith(f"{log.path}: could not be flushed (Input/output error), ")
-    assert (begin, 1) == (head_of(log).suspect, head_of(log).failures)
-
-
 @pytest.mark.parametrize(("tail", "feed"), [(b"torn", 2), (b"torn\n", 0), (b"torn\nx", 2)])
 def test_a_sealed_range_ends_with_a_line_feed(log: JsonlLog, tail: bytes, feed: int) -> None:
     """A missing line feed is added to a sealed range."""
@@ -328,11 +252,3 @@ def test_a_range_that_cannot_be_rewritten_is_reported(
         with pytest.raises(CannotWriteError) as told:
             recovery.rewrite(log.path, 0, 100)
     assert f"{log.path}: Input/output error; nothing was recorded; try again" == str(told.value)
-
-
-def test_a_rewritten_range_that_is_not_confirmed_is_reported(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a failed flush it remains unknown what the disk holds, and the error says so."""
-    monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
-    with pytest.raises(OutcomeUnknownError) as told:
-        recovery.rewrite(log.path, 0, 100)
-    assert str(told.value).startswith(f"{log.path}: could not be flushed (Input/output error), ")

@@ -22,9 +22,9 @@ from helpers.ledger_redaction import (
     strike,
     value_of,
 )
-from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, Problem
+from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
-from tallybook.ledger.line import BY_FIELDS, START, RawBatch, complete_lines, compute_chain
+from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.redaction import (
     FINISHED_FILE,
@@ -32,7 +32,6 @@ from tallybook.ledger.storage.redaction import (
     PendingRedaction,
     find_erased,
     mask,
-    redacted_ids,
 )
 from tallybook.ledger.verification import verify
 
@@ -61,20 +60,6 @@ def test_a_continued_text_belongs_to_its_first_line() -> None:
     assert [] == find_erased(forge((ADDED, None)))
 
 
-def test_a_line_has_one_text() -> None:
-    """A second section that looks free is part of the first, and no erased text."""
-    batch = forge((ADDED, '{"text":"a"},\t"free":null'))
-    assert [] == find_erased(batch)
-    assert batch.data.replace(b'{"text":"a"},\t"free":null', b"null".ljust(25)) == mask(batch.data, {"id-1"})
-
-
-def test_a_line_that_begins_with_its_text_belongs_to_no_event() -> None:
-    """A free section without a header before it belongs to no event, not even to the one above it."""
-    above = forge((ADDED, '{"text":"a"}')).data
-    data = above + b'}\n,\t"free":null'
-    assert [(2, "")] == find_erased(RawBatch(1, 2, compute_chain(START.chain, data), 0, complete_lines(data)))
-
-
 def test_only_the_text_is_masked() -> None:
     """Each text of the named events becomes null and blanks; all else stays, and no byte moves."""
     texts = ['{"salt":"5a17","text":"a"}', '{"salt":"5a17","text":"two"}', '{"salt":"5a17"}']
@@ -85,22 +70,6 @@ def test_only_the_text_is_masked() -> None:
             if f"id-{number}" in ids:
                 expected = expected.replace(text, "null".ljust(len(text)))
         assert expected.encode() == mask(data, ids)
-
-
-def test_every_redaction_of_a_batch_is_listed() -> None:
-    """Its ids are in order; one that is not ASCII becomes an id that no event has."""
-    ids = ["id-5", "id-1", "\u043a", 'x","id":"y']
-    batch = forge(*((f'"kind":"event.redacted","v":1,"body":{{"id":"{id_}"}}', None) for id_ in ids))
-    assert ["id-5", "id-1", "\ufffd\ufffd", "x"] == redacted_ids(batch)
-    assert [] == redacted_ids(forge((ADDED, "null")))
-
-
-def test_an_erased_text_without_a_redaction_is_a_problem() -> None:
-    """Each is named by file and line, in order, and those with a redaction are not."""
-    lost = [(2, "a"), (3, "b"), (5, "a"), (7, "")]
-    message = "its text was erased without an event.redacted"
-    expected = [Problem(f"log: seq {seq}", message, seq) for seq in (2, 5, 7)]
-    assert expected == redaction.find_unexplained(lost, {"b", "c"}, "log")
 
 
 def sealed(log: JsonlLog, torn: bytes) -> str:
@@ -134,14 +103,6 @@ def test_a_quoted_seal_is_a_text(log: JsonlLog) -> None:
     value = value_of(log, b"log.recovered")
     strike(log, secret)
     assert before.replace(value, b"null".ljust(len(value))) == log.path.read_bytes()[: len(before)]
-
-
-def test_a_seal_in_another_form_names_no_range(log: JsonlLog) -> None:
-    """A log.recovered event without a range, as a later version might write it, erases nothing."""
-    batch = forge(('"kind":"log.recovered","v":1,"body":{"begin":"0","end":9}', None))
-    before = log.path.read_bytes()
-    redaction.erase(log.path, [batch], {"id-1"})
-    assert before == log.path.read_bytes()
 
 
 @pytest.mark.parametrize("piece", [1, 3, 4, 5, 1 << 20])

@@ -22,14 +22,11 @@ from helpers.ledger_redaction import (
     strike,
     value_of,
 )
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import head_field
 from tallybook.ledger.verification import verify
-from tallybook.projections.fold import fold
-from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.playbook.view import PLAYBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,12 +64,6 @@ def test_a_redacted_text_moves_no_offset_and_breaks_no_proof() -> None:
     assert len(raw(ledger())) == len(redacted())
     assert TOLD.encode() not in redacted()
     assert [1, 2, 3, 4] == [json.loads(line)["seq"] for line in redacted().splitlines()]
-
-
-def test_a_redacted_text_is_shown_as_such() -> None:
-    """The entry is shown with a note in place of its text; its neighbour does not change."""
-    points = fold(PLAYBOOK, decode(read(redacted()).batches)).entries
-    assert [REDACTED, "Write tests"] == [point.text for point in points.values()]
 
 
 def test_a_change_among_the_blanks_is_found() -> None:

@@ -12,7 +12,7 @@ from helpers.ledger_logs import rated
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import PointAdded
-from tallybook.ledger.line import CHAIN_MARK, CHAIN_TAIL_BYTES, START, Position, RawBatch
+from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
 from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.reading.scan import Stop
@@ -65,14 +65,6 @@ def test_a_changed_chain_value_loses_nothing(tmp_path: Path, number: int) -> Non
     seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", changed))
     assert [one.last for one in BATCHES] == seqs
     assert [(BATCHES[number].first, BATCHES[number].first - 1)] == gaps
-
-
-def test_a_removed_batch_makes_the_next_one_missing_too(tmp_path: Path) -> None:
-    """The chain of the next batch cannot be proven without it; both are missing."""
-    cut = WHOLE[: BATCHES[2].offset] + WHOLE[BATCHES[2].end :]
-    seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", cut))
-    assert [one.last for one in BATCHES if one not in BATCHES[2:4]] == seqs
-    assert [(BATCHES[2].first, BATCHES[3].last)] == gaps
 
 
 def test_a_changed_last_batch_leaves_an_open_gap(tmp_path: Path) -> None:
@@ -154,22 +146,6 @@ def test_a_batch_after_a_changed_one_is_found(monkeypatch: pytest.MonkeyPatch, w
     )
 
 
-@pytest.mark.parametrize("number", range(1, 5))
-def test_batches_of_any_length_are_found(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """A window that just holds a chain value finds it anywhere."""
-    monkeypatch.setattr(damage, "_WINDOW_BYTES", len(CHAIN_MARK) + CHAIN_TAIL_BYTES)
-    batches = batches_of(*(rated("n" * length) for length in range(1, 8)))
-    changed = batches[number].raw.replace(b"helpful", b"harmful")
-    seqs, gaps = lines_and_gaps(surveyed(raw(batches[:number]) + changed + raw(batches[number + 1 :])))
-    assert ([one for one in range(1, 8) if one != number + 1], [(number + 1, number + 1)]) == (seqs, gaps)
-
-
-def test_a_survey_begins_at_its_start() -> None:
-    """Bytes before its start are not read."""
-    data = raw(BATCHES).replace(b"kpt_001", b"kpt_009")
-    assert BATCHES[3:] == surveyed(data, BATCHES[2].position)
-
-
 def test_a_text_is_proven_with_its_batch() -> None:
     """A batch whose chain value and text were both changed is not returned; the batches after it are."""
     data = raw(TOLD[:2]) + rechained(TOLD[2]).replace(b"a text 2", b"a lie  2") + raw(TOLD[3:])
@@ -178,23 +154,6 @@ def test_a_text_is_proven_with_its_batch() -> None:
     data = raw(TOLD[:2]) + rechained(TOLD[2]) + TOLD[3].raw.replace(b"a text 3", b"a lie  3") + raw(TOLD[4:])
     seqs, gaps = lines_and_gaps(surveyed(data))
     assert ([1, 2, 5, 6], [(3, 4)]) == (seqs, gaps)
-
-
-@pytest.mark.parametrize("damaged", range(1, 5))
-def test_pending_texts_are_no_obstacle(damaged: int) -> None:
-    """Half-erased texts do not prevent a batch next to a damaged one from being found."""
-    owed = {f"id-{batch.first}" for batch in TOLD}
-    halves = [batch.raw.replace(b'{"salt', b"null  ") for batch in TOLD]
-    found = surveyed(b"".join(halves), START, owed)
-    assert [batch.position for batch in TOLD] == [one.position for one in found if isinstance(one, RawBatch)]
-    half = halves[damaged]
-    halves[damaged] = half.replace(TOLD[damaged].chain.encode(), b"0" * 32)
-    seqs, gaps = lines_and_gaps(surveyed(b"".join(halves), START, owed))
-    assert ([1, 2, 3, 4, 5, 6], [(damaged + 1, damaged)]) == (seqs, gaps)
-    halves[damaged] = half.replace(b"kpt_", b"kpt-")
-    seqs, gaps = lines_and_gaps(surveyed(b"".join(halves), START, owed))
-    assert [(damaged + 1, damaged + 1)] == gaps
-    assert [seq for seq in range(1, 7) if seq != damaged + 1] == seqs
 
 
 @pytest.mark.parametrize("between", [CHAIN_MARK, b"x" + CHAIN_MARK, CHAIN_MARK + b"0" * 32 + b'"}\n'])

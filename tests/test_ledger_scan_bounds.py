@@ -10,7 +10,7 @@ import pytest
 
 from faults.fuzz import proven_anew
 from helpers.ledger_lines import Read, batches_of, file_of, forge, raw, read
-from helpers.ledger_scan import BATCHES, ENDS, LINES, LOG, opening, seal_of, sealed_log
+from helpers.ledger_scan import BATCHES, ENDS, LINES, LOG, opening, sealed_log
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.line import (
@@ -115,23 +115,6 @@ def test_a_stop_names_the_first_fault(data: bytes, line: int, message: str, fini
     assert ((f"events.jsonl:{line}", message, line, line), finished) == (stop.problem, stop.finished)
 
 
-def test_an_unfinished_batch_has_no_redacted_text() -> None:
-    """An unacknowledged batch was never redacted, so no text of it counts as erased."""
-    data = raw(BATCHES[:1]) + LINES[1]
-    looked = Scan(file_of(data), START, len(data), pending={"id-2"})
-    assert BATCHES[:1] == list(looked)
-    assert looked.stop is not None
-    assert "an unfinished batch: its end is missing" == looked.stop.problem.message
-
-
-def test_a_stop_does_not_read_past_the_end() -> None:
-    """A scan up to an offset stops as if the file ended there."""
-    log = sealed_log(b"\0" * 9)
-    for end in range(len(log.data) + 1):
-        looked = Scan(file_of(log.data), START, end)
-        assert Read(list(looked), looked.stop, looked.sealed_ranges) == read(log.data[:end]), f"up to {end}"
-
-
 def test_a_seal_far_after_the_end_is_not_read() -> None:
     """A scan of a log that grew by a seal in the meantime stops where it ended before."""
     log = sealed_log(b"torn" + b"\0" * 3 * MAX_LINE_BYTES)
@@ -171,17 +154,6 @@ def test_a_hole_is_not_searched_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(scan, "read_at", watched)
     assert BATCHES == read(LOG + b"\0" * 9000).batches
     assert len(LOG) // 1000 + 1 == sizes.count(1000)
-
-
-def test_every_sealed_range_has_its_own_seal() -> None:
-    """Neighbouring ranges are skipped one by one, whichever seal comes first, or begins and is torn."""
-    first = sealed_log(b'torn\n"kind":"log.recovered" and more')
-    torn = b"torn again\n"
-    mark = first.batches[-1].position
-    second = seal_of(mark, torn)
-    last = batches_of([RATED], mark=second.position)
-    found = read(first.data + torn + second.raw + raw(last))
-    assert Read([*first.batches, second, *last], None, [first.range, (mark.offset, second.offset)]) == found
 
 
 def test_a_seal_has_one_chain_section() -> None:
@@ -293,15 +265,6 @@ def test_a_position_fits_where_its_chain_is() -> None:
     assert not has_position(fd, BATCHES[0].position._replace(chain="0" * 32))
     assert not has_position(fd, Position(1, "0" * 32, 10))
     assert has_position(file_of(BATCHES[0].chain.encode() + CHAIN_END), Position(1, BATCHES[0].chain, 35))
-
-
-def test_batches_can_be_iterated_one_by_one_or_as_read_in_runs() -> None:
-    """A run has as many batches as were read at once."""
-    (run,) = Scan(file_of(LOG), START, len(LOG)).runs()
-    assert BATCHES == run.batches
-    each = iter(Scan(file_of(LOG), START, len(LOG)))
-    assert BATCHES[0] == next(each)
-    assert BATCHES[1:] == list(each)
 
 
 def test_a_run_reports_whether_a_text_may_be_erased() -> None:

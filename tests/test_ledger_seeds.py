@@ -49,13 +49,6 @@ def test_bare_string() -> None:
     assert ("bare_string", "", ()) == (only(legacy).origin, only(legacy).original, legacy.problems)
 
 
-def test_dict_without_score_or_counters() -> None:
-    """REQ-SCORE-005, SCN-SCORE-005-01: both counters start at 0 and the name is kept."""
-    legacy = read({"name": "kpt_001", "text": "use types"})
-    assert [point("kpt_001", "use types")] == entries(legacy)
-    assert ("dict_no_score", "", ()) == (only(legacy).origin, only(legacy).original, legacy.problems)
-
-
 def test_dict_without_name() -> None:
     """REQ-SCORE-005, REQ-SCORE-006: a missing name is generated, in every branch, and is no problem."""
     legacy = read({"text": "a"}, {"text": "b", "score": 1}, {"text": "c", "helpful": 1, "harmful": 0})
@@ -208,16 +201,6 @@ def test_a_list_of_sections(key: str) -> None:
     assert ["playbook.json: sections[2][0]: holds no text; kept only in the ledger"] == messages(legacy)
 
 
-def test_sections_next_to_key_points() -> None:
-    """A list of key_points is the playbook, as in the specification; sections are kept as evidence and reported."""
-    legacy = read("a", sections={"S": ["b"]})
-    assert [point("kpt_001", "a")] == entries(legacy)
-    assert {"sections": {"S": ["b"]}} == legacy.top_keys
-    assert ["playbook.json: sections: ignored, because the file also has key_points; kept unchanged"] == messages(
-        legacy
-    )
-
-
 def test_other_top_level_keys() -> None:
     """They are kept in order and in canonical form, except Tallybook's stamp and a byte order mark."""
     legacy = read_text(
@@ -249,14 +232,6 @@ def test_an_invalid_stamp() -> None:
     legacy = read("a", ledger=5)
     assert ({}, None) == (legacy.top_keys, legacy.stamp)
     assert (ItemSkipped(1, "is not what a playbook has there", '{"ledger":5}'),) == legacy.skipped
-
-
-def test_repeated_key_points() -> None:
-    """The last list counts, as in older programs; the first is kept as evidence."""
-    legacy = read_text('{"key_points":["a"],"key_points":["b"]}')
-    assert [point("kpt_001", "b")] == entries(legacy)
-    reason = "is repeated later, and the last one counts"
-    assert (ItemSkipped(1, reason, '{"key_points":["a"]}'),) == legacy.skipped
 
 
 @pytest.mark.parametrize(

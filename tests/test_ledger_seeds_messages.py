@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from helpers.legacy_files import entries, messages, read, read_text
+from helpers.legacy_files import entries, messages, read_text
 from helpers.reference_model import point
-from tallybook.ledger.decisions.legacy_import import HEADING, LegacyFile, read_legacy
 from tallybook.ledger.errors import BadInputError
+
+if TYPE_CHECKING:
+    from tallybook.ledger.decisions.legacy_import import LegacyFile
 
 
 def whole(written: str) -> list[str]:
@@ -33,17 +37,6 @@ def whole(written: str) -> list[str]:
 def test_a_value_is_shown_short_and_as_it_was_written(written: str, shown: str) -> None:
     """Up to forty characters are shown whole, a text in quotes; of a longer value the beginning, with an ellipsis."""
     assert [f"playbook.json: key_points[0]: helpful {shown} was read as 0"] == whole(written)
-
-
-def test_a_number_in_capitals_is_a_number() -> None:
-    """JSON writes an exponent with either letter."""
-    assert ["playbook.json: key_points[0]: helpful 1E2 was read as 100"] == whole("1E2")
-
-
-def test_one_key_too_many_is_named_alone() -> None:
-    """If an entry has one unknown key, the message names it without a number."""
-    legacy = read({**point("kpt_001", "a"), "tags": 1})
-    assert ["playbook.json: key_points[0]: 'tags' is not part of an entry; kept in the ledger only"] == messages(legacy)
 
 
 def test_numbers_at_the_top_are_unchanged() -> None:
@@ -77,14 +70,6 @@ def test_an_odd_item_of_a_section_is_named_by_its_place() -> None:
     assert [f"playbook.json: sections[1][0]: {kept}"] == messages(sections('[{"items":["a"]},{"items":[5]}]'))
 
 
-def test_an_item_with_a_text_is_an_entry_whatever_lists_it_has() -> None:
-    """Between sections, an object with a text of its own is no section."""
-    legacy = sections('[{"text":"a","items":["b"]},{"items":["c"]}]')
-    assert [point("kpt_001", "a"), point("kpt_002", "c")] == entries(legacy)
-    assert ['{"items":[]}'] == [skipped.original for skipped in legacy.skipped]
-    assert {HEADING} == {skipped.reason for skipped in legacy.skipped}
-
-
 def test_invalid_key_points_next_to_sections_are_kept_as_evidence() -> None:
     """The sections are read; the value in place of the entries is not."""
     legacy = read_text('{"key_points":{"a":1},"sections":{"S":["b"]}}')
@@ -94,15 +79,3 @@ def test_invalid_key_points_next_to_sections_are_kept_as_evidence() -> None:
         legacy.skipped[1].reason,
         legacy.skipped[1].original,
     )
-
-
-def test_a_list_is_kept_as_written() -> None:
-    """A list that is no entry is kept as compact JSON, its parts in order."""
-    (skipped,) = read(["a", [1, 2.5, None], {"b": "c", "d": "ü"}]).skipped
-    assert '["a",[1,2.5,null],{"b":"c","d":"ü"}]' == skipped.original
-
-
-def test_problems_have_the_name_of_the_file() -> None:
-    """Every problem begins with the name of the file that was read."""
-    legacy = read_legacy(b'{"key_points":["a",5]}', "old.json")
-    assert ["old.json: key_points[1]: holds no text; kept only in the ledger"] == messages(legacy)

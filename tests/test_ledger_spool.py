@@ -21,12 +21,6 @@ def test_a_spooled_payload_is_read(tmp_path: Path) -> None:
     assert ([spool.SpoolFile(str(path), "id-1", AT, REQUESTS)], []) == spool.read_files(tmp_path)
 
 
-def test_without_a_spool_nothing_is_pending(tmp_path: Path) -> None:
-    """Reading creates no folder."""
-    assert ([], []) == spool.read_files(tmp_path)
-    assert [] == list(tmp_path.iterdir())
-
-
 def test_payloads_are_in_order_of_time_and_id(tmp_path: Path) -> None:
     """The order in which they were written does not matter."""
     for at, id_ in [(LATER, "a"), (AT, "c"), (AT, "b"), (LATER, "d")]:
@@ -59,30 +53,6 @@ def test_an_unreadable_payload_is_named_and_stays(tmp_path: Path, data: bytes) -
     waiting, problems = spool.read_files(tmp_path)
     assert ([good], ["spool/bad.json"]) == ([one.path for one in waiting], [problem.source for problem in problems])
     assert data == bad.read_bytes()
-
-
-def test_a_folder_in_the_spool_is_a_problem(tmp_path: Path) -> None:
-    """It is named and left alone."""
-    (tmp_path / "spool" / "x.json").mkdir(parents=True)
-    waiting, problems = spool.read_files(tmp_path)
-    assert ([], ["spool/x.json"]) == (waiting, [problem.source for problem in problems])
-
-
-def test_a_problem_names_file_and_reason(tmp_path: Path) -> None:
-    """It has the file and the kind of fault, and reports that the file was left alone."""
-    (tmp_path / "spool").mkdir()
-    (tmp_path / "spool" / "bad.json").write_bytes(b"{")
-    assert [Problem("spool/bad.json", "cannot be read: JSONDecodeError; it stays there")] == spool.read_files(tmp_path)[
-        1
-    ]
-
-
-def test_only_the_spools_own_files_are_payloads(tmp_path: Path) -> None:
-    """A hidden file and one of another kind are neither payloads nor problems."""
-    path = Path(spool.put(tmp_path, AT, "id-1", REQUESTS))
-    for name in (".hidden.json", "notes.txt"):
-        (tmp_path / "spool" / name).write_bytes(path.read_bytes())
-    assert ([spool.SpoolFile(str(path), "id-1", AT, REQUESTS)], []) == spool.read_files(tmp_path)
 
 
 def test_a_payload_removed_by_another_process_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,15 +101,6 @@ def test_a_linked_spool_is_neither_filled_nor_read(tmp_path: Path) -> None:
     with pytest.raises(CannotWriteError, match="is a symbolic link"):
         spool.put(tmp_path, AT, "id-2", REQUESTS)
     assert 1 == len(list((tmp_path / "other" / "spool").iterdir()))
-
-
-def test_a_link_in_the_spool_is_not_read(tmp_path: Path) -> None:
-    """A file of another ledger's spool is not read through it."""
-    path = spool.put(tmp_path / "other", AT, "id-1", REQUESTS)
-    (tmp_path / "spool").mkdir()
-    (tmp_path / "spool" / "x.json").symlink_to(path)
-    waiting, problems = spool.read_files(tmp_path)
-    assert ([], ["spool/x.json"]) == (waiting, [problem.source for problem in problems])
 
 
 def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:

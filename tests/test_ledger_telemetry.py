@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.json_values import JSON
-from tallybook.ledger.telemetry import mapping
 from tallybook.ledger.telemetry.lenient import read_number
 from tallybook.ledger.telemetry.mapping import (
-    GAUGES,
-    SUCCESS,
     TABLE,
-    Row,
     find_row,
     normalize_type,
     read_metrics,
@@ -294,12 +290,6 @@ def test_a_type_is_recognised_by_its_last_word(type_: str, stem_: str) -> None:
     assert stem_ == normalize_type(type_)
 
 
-@pytest.mark.parametrize("type_", ["", "coffee_made", "no_drift_detected", "drift", "milestone", "x" * 200])
-def test_an_unknown_type_has_no_row(type_: str) -> None:
-    """Nothing is guessed from a part of it."""
-    assert find_row(type_, "AC-02") is None
-
-
 @pytest.mark.parametrize(
     ("data", "completed"),
     [
@@ -330,18 +320,6 @@ def test_a_measure_that_is_too_deep_is_ignored() -> None:
         data = {"in": data}
     assert metrics_as_json({"ends": 1, "coverage": 5}) == read("reflection_end", "", data)
     assert metrics_as_json({"ends": 1}) == read("reflection_end", "", {"in": data})
-
-
-def test_a_share_is_two_counters() -> None:
-    """Each event counts once, as a success of the measure or as a failure."""
-    well, never = mapping._ratio_row("accuracy", "a", "b"), mapping._failure_row("accuracy", "c")
-    assert Row(("a", "b"), {"accuracy_count": SUCCESS, "accuracy_total": 1}) == well
-    assert Row(("c",), {"accuracy_count": 0, "accuracy_total": 1}) == never
-
-
-def test_the_measures_are_those_of_the_document() -> None:
-    """The six components without a formula have 18 measures, each a number or a pair."""
-    assert 7 + 3 * 18 == len(GAUGES)
 
 
 @given(st.sampled_from([row.types[0] for row in TABLE]), st.text(), st.dictionaries(st.text(), JSON, max_size=5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from helpers.ledger_lines import batches_of, forge, raw, stamp
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.errors import NewerLedgerError, Problem
-from tallybook.ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.errors import Problem
+from tallybook.ledger.events import LedgerOpened, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import (
     FREE_CHARS,
     START,
@@ -21,10 +20,7 @@ from tallybook.ledger.line import (
     complete_lines,
     compute_chain,
     frame,
-    head_field,
     join_key,
-    split_line,
-    split_lines,
 )
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
@@ -42,7 +38,6 @@ BATCHES = batches_of(
 )
 LOG = raw(BATCHES)
 LAST = BATCHES[-1].position
-TEXT = split_line(split_lines(BATCHES[1].data)[0])[2] or b""
 BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
 ADDED = '"kind":"point.added","v":1,"body":{"name":"kpt_002"}'
 STARRED = '"kind":"point.starred","v":1,"body":{}'
@@ -102,13 +97,6 @@ def test_an_empty_file_is_whole(ledger: Callable[..., JsonlLog]) -> None:
     assert (True, 0, START, ()) == (verdict.ok, verdict.events, verdict.head, verdict.notes)
 
 
-def test_a_missing_ledger_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """If a head acknowledged events, the error names the missing file."""
-    verdict = verify(ledger(None))
-    assert (Problem("events.jsonl", "is missing, and held 4 events", 4),) == verdict.problems
-    assert 0 == verdict.events
-
-
 def test_an_end_before_the_head_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     """A log cut between two batches verifies by itself; only the head knows the missing events."""
     verdict = verify(ledger(LOG[: SHORT.offset]))
@@ -116,14 +104,6 @@ def test_an_end_before_the_head_is_damage(ledger: Callable[..., JsonlLog]) -> No
     lost = len(LOG) - SHORT.offset
     assert (f"ends {lost} bytes before its acknowledged end at seq 4", 4, 4) == problem[1:]
     assert (3, SHORT) == (verdict.events, verdict.head)
-
-
-@pytest.mark.parametrize("size", range(SHORT.offset + 1, len(LOG), 20))
-def test_an_end_within_the_last_batch_is_damage_too(ledger: Callable[..., JsonlLog], size: int) -> None:
-    """After a cut anywhere before the head the log is damaged."""
-    verdict = verify(ledger(LOG[:size]))
-    assert (False, 3) == (verdict.ok, verdict.events)
-    assert any("before its acknowledged end at seq 4" in problem.message for problem in verdict.problems)
 
 
 def test_a_changed_line_is_damage_and_named(ledger: Callable[..., JsonlLog]) -> None:
@@ -158,16 +138,6 @@ def test_a_whole_batch_after_the_head_counts(ledger: Callable[..., JsonlLog]) ->
     """A batch that is written and not yet acknowledged is no damage, and is counted."""
     verdict = verify(ledger(LOG, SHORT))
     assert (True, 4, ()) == (verdict.ok, verdict.events, verdict.notes)
-
-
-def test_a_sealed_range_is_noted(ledger: Callable[..., JsonlLog]) -> None:
-    """A torn and sealed range gets a note and is no problem."""
-    torn, begin = b"torn\n", len(LOG)
-    body = {"begin": begin, "end": begin + 5, "digest": sha256(torn).hexdigest()[:32]}
-    seal = frame([Draft("log.recovered", 1, body)], stamp(LAST._replace(offset=begin + 5)))
-    verdict = verify(ledger(LOG + torn + seal.raw, seal.position))
-    assert (True, 5, seal.position) == (verdict.ok, verdict.events, verdict.head)
-    assert (f"5 bytes from offset {begin} on were sealed unread",) == verdict.notes
 
 
 @pytest.mark.parametrize("head", [None, b"", b"\0" * 192, b"tallybook-head 1 4"], ids=["gone", "empty", "NUL", "torn"])
@@ -226,28 +196,6 @@ def test_unknown_kinds_are_listed(ledger: Callable[..., JsonlLog]) -> None:
     stars = [Draft("point.starred", 1, {}), Draft("point.rated", 2, {}), Draft("point.starred", 1, {})]
     verdict = verify(ledger(followed_by(frame(stars, stamp(LAST)))))
     assert (True, {"point.starred/1": 2, "point.rated/2": 1}) == (verdict.ok, verdict.unknown_kinds)
-
-
-def test_a_redacted_text_is_no_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """An event records the redaction, and everything else verifies."""
-    data = LOG.replace(TEXT, b"null".ljust(len(TEXT)))
-    redacted = frame([encode(EventRedacted(head_field(BATCHES[1].data, b"id"), "a name"))], stamp(LAST))
-    verdict = verify(ledger(data + redacted.raw, redacted.position))
-    assert (True, 5, [(2, 5)]) == (verdict.ok, verdict.events, [(one.seq, one.record.seq) for one in verdict.redacted])
-
-
-def test_an_erased_text_without_a_redaction_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """Without an event that records it the erased text is named with its line."""
-    (problem,) = verify(ledger(LOG.replace(TEXT, b"null".ljust(len(TEXT))))).problems
-    assert Problem("events.jsonl: seq 2", "its text was erased without an event.redacted", 2) == problem
-
-
-def test_a_later_format_is_refused(ledger: Callable[..., JsonlLog]) -> None:
-    """A later ledger is no damage, whatever it looks like, and cannot be verified."""
-    opened = raw(batches_of([encode(LedgerOpened("ledger-1", 2))]))
-    for data in (opened, opened + b"in another form\n", opened.replace(b'{"crc":"', b'{"sum":"')):
-        with pytest.raises(NewerLedgerError):
-            verify(ledger(data))
 
 
 @pytest.mark.parametrize(

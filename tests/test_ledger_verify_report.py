@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -35,8 +35,6 @@ LOG = raw(BATCHES)
 LAST = BATCHES[-1].position
 BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
 CHANGED = "was changed: its bytes do not fit its checksum"
-UNCANONICAL = "its chain fits, but it is not canonical JSON"
-MISPLACED = "its chain fits, but its head is not one that Tallybook writes here"
 BLOTTED = "its text was erased without an event.redacted"
 
 
@@ -57,11 +55,6 @@ def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
 def problem_at(seq: int, message: str) -> Problem:
     """Return the problem of an existing line."""
     return Problem(f"events.jsonl: seq {seq}", message, seq)
-
-
-def faulty_seqs(verdict: Verdict, message: str) -> list[int | None]:
-    """Return the seqs of the lines that have a fault."""
-    return [one.seq for one in verdict.problems if one == problem_at(one.seq or 0, message)]
 
 
 def redacted_log(data: bytes) -> bytes:
@@ -114,16 +107,6 @@ def test_damage_hides_no_later_batch(ledger: Callable[..., JsonlLog], number: in
     assert ({} if number == 3 else {"point.starred/1": 1}) == verdict.unknown_kinds
 
 
-def test_a_batch_that_fits_no_class_hides_no_later_one(ledger: Callable[..., JsonlLog]) -> None:
-    """It is one problem, and the batches after it are still checked."""
-    bad = forge(('"kind":"point.removed","v":1,"body":{"name":7}', None), mark=LAST)
-    more = batches_of([STARRED], [STARRED], mark=bad.position)
-    verdict = verify(ledger(LOG + raw([bad, *more]), more[-1].position))
-    assert [7] == [problem.seq for problem in verdict.problems]
-    assert {"point.starred/1": 3} == verdict.unknown_kinds
-    assert (6, LAST, ()) == (verdict.events, verdict.head, verdict.missing)
-
-
 def test_problems_are_in_the_order_of_the_file(ledger: Callable[..., JsonlLog]) -> None:
     """Erased texts are listed between the damage before and after them, by seq."""
     data = redacted_log(LOG)
@@ -156,26 +139,6 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
         verify(ledger(raw(opened), opened[0].position))
     expected = "events.jsonl: written in ledger format 2, this Tallybook reads up to 1; upgrade Tallybook"
     assert expected == str(caught.value)
-
-
-def test_only_the_first_line_has_a_key(ledger: Callable[..., JsonlLog]) -> None:
-    """A writer never puts one on a later line of a batch."""
-    batch = forge((BODY, None), (BODY, None), mark=LAST, head={"id": '"id-7","key":"k"'})
-    assert 2 == batch.data.count(b'"key":"k"')
-    assert [8] == faulty_seqs(verify(ledger(LOG + batch.raw, batch.position)), MISPLACED)
-    batch = forge((BODY, None), mark=LAST, head={"id": '"id-7","key":"k"'})
-    assert verify(ledger(LOG + batch.raw, batch.position)).ok
-
-
-def test_each_line_is_checked_by_itself(ledger: Callable[..., JsonlLog]) -> None:
-    """The same fault on line after line is named on each; a repeated good line is good again."""
-    odd: dict[str, Any] = {"by": '{"rater": "test"}'}
-    first = forge((BODY, None), (BODY, None), mark=LAST, head=odd)
-    second = forge((BODY, None), mark=first.position, head=odd)
-    assert [7, 8, 9] == faulty_seqs(verify(ledger(LOG + raw([first, second]), second.position)), UNCANONICAL)
-    spaced = BODY.replace(":{", ": {")
-    batch = forge((BODY, None), (spaced, None), (spaced, None), (BODY, None), mark=LAST)
-    assert [8, 9] == faulty_seqs(verify(ledger(LOG + batch.raw, batch.position)), UNCANONICAL)
 
 
 def test_pending_redactions_are_counted(tmp_path: Path) -> None:
@@ -267,12 +230,6 @@ def test_salvage_ends_at_a_torn_end(ledger: Callable[..., JsonlLog]) -> None:
     left = len(LOG) - BATCHES[1].end
     expected = (f"{left:,} bytes at the end were never acknowledged; the next writer seals them",)
     assert ((), expected, 3) == (verdict.problems, verdict.notes, verdict.events)
-
-
-def test_salvage_needs_no_head(ledger: Callable[..., JsonlLog]) -> None:
-    """Without one, invalid bytes are damage if a batch ends after them, and a torn end otherwise."""
-    assert [1, 3, 5, 6] == salvaged(ledger(unacknowledged(), None))
-    assert [1, 3, 4, 5] == salvaged(ledger(LOG[:-9], None))
 
 
 def test_salvage_hides_pending_texts(tmp_path: Path) -> None:

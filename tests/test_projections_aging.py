@@ -12,7 +12,6 @@ from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
-    EventsVoided,
     PlaybookEdited,
     PlaybookUpdated,
     PointAdded,
@@ -21,7 +20,6 @@ from tallybook.ledger.events import (
     PointPinned,
     PointRated,
     PointRestored,
-    PointSeeded,
     PointUnpinned,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
@@ -94,11 +92,6 @@ def test_an_update_prunes_by_the_weight_of_ratings(told: list[Told], *, stands: 
     assert stands == ("kpt_001" in standing(BORN, *told))
 
 
-def test_shown_counts_stay_whole() -> None:
-    """Ratings of a year ago are counted whole."""
-    assert {"kpt_001": (1, 2)} == standing(BORN, (0, [BAD, BAD, CLOSE]), (365, [GOOD, CLOSE]))
-
-
 def test_a_merge_adds_weights() -> None:
     """Two fresh harmful ratings and four of a day ago weigh four; alone the first entry would stay."""
     old: Told = (0, [A, B, *[PointRated("kpt_002", "harmful")] * 2, CLOSE])
@@ -109,13 +102,6 @@ def test_a_merge_adds_weights() -> None:
     assert {} == standing(old, (1, [BAD, CLOSE]), merged, (1, [PointRated("kpt_002", "harmful"), CLOSE]))
 
 
-def test_seeds_are_as_old_as_their_event() -> None:
-    """A legacy file's counts weigh as if rated when it was imported."""
-    seed: Told = (0, [PointSeeded("kpt_001", 0, 4, "canonical", "a", ""), EDIT])
-    assert {} == standing(seed, (0.9, [CLOSE]))
-    assert {"kpt_001": (0, 4)} == standing(seed, (1, [CLOSE]))
-
-
 def test_under_final_age_returns_an_entry() -> None:
     """Pruned with three, it returns at the first update that weighs it at two or less, and is pruned with more."""
     final = POLICIES["final"]
@@ -124,12 +110,6 @@ def test_under_final_age_returns_an_entry() -> None:
     assert {"kpt_001": (0, 3)} == standing(*pruned, (0.6, [CLOSE]), policy=final)
     assert {} == standing(*pruned, (0.6, [CLOSE]), (0.6, [BAD, CLOSE]), policy=final)
     assert {} == standing(*pruned, (0.5, [BAD, CLOSE]), (0.9, [CLOSE]), policy=final)
-
-
-def test_an_undone_rating_weighs_nothing() -> None:
-    """Three harmful ratings of which one was undone are two."""
-    told: list[Told] = [BORN, (0, [BAD] * 3 + [CLOSE]), (0, [EventsVoided(("id-4",), None, ""), CLOSE])]
-    assert {"kpt_001": (0, 2)} == standing(*told)
 
 
 def test_a_clock_that_ran_back_makes_no_rating_younger_than_the_latest_update() -> None:

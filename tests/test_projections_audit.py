@@ -97,38 +97,6 @@ def test_a_pruned_entry_names_the_event_and_the_rule_that_pruned_it() -> None:
     assert expected == audit("kpt_001", *PRUNED)
 
 
-def test_a_name_never_seen_has_an_empty_story() -> None:
-    """A name that no entry ever had is unknown, with an empty trail."""
-    expected: dict[str, Any] = {
-        "name": "kpt_999",
-        "text": None,
-        "status": "unknown",
-        "helpful": 0,
-        "harmful": 0,
-        "rule": None,
-        "decided_by": None,
-        "trail": [],
-        "ignored": [],
-    }
-    assert expected == audit("kpt_999", *PRUNED)
-
-
-def test_an_update_without_its_rating_prunes_a_due_entry() -> None:
-    """A legacy entry with harmful 7 is present as seeded, and the next update prunes it."""
-    seeded = [PointSeeded("kpt_001", 1, 7, "canonical", "Old", "")]
-    assert "kept" == audit("kpt_001", seeded)["status"]
-    story = audit("kpt_001", seeded, [CLOSED])
-    assert ("pruned", 1, 7, 2) == (story["status"], story["helpful"], story["harmful"], story["decided_by"]["seq"])
-    assert ["point.seeded", "playbook.updated"] == [row["kind"] for row in story["trail"]]
-
-
-def test_an_entry_can_be_pruned_by_the_update_that_adds_it() -> None:
-    """An update that adds an entry and rates it harmful three times prunes it at its close."""
-    harmful = PointRated("kpt_001", "harmful")
-    story = audit("kpt_001", [PointAdded("kpt_001", "Bad"), harmful, harmful, harmful, PlaybookUpdated(1, 3, 0)])
-    assert ("pruned", 3, 5) == (story["status"], story["harmful"], story["decided_by"]["seq"])
-
-
 @pytest.mark.parametrize("rating", ["helpful", "harmful", "neutral"])
 def test_a_rating_after_the_prune_changes_nothing(rating: str) -> None:
     """A late rating is listed as ignored, and neither counts nor decision change."""
@@ -140,21 +108,6 @@ def test_a_rating_after_the_prune_changes_nothing(rating: str) -> None:
     assert before == after | {"ignored": []}
 
 
-@pytest.mark.parametrize("rating", ["neutral", "bogus", "", "Helpful"])
-def test_a_rating_that_is_neither_helpful_nor_harmful_counts_nothing(rating: str) -> None:
-    """It is listed outside the trail with its reason (SCN-SCORE-002-03, SCN-SCORE-002-04)."""
-    story = audit("kpt_001", ADDED, rated(rating))
-    assert [(rating, "counts nothing")] == [(row["rating"], row["reason"]) for row in story["ignored"]]
-    assert ["point.added"] == [row["kind"] for row in story["trail"]]
-
-
-def test_a_rating_before_the_entry_existed_counts_nothing() -> None:
-    """A rating of an unknown name does not count for the entry that gets the name later."""
-    story = audit("kpt_001", rated("harmful"), ADDED)
-    assert ("kept", 0) == (story["status"], story["harmful"])
-    assert ["not in the playbook"] == [row["reason"] for row in story["ignored"]]
-
-
 def test_an_entry_removed_by_a_manual_edit_is_retired_without_a_rule() -> None:
     """The removal decides; later ratings find the entry not in the playbook."""
     removed: list[Event] = [PointRemoved("kpt_001"), PlaybookEdited(2, None, "")]
@@ -162,23 +115,6 @@ def test_an_entry_removed_by_a_manual_edit_is_retired_without_a_rule() -> None:
     assert ("retired", None, 5) == (story["status"], story["rule"], story["decided_by"]["seq"])
     assert (1, 0) == (story["helpful"], story["harmful"])
     assert ["not in the playbook"] == [row["reason"] for row in story["ignored"]]
-
-
-def test_a_pruned_entry_restored_by_a_manual_edit_is_present() -> None:
-    """A revival ends the prune: no rule, no decision, the edit's counts; the trail still has the prune."""
-    story = audit("kpt_001", *PRUNED, [PointEdited("kpt_001", 4, 3, "Mock time"), PlaybookEdited(8, None, "")])
-    assert ("kept", None, None) == (story["status"], story["rule"], story["decided_by"])
-    assert ("Mock time", 4, 3) == (story["text"], story["helpful"], story["harmful"])
-    assert ["playbook.updated", "point.edited"] == [row["kind"] for row in story["trail"]][-2:]
-
-
-def test_a_present_name_is_not_added_again() -> None:
-    """An addition or a seed of a present name changes nothing, and is listed as ignored."""
-    story = audit("kpt_001", ADDED, [PointSeeded("kpt_001", 9, 9, "canonical", "Other", "")])
-    assert ("Mock the clock", 0) == (story["text"], story["helpful"])
-    assert [("point.seeded", None, "already in the playbook")] == [
-        (row["kind"], row["rating"], row["reason"]) for row in story["ignored"]
-    ]
 
 
 def test_ratings_of_a_merged_name_count_for_the_target() -> None:
@@ -196,12 +132,6 @@ def test_ratings_of_a_merged_name_count_for_the_target() -> None:
     ]
     assert ("kpt_002", ["kpt_001"]) == (stays["trail"][1]["name"], stays["trail"][1]["merged"])
     assert [("neutral", "counts nothing")] == [(row["rating"], row["reason"]) for row in stays["ignored"]]
-
-
-def test_a_merge_with_a_missing_entry_changes_nothing() -> None:
-    """If the other entry is not present, the target's story lists the merge as ignored."""
-    story = audit("kpt_001", ADDED, [PointMerged("kpt_001", ("kpt_009",), "")])
-    assert [("point.merged", "counts nothing")] == [(row["kind"], row["reason"]) for row in story["ignored"]]
 
 
 def test_curation_by_a_person_is_in_the_trail() -> None:
@@ -223,20 +153,6 @@ def test_curation_by_a_person_is_in_the_trail() -> None:
     assert ("kept", "Mock time", []) == (story["status"], story["text"], story["ignored"])
     retired = audit("kpt_001", ADDED, *([event] for event in decided[:4]))
     assert ("retired", None, 6) == (retired["status"], retired["rule"], retired["decided_by"]["seq"])
-
-
-@pytest.mark.parametrize(
-    ("event", "reason"),
-    [
-        (PointRestored("kpt_001", ""), "already in the playbook"),
-        (PointRetired("kpt_002", ""), "not in the playbook"),
-        (PointReworded("kpt_002", "", "z"), "not in the playbook"),
-        (PointPinned("kpt_002", ""), "not in the playbook"),
-    ],
-)
-def test_a_decision_without_effect_is_ignored(event: Any, reason: str) -> None:
-    """It is listed outside the trail, like a rating of a missing entry."""
-    assert [reason] == [row["reason"] for row in audit(event.name, ADDED, [event])["ignored"]]
 
 
 def test_an_undone_event_is_listed_as_undone() -> None:
@@ -269,14 +185,6 @@ def test_a_matched_entry_whose_match_was_undone_is_undone() -> None:
     assert ("kpt_103", "undone", "Mock the clock") == (row["name"], row["status"], row["text"])
 
 
-def test_the_rule_is_that_of_the_policy() -> None:
-    """Under another policy the same history has another end, with that policy's rule."""
-    strict = Policy("strict", floor=1, margin=1)
-    story = fold(audit_view("kpt_001", strict), history(*PRUNED))
-    assert "harmful >= 1 AND harmful > helpful" == story_json(story)["rule"]
-    assert [1, 3, 4] == [step.record.seq for step in story.trail]
-
-
 def test_under_a_policy_that_returns_entries_ratings_still_count() -> None:
     """A rating of a pruned entry is a step of its story and not ignored, and so is its return."""
     final = POLICIES["final"]
@@ -300,22 +208,6 @@ def test_a_redaction_of_one_of_its_texts_is_part_of_the_story() -> None:
     ]
     assert [0, 0, 0, 0] == [row["harmful"] for row in story["trail"]]
     assert story == audit("kpt_001", ADDED, rated("helpful"), rated("neutral"), redacted, [EventRedacted("id-5", "x")])
-
-
-def test_headers_are_decoded_only_in_batches_of_the_story() -> None:
-    """Of a batch about other names, or an update that does not prune the entry, no header is decoded."""
-    asked = []
-
-    def lazily(batch: Batch) -> Batch:
-        def recover(*_: object) -> Sequence[EventRecord]:
-            asked.append(batch.last)
-            return batch.records
-
-        return Batch(batch.last, "", batch.events, recover)
-
-    batches = history(ADDED, [PointAdded("kpt_002", "Other"), CLOSED], rated("helpful", "kpt_002"), *PRUNED[1:])
-    fold(audit_view("kpt_001"), [lazily(batch) for batch in batches])
-    assert [2, 8, 10, 12] == asked
 
 
 NAMES = ["kpt_001", "kpt_002", "kpt_003"]

@@ -12,7 +12,6 @@ import pytest
 from helpers.undo_histories import folded, followed_by
 from helpers.view_histories import KNOWN, history
 from tallybook.ledger.events import (
-    EventRedacted,
     EventsVoided,
     PlaybookUpdated,
     PointAdded,
@@ -197,13 +196,6 @@ def test_the_answer_has_the_values_before_and_after() -> None:
     assert (10, "playbook.updated", {"rater": "test", "session": "s2"}) == (event["seq"], event["kind"], event["by"])
 
 
-def test_a_condition_that_never_became_true_has_its_terms() -> None:
-    """The answer has no event, the value at the beginning, and the terms at the end."""
-    told = turn_json(find(STORY, "count < 5"))
-    assert (None, None, True, {"count": 0}) == (told["event"], told["moment"], told["began"], told["after"])
-    assert turn_json(find([], "count > 0"))["began"] is False
-
-
 def test_each_moment_is_as_shown_then() -> None:
     """An event that was undone later counts until then; its undo is the event that ended it."""
     told = followed_by(STORY[:3], [EventsVoided(("id-9",), None, "")], [EventsVoided(("id-11",), None, "")])
@@ -214,12 +206,3 @@ def test_each_moment_is_as_shown_then() -> None:
     undone = search(parse("exists(kpt_001)"), lambda: told, (10, None)).turn
     again = search(parse("pruned(kpt_001)"), lambda: told, (10, None)).turn
     assert [(11, 11), (12, 12)] == [(one.moment, one.record.seq) for one in (undone, again) if one]
-
-
-def test_a_redacted_text_is_missing_at_every_moment() -> None:
-    """An event with a redacted text shows none, at any moment."""
-    told = followed_by(history([[PointAdded("kpt_001", None), CLOSE]]), [EventRedacted("id-1", "a name")])
-    assert find(told, "kpt_001.text contains 'a name'").turn is None
-    turn = find(told, "kpt_001.text contains '[redacted]'").turn
-    assert turn is not None
-    assert 2 == turn.moment

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 import msgspec
 
 from helpers.view_histories import HISTORIES, history, plain
-from tallybook.ledger.events import Entry
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.checkpoint import pack, unpack
-from tallybook.projections.playbook.entry_state import Past
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
@@ -48,15 +46,3 @@ def test_a_fold_continues_from_a_checkpoint(stretches: list[list[Any]], cut: int
     again = through(early, early.latest_batch)
     assert shown(early) == shown(again)
     assert shown(fold(PLAYBOOK, batches)) == shown(fold(PLAYBOOK, batches[cut:], again))
-
-
-def test_a_restored_state_has_the_time_of_its_last_change() -> None:
-    """The batch of that change is not read again: its time is in the checkpoint."""
-    state = Playbook(latest=Past(3, "2026-11-22T10:00:00.000000Z"))
-    assert "2026-11-22T10:00:00.000000Z" == through(state, None).last_updated
-
-
-def test_removed_entries_are_known_after_a_checkpoint() -> None:
-    """A restore and a search find a removed entry after a checkpoint too."""
-    state = Playbook(gone={"a": Entry("a", "its text", 2, 1)}, used={"a", "b"})
-    assert shown(state) == shown(through(state, None))

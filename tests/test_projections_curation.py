@@ -44,22 +44,6 @@ def test_a_merged_pair_has_the_sum(ratings: list[PointRated]) -> None:
         assert {"kpt_001": Entry("kpt_001", "a", *counts)} == state.entries
 
 
-def test_a_merged_entry_is_pruned_by_its_sum() -> None:
-    """Two entries that the rule keeps alone are pruned as one by the next update."""
-    twice = [PointRated(name, "harmful") for name in ("kpt_001", "kpt_002")] * 2
-    state = playbook([A, B, *twice, CLOSE], [PointMerged("kpt_001", ("kpt_002",), "")])
-    assert ["kpt_001"] == list(state.entries) == list(state.due)
-    assert {} == playbook([A, B, *twice, CLOSE], [PointMerged("kpt_001", ("kpt_002",), "")], [CLOSE]).entries
-
-
-def test_a_merge_of_merges_leads_to_the_last_target() -> None:
-    """Ratings of a name follow it through every merge."""
-    merges = [[PointMerged("kpt_002", ("kpt_001",), "")], [PointMerged("kpt_003", ("kpt_002",), "")]]
-    state = playbook([A, B, C, CLOSE], *merges, [PointRated("kpt_001", "helpful"), PointRated("kpt_002", "helpful")])
-    assert {"kpt_003": Entry("kpt_003", "c", 2, 0)} == state.entries
-    assert {"kpt_001": "kpt_003", "kpt_002": "kpt_003"} == state.merged
-
-
 def test_a_merge_of_a_missing_entry_has_no_effect() -> None:
     """A merge of a removed entry, into itself, or into a missing one changes no count."""
     pair = [A, B, PointRated("kpt_001", "helpful"), PointRetired("kpt_002", "")]
@@ -93,14 +77,6 @@ def test_a_pinned_entry_is_never_pruned(future: list[list[Any]]) -> None:
     """Whatever its ratings or counts, it stays until someone removes or unpins it."""
     batches = history([[A, PointPinned("kpt_001", "")], *future])
     assert [True] * len(batches) == ["kpt_001" in folded(batches, batch.last).entries for batch in batches]
-
-
-def test_an_unpinned_entry_is_pruned_by_the_next_update() -> None:
-    """The pin delayed the prune, and the ratings still count."""
-    held = [A, PointPinned("kpt_001", ""), *[PointRated("kpt_001", "harmful")] * 3, CLOSE]
-    assert [Entry("kpt_001", "a", 0, 3)] == list(playbook(held).entries.values())
-    assert ["kpt_001"] == list(playbook(held, [PointUnpinned("kpt_001", "")]).entries)
-    assert [] == list(playbook(held, [PointUnpinned("kpt_001", "")], [CLOSE]).entries)
 
 
 OTHERS = SAID.filter(

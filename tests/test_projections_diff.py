@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
-from hypothesis import strategies as st
 import pytest
 
 from helpers.view_histories import FUTURES, history
@@ -14,10 +13,8 @@ from tallybook.ledger.events import (
     Entry,
     EventsVoided,
     PlaybookEdited,
-    PlaybookOrdered,
     PlaybookUpdated,
     PointAdded,
-    PointEdited,
     PointMerged,
     PointRated,
     PointRemoved,
@@ -25,7 +22,6 @@ from tallybook.ledger.events import (
     PointRetired,
 )
 from tallybook.projections.comparison.diff import (
-    ChangedEntry,
     Departure,
     Diff,
     LoneEntry,
@@ -91,13 +87,6 @@ def test_the_difference_leads_from_any_moment_to_any_other(stretches: list[list[
 
 
 @given(stretches=FUTURES)
-def test_nothing_changes_from_a_moment_to_itself(stretches: list[list[Any]]) -> None:
-    """The difference of a playbook and itself is empty."""
-    state = at(history(stretches))
-    assert Diff() == diff(state, state)
-
-
-@given(stretches=FUTURES)
 def test_a_removal_is_noted_with_the_playbook(stretches: list[list[Any]]) -> None:
     """The playbook is that of the plain view, and each entry removed by an event has its last counts."""
     batches = history(stretches)
@@ -127,59 +116,3 @@ def test_a_removal_is_noted_with_the_playbook(stretches: list[list[Any]]) -> Non
 def test_a_removed_entry_has_its_reason(stretches: list[list[Any]], left: Departure | None) -> None:
     """Pruned, retired, removed or merged, with the event and the counts; one that never existed has none."""
     assert (LoneEntry(A, left),) == between(*stretches).gone
-
-
-def test_a_repeated_event_of_a_batch_is_known_by_its_place() -> None:
-    """The decoder returns equal lines as one object: the second removal is the lasting one."""
-    removed = PointRemoved("kpt_001")
-    batch = [removed, PointEdited("kpt_001", 0, 0, "Use types"), removed, PlaybookEdited(None, None, "")]
-    assert (LoneEntry(A, Departure("removed", 7, 0, 0)),) == between(batch).gone
-
-
-def test_a_returned_entry_has_its_former_status() -> None:
-    """New entries are distinguished from those that had left the playbook before the first moment."""
-    batches = history(
-        [BEGIN, [PointRetired("kpt_001", "")], [PointRestored("kpt_001", ""), PointAdded("kpt_004", "d")]]
-    )
-    expected = (LoneEntry(A, Departure("retired", 5, 0, 0)), LoneEntry(Entry("kpt_004", "d")))
-    assert expected == diff(at(batches, 5), at(batches)).added
-
-
-def test_the_difference_backwards_is_the_reverse() -> None:
-    """Entries added since are missing without a removal; entries pruned since are there again."""
-    batches = history([BEGIN, [*HARMFUL, PointAdded("kpt_004", "d"), CLOSE]])
-    found = diff(at(batches), at(batches, 4))
-    assert (LoneEntry(Entry("kpt_004", "d")),) == found.gone
-    assert (LoneEntry(A, Departure("pruned", 9, 0, 3)),) == found.added
-    assert ("kpt_001", "kpt_002", "kpt_003") == found.order
-
-
-def test_changed_counts_and_texts_are_listed_once() -> None:
-    """An entry in both is listed with both versions, and an equal one is not listed."""
-    found = between([PointRated("kpt_002", "helpful"), PointEdited("kpt_003", 0, 2, "C"), CLOSE])
-    assert (
-        ChangedEntry(B, Entry("kpt_002", "b", 1, 0)),
-        ChangedEntry(C, Entry("kpt_003", "C", 0, 2)),
-    ) == found.changed
-    assert ((), (), None) == (found.added, found.gone, found.order)
-
-
-def test_an_order_is_listed_if_it_is_not_the_default() -> None:
-    """Kept entries keep their place and new ones are last, unless a manual edit moved one."""
-    new = [PointAdded("kpt_004", "d"), CLOSE]
-    assert between(new).order is None
-    assert ("kpt_003", "kpt_001", "kpt_002", "kpt_004") == between(
-        [PlaybookOrdered(("kpt_003",)), PlaybookEdited(None, None, "")], new
-    ).order
-
-
-@given(stretches=FUTURES, data=st.data())
-def test_a_difference_does_not_change_the_first_playbook(stretches: list[list[Any]], data: st.DataObject) -> None:
-    """The first playbook is the same after it is applied."""
-    batches = history(stretches)
-    last = batches[-1].last if batches else 0
-    first, second = (at(batches, data.draw(st.integers(0, last))) for _ in range(2))
-    before = document(first)
-    given_ = playbook_dict(first.book)
-    apply(diff(first, second), given_)
-    assert [before] * 2 == [document(first), json.dumps(given_)]

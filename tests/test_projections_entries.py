@@ -15,13 +15,12 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from tallybook.projections.playbook.entry_state import Entries, evolve
+from tallybook.projections.playbook.entry_state import evolve
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event
 
 A = Entry("a", "first", 3, 1)
-B = Entry("b", "second")
 
 
 @pytest.mark.parametrize(
@@ -43,31 +42,3 @@ def test_an_event_makes_or_changes_an_entry(event: Event, anew: Entry | None, af
     """Only an addition makes an entry; a present name is not added again, and a redacted text is noted."""
     assert anew == evolve(None, event)
     assert after == evolve(A, event)
-
-
-def test_entries_read_like_a_dict() -> None:
-    """They are in order, by name, with the same answers and the same representation."""
-    points, plain = Entries({"a": A}), {"a": A, "b": B}
-    points["b"] = B
-    assert plain == points
-    assert repr(plain) == repr(points)
-    assert [*plain] == [*points]
-    assert (len(plain), plain.get("a"), plain.get("c"), plain.get("c", B)) == (
-        *(len(points), points.get("a"), points.get("c"), points.get("c", B)),
-    )
-    del points["a"]
-    assert {"b": B} == points
-    assert ("a" in points, "b" in points) == (False, True)
-    assert {} == Entries()
-
-
-def test_a_count_does_not_change_an_earlier_entry() -> None:
-    """A stored entry stays as it was, and is the same object until its next count."""
-    points = Entries({"a": A})
-    assert points["a"] is A
-    entry = points.mutable["a"]
-    entry.helpful, entry.snapshot = 4, None
-    seen = points["a"]
-    assert (Entry("a", "first", 3, 1), Entry("a", "first", 4, 1)) == (A, seen)
-    assert points["a"] is seen
-    assert points.get("a") is seen

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
-import pytest
 
 from helpers.injections import injected
 from helpers.view_histories import HISTORIES, history
@@ -14,13 +13,8 @@ from tallybook.ledger.events import (
     PlaybookUpdated,
     PointAdded,
     PointCited,
-    PointEdited,
-    PointMerged,
     PointNoted,
     PointRated,
-    PointRemoved,
-    PointRetired,
-    PointSeeded,
 )
 from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.entry_history.story import audit_view, explain, find_exit
@@ -111,39 +105,11 @@ def test_a_present_or_unknown_entry_has_no_removal(stretches: list[list[Any]]) -
         assert extras_of(batches, name)["vanished_by"] is None
 
 
-def test_a_prune_is_decided_by_its_last_harmful_rating() -> None:
-    """The addition, the ratings that counted, and the update that pruned it are listed, with what pruned it."""
-    extras = further_fields(LEARNED, *[HARMED] * 3, [PointRated("kpt_001", "harmful"), CLOSED])
-    assert [1, 3, 5, 7, 8] == [event["seq"] for event in extras["deciding"]]
-    pruned = "kpt_001 pruned with 0 helpful and 3 harmful: harmful >= 3 AND harmful > helpful"
-    assert [pruned, pruned] == [event["summary"] for event in (extras["vanished_by"], extras["deciding"][-1])]
-    assert 8 == extras["vanished_by"]["seq"]
-    assert ["seq", "id", "at", "by", "summary"] == list(extras["vanished_by"])
-    assert "kpt_001 rated harmful" == extras["deciding"][1]["summary"]
-
-
 def test_the_last_ten_ratings_are_listed() -> None:
     """Of many ratings that counted, the last ten are listed among the events that decided, and neutral ones are not."""
     ratings = [PointRated("kpt_001", rating) for _ in range(11) for rating in ("helpful", "neutral")]
     extras = further_fields(LEARNED, ratings)
     assert [1, *range(5, 24, 2)] == [event["seq"] for event in extras["deciding"]]
-
-
-def test_a_return_is_decided_too() -> None:
-    """Every end and every return is listed, with the ratings that counted."""
-    edited = PointEdited("kpt_001", 1, 1, "Mock time")
-    extras = further_fields(LEARNED, HARMED, [PointRetired("kpt_001", "")], [edited], [PointRemoved("kpt_001")])
-    assert [1, 3, 5, 6, 7] == [event["seq"] for event in extras["deciding"]]
-
-
-def test_a_merge_decides_about_the_merged_entry() -> None:
-    """For the target it is one more change."""
-    stretches: list[list[Any]] = [
-        [*LEARNED, PointAdded("kpt_002", "Mock time")],
-        [PointMerged("kpt_002", ("kpt_001",), "")],
-    ]
-    assert [1, 4] == [event["seq"] for event in further_fields(*stretches)["deciding"]]
-    assert [3] == [event["seq"] for event in further_fields(*stretches, name="kpt_002")["deciding"]]
 
 
 def test_an_undo_of_an_addition_is_named() -> None:
@@ -179,15 +145,6 @@ def test_an_entry_of_one_batch_is_explained_by_its_removal() -> None:
     ]
 
 
-def test_notes_are_listed() -> None:
-    """Notes are in order, with author and time; a redacted one has no words."""
-    extras = further_fields(
-        LEARNED, [PointNoted("kpt_001", "harmful: it hung"), *HARMED], [PointNoted("kpt_001", None)]
-    )
-    assert [(3, "harmful: it hung"), (6, None)] == [(note["seq"], note["note"]) for note in extras["notes"]]
-    assert ["seq", "at", "by", "note"] == list(extras["notes"][0])
-
-
 def test_uses_are_counted_and_change_nothing() -> None:
     """Injections and citations have a number and a last time; they are no steps of the story."""
     given: list[Any] = [injected(("kpt_002", "kpt_001"), 0)]
@@ -200,10 +157,3 @@ def test_uses_are_counted_and_change_nothing() -> None:
     story = story_teller(history(stretches), "kpt_001")()
     assert ([1, 8], []) == ([step.record.seq for step in story.trail], story.ignored)
     assert [{"count": 0, "last": None}] * 2 == [further_fields(LEARNED)[key] for key in ("told", "cited")]
-
-
-@pytest.mark.parametrize(("origin", "original"), [("dict_with_score", '{"score": -3}'), ("canonical", "")])
-def test_a_seed_has_its_legacy_format(origin: str, original: str) -> None:
-    """People see the content of the legacy file."""
-    extras = further_fields([PointSeeded("kpt_001", 0, 3, origin, "Twice", original)])
-    assert (origin, original) == (extras["origin"], extras["original"])

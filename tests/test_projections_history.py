@@ -67,10 +67,8 @@ from tallybook.ledger.events import (
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.event_rows import (
     QUOTE_CHARS,
-    SUMMARIES,
     EventFilter,
     about,
-    brief,
     is_of_kind,
     row,
     select_events,
@@ -161,23 +159,9 @@ def test_a_row_has_time_and_key_if_the_event_has_them() -> None:
     assert ("import:1", "2025-01-01T00:00:00Z") == (told["key"], told["when"])
 
 
-def test_free_text_is_outside_the_body() -> None:
-    """Text that can be redacted is no part of the body."""
-    told = row(recorded(PointAdded("kpt_004", "Write tests")))
-    assert ({"name": "kpt_004"}, {"text": "Write tests"}) == (told["body"], told["free"])
-
-
 def test_redacted_text_is_null() -> None:
     """A redacted kind with free text keeps the field of its text, with null."""
     assert row(recorded(PointSeeded("kpt_001", 3, 1, "canonical", None, None)))["free"] is None
-
-
-def test_an_unknown_kind_has_its_own_name() -> None:
-    """An unknown kind keeps its kind, version and body."""
-    told = row(recorded(UnknownEvent("point.pinned", 7, '{"name":"kpt_001","why":[1,2]}')))
-    assert ("point.pinned", 7) == (told["kind"], told["v"])
-    assert {"name": "kpt_001", "why": [1, 2]} == told["body"]
-    assert "free" not in told
 
 
 def test_the_text_of_an_unknown_kind_is_listed_too() -> None:
@@ -195,20 +179,9 @@ def test_every_kind_becomes_a_row_of_plain_json(event: Any) -> None:
     assert {field.name for field in attrs.fields(type(event))} == {*told["body"], *(told.get("free") or {})}
 
 
-def test_a_row_names_the_current_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old events are upcast before they are listed."""
-    monkeypatch.setitem(EVENT_TYPES, "point.rated", (PointRated, 3))
-    assert 3 == row(recorded(PointRated("kpt_001", "helpful")))["v"]
-
-
 def test_the_examples_hold_every_kind() -> None:
     """The tests here cover each class of the vocabulary."""
     assert {cls for cls, _ in EVENT_TYPES.values()} == {type(event) for event in EXAMPLES}
-
-
-def test_every_kind_has_a_summary_of_its_own() -> None:
-    """No known kind is without one, nor is an unknown one."""
-    assert {cls for cls, _ in EVENT_TYPES.values()} | {UnknownEvent} == set(SUMMARIES)
 
 
 @pytest.mark.parametrize(
@@ -381,13 +354,6 @@ def test_an_event_is_listed_if_every_filter_accepts_it(wanted: EventFilter, expe
 def test_a_kind_is_named_whole_or_by_its_family(kind: str, wanted: str, expected: bool) -> None:
     """Only ``.*`` is a wildcard."""
     assert expected == is_of_kind(kind, wanted)
-
-
-def test_a_brief_has_author_time_and_summary() -> None:
-    """A brief is the summary with its moment and its rater, and with the undo of the event."""
-    told = {"seq": 812, "at": AT, "by": {"rater": "reflector", "session": "s1"}, "summary": "kpt_001 rated helpful"}
-    one = recorded(PointRated("kpt_001", "helpful"))
-    assert [told | {"undone_by": None}, told | {"undone_by": 900}] == [brief(one), brief(one, 900)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.reference_model import COUNTS, NAMES, TEXTS, point
 from tallybook.projections.playbook.confidence import lower_bound
-from tallybook.projections.playbook.inject import MAX_ENTRY_CHARS, UNTESTED_SHARE, choose, fill, line
+from tallybook.projections.playbook.inject import MAX_ENTRY_CHARS, UNTESTED_SHARE, choose, line
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=12, unique_by=lambda entry: entry["name"])
 Z_95 = 1.959964
@@ -95,44 +95,7 @@ def test_a_long_entry_is_cut_and_blocks_no_other() -> None:
     assert ("kpt_002", "kpt_003") == choose(entries, 300).names
 
 
-def test_without_room_only_the_count_is_injected() -> None:
-    """A limit below one entry's length gives the number of entries."""
-    choice = choose(entries_of(3), 10)
-    assert ((), ("(3 more key points were left out for want of room.)",), 3, ()) == choice
-
-
-def test_an_empty_playbook_injects_nothing() -> None:
-    """An empty playbook fills no template."""
-    assert ((), (), 0, ()) == choose([], 100)
-    assert "" == fill("before {key_points}", [])
-
-
 LAST = "({} more key points were left out for want of room.)"
-
-
-def test_a_text_that_just_fits_is_whole() -> None:
-    """Lines and their separators fit to the character; one character less, and something is left out."""
-    entries = entries_of(5)
-    room = len("\n".join(map(line, entries)))
-    assert 0 == choose(entries, room).left_out
-    assert 0 < choose(entries, room - 1).left_out
-
-
-def test_a_line_of_the_greatest_length_is_whole() -> None:
-    """One more character, and it is cut to that length."""
-    head = len(line(point("kpt_001", "", 0, 0)))
-    longest, longer = (point("kpt_001", "x" * (MAX_ENTRY_CHARS - head + more), 0, 0) for more in (0, 1))
-    assert (line(longest),) == choose([longest], 2_000).lines
-    assert (line(longer)[: MAX_ENTRY_CHARS - 1] + "…",) == choose([longer], 2_000).lines
-
-
-@pytest.mark.parametrize("counts", [{}, {"helpful": 1}], ids=["untested", "rated"])
-def test_the_room_is_used_to_the_character(counts: dict[str, int]) -> None:
-    """It has as many lines with their separators as fit, next to the line that counts the rest."""
-    entries = entries_of(40, **counts)
-    size = len(line(entries[0])) + 1
-    room = 10 * size + len(LAST.format(40))
-    assert [10, 9] == [len(choose(entries, some).names) for some in (room, room - 1)]
 
 
 @pytest.mark.parametrize("counts", [{"helpful": 1}, {"harmful": 1}], ids=str)

@@ -13,11 +13,8 @@ from tallybook.ledger.events import (
     EventsVoided,
     PlaybookUpdated,
     PointAdded,
-    PointEdited,
     PointMerged,
-    PointRemoved,
     PointRetired,
-    PointReworded,
 )
 from tallybook.projections.entry_history.status import (
     EntryStatuses,
@@ -87,18 +84,6 @@ def test_words_find_the_entries_whose_text_has_them_all(words: str, expected: li
     assert expected == find_by_words(standing(added(TEXT, "Mock the clock", "Use type hints in public code")), words)
 
 
-def test_a_former_text_finds_its_entry() -> None:
-    """An entry is found by every text that it had: retired, reworded, and undone."""
-    state = standing(
-        added(TEXT, "Mock the clock", "Prefer pathlib"),
-        [PointRetired("kpt_001", ""), PointReworded("kpt_002", "", "Freeze time")],
-        [EventsVoided(("id-3",), None, "")],
-    )
-    assert [["kpt_001"], ["kpt_002"], ["kpt_002"], ["kpt_003"]] == [
-        find_by_words(state, words) for words in ("hints", "clock", "freeze", "pathlib")
-    ]
-
-
 @given(HISTORIES, TEXTS)
 def test_a_present_entry_is_found_by_its_text(stretches: list[list[Any]], text: str) -> None:
     """An entry of the playbook is found by its whole current text."""
@@ -115,18 +100,6 @@ def test_entries_with_equal_texts_are_related() -> None:
     )
     assert [("kpt_001", "retired"), ("kpt_003", "kept")] == [row[:2] for row in relatives(state, "kpt_002")]
     assert [] == relatives(state, "kpt_004")
-
-
-def test_a_renamed_entry_is_related_to_its_old_name() -> None:
-    """A manual edit that renames an entry removes one name and sets the other."""
-    state = standing(added(TEXT), [PointRemoved("kpt_001"), PointEdited("types", 0, 0, TEXT)])
-    assert [("types", "kept", "same text", "kpt_001")] == relatives(state)
-
-
-def test_a_former_text_makes_a_relation() -> None:
-    """An entry that was reworded is related to one that has its old text."""
-    state = standing(added(TEXT), [PointReworded("kpt_001", "", "Annotate")], [PointAdded("kpt_002", TEXT), CLOSED])
-    assert [("kpt_002", "kept", "same text", "kpt_001")] == relatives(state)
 
 
 def test_merged_entries_are_related() -> None:
@@ -151,11 +124,3 @@ def test_an_undone_entry_is_related() -> None:
     assert [("kpt_002", "undone", "same words", "kpt_001")] == relatives(state)
     assert [("kpt_001", "retired", "same words", "kpt_002")] == relatives(state, "kpt_002")
     assert ([], []) == (relatives(state, "kpt_003"), find_by_words(state, "redacted"))
-
-
-def test_an_unknown_name_has_no_relatives() -> None:
-    """A refused text belongs to no entry, and a redacted one relates none."""
-    refused = [PointReworded("kpt_009", "", TEXT), PointAdded("kpt_001", "Other")]
-    assert [] == relatives(standing(added("Mock time"), refused, [PointAdded("kpt_002", "Other")]), "kpt_002")
-    assert [] == relatives(standing([PointAdded("kpt_001", None), PointAdded("kpt_002", None)]))
-    assert [] == relatives(standing(added(TEXT)), "kpt_404")

@@ -9,7 +9,6 @@ import pytest
 
 from tallybook.ledger.events import (
     Entry,
-    EventRedacted,
     ItemSkipped,
     LedgerOpened,
     PlaybookAdopted,
@@ -25,8 +24,7 @@ from tallybook.ledger.events import (
 from tallybook.ledger.records import Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.entry_state import REDACTED, evolve
-from tallybook.projections.playbook.prune import Policy
-from tallybook.projections.playbook.view import PLAYBOOK, Playbook, playbook_view
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 EDIT = PlaybookEdited(None, None, "")
@@ -64,36 +62,11 @@ def test_an_entry_is_pruned_by_its_third_harmful_update() -> None:
     assert {} == playbook([A, CLOSE], first, second, third).entries
 
 
-def test_seeds_are_pruned_only_by_an_update() -> None:
-    """A legacy entry that meets the rule stays until the next update, which need not rate it."""
-    seeded = [PlaybookAdopted("0" * 64, 1, "{}"), PointSeeded("kpt_001", 0, 7, "canonical", "a", "")]
-    assert ["kpt_001"] == list(playbook(seeded).entries)
-    assert [] == list(playbook(seeded, [CLOSE]).entries)
-
-
-def test_a_rescued_entry_is_no_longer_due() -> None:
-    """An entry that is rated helpful often enough before the update closes stays."""
-    rescued = [*harmful("kpt_001"), *[PointRated("kpt_001", "helpful")] * 3, CLOSE]
-    assert Entry("kpt_001", "a", 3, 3) == playbook([A, CLOSE], rescued).entries["kpt_001"]
-
-
-def test_a_rating_after_the_prune_changes_nothing() -> None:
-    """It stays pruned, however helpful the later ratings are."""
-    late = [*[PointRated("kpt_001", "helpful")] * 9, CLOSE]
-    assert {} == playbook([A, *harmful("kpt_001"), CLOSE], late).entries
-
-
 def test_names_stay_used() -> None:
     """The high-water mark and the used names include pruned and removed entries."""
     state = playbook([A, B, C, *harmful("kpt_003"), CLOSE], [PointRemoved("kpt_002"), EDIT])
     assert (["kpt_001"], 3) == (list(state.entries), state.high_water)
     assert {"kpt_001", "kpt_002", "kpt_003"} == state.used
-
-
-def test_an_unknown_name_has_no_entry() -> None:
-    """A rating of an unknown name leaves the high-water mark unchanged."""
-    state = playbook([A, PointRated("kpt_900", "helpful"), CLOSE])
-    assert (1, {"kpt_001"}) == (state.high_water, state.used)
 
 
 def test_an_edit_revives_and_prunes_nothing() -> None:
@@ -149,29 +122,11 @@ def test_evolve_is_pure(rating: str, counts: tuple[int, int]) -> None:
     assert evolve(None, PointRated("kpt_001", rating)) is None
 
 
-def test_an_event_about_no_entry_changes_no_entry() -> None:
-    """An event about the whole playbook changes no single entry."""
-    before = Entry("kpt_001", "a", 4, 1)
-    assert before is evolve(before, CLOSE)
-    assert evolve(None, EDIT) is None
-
-
 def test_a_present_name_is_not_added_again() -> None:
     """An addition or a seed of a present name leaves the entry, its counts and its text unchanged."""
     rated = Entry("kpt_001", "a", 4, 1)
     assert rated == evolve(rated, PointAdded("kpt_001", "other"))
     assert rated == evolve(rated, PointSeeded("kpt_001", 0, 0, "canonical", "other", ""))
-
-
-def test_a_removal_of_a_missing_entry_changes_nothing() -> None:
-    """An edit may name an entry that was removed in the meantime."""
-    assert [A.name] == list(playbook([A, PointRemoved("kpt_404"), EDIT]).entries)
-
-
-def test_an_entry_without_its_text_keeps_its_counts() -> None:
-    """A redacted seed is an entry without a text."""
-    for text, shown in ((None, REDACTED), ("a", "a")):
-        assert Entry("kpt_001", shown, 4, 2) == evolve(None, PointSeeded("kpt_001", 4, 2, "canonical", text, ""))
 
 
 def test_a_returned_entry_is_due_by_its_new_counts() -> None:
@@ -180,36 +135,7 @@ def test_a_returned_entry_is_due_by_its_new_counts() -> None:
     assert ["kpt_001"] == list(playbook(gone, [PointEdited("kpt_001", 9, 0, "a"), EDIT], [CLOSE]).entries)
 
 
-def test_a_present_name_keeps_its_entry_in_the_fold() -> None:
-    """An addition or a seed of a present name changes neither its text nor its counts."""
-    again = [PointAdded("kpt_001", "other"), PointSeeded("kpt_001", 9, 9, "canonical", "other", "")]
-    state = playbook([A, PointRated("kpt_001", "helpful"), CLOSE], [*again, CLOSE])
-    assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.entries
-
-
-def test_the_high_water_mark_is_the_highest_number_ever_used() -> None:
-    """Names without a number do not move it; a removed name still counts."""
-    assert 0 == playbook([PointAdded("my rule", "a"), CLOSE]).high_water
-    assert 7 == playbook([PointAdded("kpt_007", "a"), A, PointRemoved("kpt_007"), CLOSE]).high_water
-
-
 def test_a_redacted_text_leaves_an_entry() -> None:
     """Without its text the entry is present with its counts."""
     state = playbook([PointAdded("kpt_001", None), PointRated("kpt_001", "helpful"), CLOSE])
     assert Entry("kpt_001", REDACTED, 1, 0) == state.entries["kpt_001"]
-
-
-def test_redactions_are_counted() -> None:
-    """A fold that continues from an earlier state sees new redactions; the entries do not change."""
-    state = playbook([A, CLOSE], [EventRedacted("id-1", "a name"), EventRedacted("id-2", None)])
-    assert (2, (4, "")) == (state.rewrites, state.stamp)
-    assert 3 == fold(PLAYBOOK, history([EventRedacted("id-1", "again")]), state).rewrites
-    assert ["kpt_001"] == list(state.entries)
-
-
-def test_another_policy_folds_the_same_log() -> None:
-    """The same history under another policy shows the entries that it would have kept."""
-    told = history([A, B, *harmful("kpt_001"), *harmful("kpt_002", 5), CLOSE])
-    assert {} == fold(PLAYBOOK, told).entries
-    assert ["kpt_001"] == list(fold(playbook_view(Policy("patient", floor=5)), told).entries)
-    assert ["kpt_001", "kpt_002"] == list(fold(playbook_view(Policy("wide", margin=6)), told).entries)

@@ -134,12 +134,6 @@ def test_final_uses_the_counts_at_the_end(updates: list[list[tuple[str, bool]]])
     assert expected == standing(FINAL, updates)
 
 
-@given(UPDATES)
-def test_an_entry_kept_by_the_default_is_kept_by_final(updates: list[list[tuple[str, bool]]]) -> None:
-    """The specification's policy keeps no entry that the final counts prune."""
-    assert standing(playbook_view(), updates) <= standing(FINAL, updates)
-
-
 HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("harmful", "helpful"))
 
 
@@ -176,12 +170,6 @@ def test_a_half_life_halves() -> None:
     assert [1, 1 / 2, 1 / 4, 2**-30] == [weight(STEPS * halvings) for halvings in (0, 1, 2, 30)]
     assert abs(weight(STEPS // 2) - sqrt(1 / 2)) < 1e-12
     assert 0 == weight(10**12)
-
-
-@given(st.integers(0, 10**5))
-def test_weight_falls_with_age(steps: int) -> None:
-    """A rating weighs less with every step."""
-    assert 0 <= weight(steps + 1) < weight(steps) <= 1
 
 
 @pytest.mark.parametrize(("floor", "margin"), [(0, 1), (3, 0), (-1, 1)])

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.reference_model import COUNTS, NAMES, TEXTS, point
 from tallybook.projections.playbook.confidence import lower_bound
-from tallybook.projections.playbook.inject import MAX_ENTRY_CHARS, line
+from tallybook.projections.playbook.inject import line
 from tallybook.projections.playbook.ranking import MAX_TASK_CHARS, rank, select, words_of
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=12, unique_by=lambda entry: entry["name"])
@@ -93,24 +93,7 @@ def test_a_later_prompt_adds_only_what_fits_it_and_was_not_given() -> None:
     assert {"told": 2, "unrelated": 1} == later.left_out
 
 
-def test_a_long_entry_is_cut_and_one_without_room_is_counted() -> None:
-    """An entry that does not fit the rest of the room blocks no shorter one (rule 22)."""
-    book = [point("kpt_001", "commit " * 400), point("kpt_002", "Commit often.")]
-    chosen = select(book, "commit", MAX_ENTRY_CHARS, is_first=False)
-    assert [line(book[1])] == list(chosen.lines)
-    assert {"room": 1} == chosen.left_out
-    assert MAX_ENTRY_CHARS == max(map(len, select(book, "commit", 5_000).lines))
-
-
 def test_a_long_task_is_read_at_both_ends() -> None:
     """People put a log between their words, and say what they want before or after it."""
     task = f"commit {'x ' * MAX_TASK_CHARS} push"
     assert {"kpt_001", "kpt_003", "kpt_004"} == {BOOK[one.place]["name"] for one in rank(BOOK, task) if one.words}
-
-
-def test_an_empty_playbook_or_task_is_no_error() -> None:
-    """Nothing is related, and the best proven entries are left (rule 22)."""
-    assert [] == rank([], "commit")
-    assert ["kpt_002", "kpt_001"] == [BOOK[score.place]["name"] for score in select(BOOK, "", 1_000).scores]
-    assert () == select(BOOK, "", 1_000, is_first=False).lines
-    assert [0.0] == [score.total for score in rank([point("kpt_001", "!?")], "!?")]

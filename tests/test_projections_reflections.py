@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tallybook.ledger.events import (
     ReflectionCompleted,
     ReflectionFailed,
@@ -22,7 +20,6 @@ from tallybook.projections.reflections import (
     Failure,
     ReadPosition,
     Reflections,
-    last_failure,
 )
 
 if TYPE_CHECKING:
@@ -76,13 +73,6 @@ def test_a_longer_transcript_is_pending_again() -> None:
     assert not shown([ASKED], [READ, DONE], [ASKED]).sessions["s1"].awaits_reflection("claude")
 
 
-def test_a_subagents_transcript_completes_no_other() -> None:
-    """Only the session's own transcript, which is read last, completes it."""
-    state = shown([ASKED], [TranscriptRead("agent-1", 0, 500, 500, "a5", "claude"), DONE])
-    assert state.sessions["s1"].awaits_reflection("claude")
-    assert {"agent-1": 500} == state.sessions["s1"].position("claude").end
-
-
 def test_an_ended_reflection_has_its_reported_cost() -> None:
     """While it runs the expected cost counts; then the reported one, on the day of its end."""
     assert {"2026-11-21": 900} == shown([ASKED], [STARTED]).tokens_by_day
@@ -129,23 +119,4 @@ def test_another_file_of_the_same_name_begins_anew() -> None:
     assert (ReadPosition({"": 200}, 200), ReadPosition({"": 90}, 100)) == (
         session.position("none"),
         session.position("claude"),
-    )
-
-
-@pytest.mark.parametrize("event", [STARTED, READ, DONE, BAD, ASKED])
-def test_an_event_without_its_predecessors_is_accepted(event: Any) -> None:
-    """A ledger that begins in the middle, or an event without a session, is no error."""
-    assert ["s1"] == list(shown([event]).sessions)
-    assert [""] == list(shown(batch(1, event, session=None)).sessions)
-
-
-def test_another_rater_counts_anew() -> None:
-    """Failures of one rater do not count for the next."""
-    other = ReflectionFailed("anthropic", "unavailable", 0, 0, "no key")
-    assert (
-        Failure(1, DAY, "unavailable", "anthropic", "no key")
-        == shown([ASKED], [BAD], [BAD], [other]).sessions["s1"].failure
-    )
-    assert Failure(3, DAY, INTERRUPTED, "claude") == last_failure(
-        shown([ASKED], [BAD], [BAD], [STARTED]).sessions["s1"]
     )

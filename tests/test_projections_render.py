@@ -35,13 +35,6 @@ def test_the_file_is_the_document_and_its_stamp() -> None:
     assert {"ledger"} == json.loads(written).keys() - playbook_dict(playbook).keys()
 
 
-def test_top_level_keys_are_before_the_entries() -> None:
-    """Further keys are written unchanged, between the date and the entries."""
-    playbook = state()
-    playbook.top = {"owner": "me", "version": "2.0", "tags": [1]}
-    assert ["version", "last_updated", "owner", "tags", "key_points"] == list(playbook_dict(playbook))
-
-
 @given(texts=st.lists(ANYTHING, max_size=4))
 def test_every_text_survives_the_file(texts: list[str]) -> None:
     """Any text is read from the file unchanged."""
@@ -57,11 +50,6 @@ def test_the_prompt_has_one_line_for_each_entry(entries: list[dict[str, object]]
     assert [f"[{kp['name']}] helpful={kp['helpful']} harmful={kp['harmful']} :: " for kp in entries] == [
         line[: line.index(":: ") + 3] for line in lines[1:-1]
     ]
-
-
-def test_an_empty_playbook_has_no_prompt() -> None:
-    """An empty playbook injects nothing, not even the template."""
-    assert "" == prompt([], "Key points:\n{key_points}")
 
 
 @pytest.mark.parametrize("text", ["{key_points}", "{name}", "{", "}", "{}", "%s", "$key", "\\1", "\\g<0>"])

@@ -27,17 +27,16 @@ from tallybook.projections.entry_history.status import EntryStatuses, blame, gra
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.confidence import interval, lower_bound
-from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.playbook.prune import Policy
 from tallybook.projections.playbook.render import needs_ratings
 from tallybook.projections.playbook.view import PLAYBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tallybook.projections.playbook.prune import Policy
+
 CLOSED = PlaybookUpdated(0, 0, 0)
 LEARNED = [PointAdded("kpt_001", "Use types"), PointAdded("kpt_002", "Mock time"), CLOSED]
-HARMED = [*[PointRated("kpt_001", "harmful")] * 3, CLOSED]
 
 
 def standing(*stretches: Sequence[Any], policy: Policy | None = None) -> EntryStatuses:
@@ -66,14 +65,6 @@ def seqs(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
 def test_blame_names_the_last_change_of_counts_text_or_status(events: list[Any], seq: int) -> None:
     """An event without effect on an entry is not named; a rating of a merged entry is."""
     assert seq == seqs(blame(standing(LEARNED, events)))["kpt_001"]
-
-
-def test_blame_has_entry_and_event() -> None:
-    """A row has the entry's four keys, and the event with author, time and the summary of `log`."""
-    row = blame(standing(LEARNED, [PointRated("kpt_002", "harmful"), CLOSED]))[1]
-    event = {"seq": 4, "id": "id-4", "at": "1970-01-01T00:00:01.000000Z", "by": {"rater": "test", "session": "s1"}}
-    expected = {"name": "kpt_002", "text": "Mock time", "helpful": 0, "harmful": 1}
-    assert expected | {"event": event | {"summary": "kpt_002 rated harmful"}} == row
 
 
 @settings(max_examples=40)
@@ -115,17 +106,6 @@ def test_blame_equals_a_comparison_of_moments(stretches: list[list[Any]]) -> Non
     assert last == told
 
 
-def test_a_pruned_entry_is_there_with_its_rule_and_counts() -> None:
-    """The row has the event, the counts, and the rule of its policy."""
-    (row,) = graveyard(standing(LEARNED, HARMED))
-    assert ("kpt_001", 0, 3, "pruned", None, None) == tuple(
-        row[key] for key in ("name", "helpful", "harmful", "status", "reason", "into")
-    )
-    assert ("harmful >= 3 AND harmful > helpful", 7) == (row["rule"], row["event"]["seq"])
-    (row,) = graveyard(standing(LEARNED, HARMED[:1], [CLOSED], policy=Policy("strict", 1, 1)))
-    assert "harmful >= 1 AND harmful > helpful" == row["rule"]
-
-
 @pytest.mark.parametrize(
     ("events", "status", "reason", "into"),
     [
@@ -144,24 +124,6 @@ def test_a_removed_entry_is_there_with_its_reason(
     row = next(row for row in graveyard(standing(LEARNED, events)) if row["name"] == "kpt_001")
     assert (status, reason, into, 4) == (row["status"], row["reason"], row["into"], row["event"]["seq"])
     assert ("Use types", None) == (row["text"], row["rule"])
-
-
-def test_an_undone_entry_with_a_redacted_text_has_none() -> None:
-    """Its text is null, and not empty."""
-    (row,) = graveyard(standing([PointAdded("kpt_001", None)], [EventsVoided(("id-1",), None, "")]))
-    assert REDACTED == row["text"]
-
-
-def test_a_returned_entry_leaves_the_graveyard() -> None:
-    """A manual edit that revives an entry removes it from the graveyard."""
-    revived = [PointEdited("kpt_001", 1, 0, "Use types"), PlaybookEdited(None, None, "")]
-    assert [] == graveyard(standing(LEARNED, HARMED, revived))
-
-
-def test_the_newest_grave_is_the_last() -> None:
-    """The order of the names does not matter."""
-    rows = graveyard(standing(LEARNED, [PointRetired("kpt_002", "")], HARMED))
-    assert ["kpt_002", "kpt_001"] == [row["name"] for row in rows]
 
 
 # How sure counts are

@@ -14,15 +14,12 @@ from helpers.view_histories import history, plain, ticking
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
-    Entry,
     EventRedacted,
     EventsVoided,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookOrdered,
-    PointRated,
 )
-from tallybook.ledger.records import Batch, EventRecord
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, find_undone, fold, fold_history
 from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.render import playbook_dict
@@ -33,6 +30,8 @@ from tallybook.projections.surfaces.writing.requests import Request, Undo, Updat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from tallybook.ledger.records import Batch
 
 HISTORIES = st.lists(st.lists(SAID, min_size=1, max_size=5), min_size=1, max_size=6)
 FUTURES = st.lists(st.lists(SAID, min_size=1, max_size=4), max_size=3)
@@ -139,15 +138,6 @@ def redacts(events: Sequence[Any]) -> bool:
 # Undo, case by case
 
 
-def test_an_undone_rating_does_not_prune() -> None:
-    """Of three harmful ratings in three updates the second is undone: the entry stays with two."""
-    harmful = [PointRated("kpt_001", "harmful"), CLOSE]
-    batches = history([[A, CLOSE], harmful, harmful, harmful])
-    assert {} == folded(batches).entries
-    told = followed_by(batches, [EventsVoided(("id-5",), None, "")])
-    assert {"kpt_001": Entry("kpt_001", "a", 0, 2)} == folded(told).entries
-
-
 def test_an_undo_within_a_batch_counts_after_it() -> None:
     """A moment inside a batch shows the playbook before that batch, with the events that it undoes."""
     told = followed_by(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, ""), B, CLOSE])
@@ -199,22 +189,6 @@ def test_an_undo_between_two_reads_is_left_for_later() -> None:
 
     assert plain(folded(first)) == plain(fold_history(PLAYBOOK, growing()))
     assert [batch.last for batch in first] == [batch.last for batch in retold(growing())]
-
-
-def test_headers_are_decoded_only_before_the_last_undo() -> None:
-    """Later batches hold no undone event, and their headers are not decoded."""
-    asked = []
-
-    def lazily(batch: Batch) -> Batch:
-        def recover(*_: object) -> Sequence[EventRecord]:
-            asked.append(batch.last)
-            return batch.records
-
-        return Batch(batch.last, "", batch.events, recover)
-
-    told = followed_by(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, "")], [B, CLOSE])
-    assert ["kpt_002"] == list(fold_history(PLAYBOOK, lambda: map(lazily, told)).entries)
-    assert {2, 3} == set(asked)
 
 
 @given(st.lists(EXTRACTIONS, max_size=4), st.lists(EXTRACTIONS, max_size=4), HISTORIES)

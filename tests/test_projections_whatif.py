@@ -21,7 +21,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
 from tallybook.projections.entry_history.story import audit_view
-from tallybook.projections.fold import UNDOABLE, fold_history
+from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.prune import POLICIES, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import playbook_view
@@ -125,20 +125,6 @@ def test_without_the_deciding_batch_the_entry_stays(stretches: list[list[Any]], 
 PRUNED = history([[A, B, CLOSE], harmful("kpt_001"), harmful("kpt_001"), harmful("kpt_001", 2)])
 
 
-def test_a_patient_policy_keeps_pruned_entries() -> None:
-    """With a higher floor the entry would be present, with all of its ratings."""
-    told = difference_json(fold_alternative(lambda: PRUNED, playbook_view(Policy(floor=5))))
-    back = {"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 4, "status": "pruned"}
-    assert ([back], [], [], 1, 2) == (told["back"], told["gone"], told["changed"], told["real"], told["other"])
-
-
-def test_a_strict_policy_gives_the_counts_of_a_prune() -> None:
-    """With a lower floor it would have been pruned earlier, and later ratings would not count."""
-    told = difference_json(fold_alternative(lambda: PRUNED[:3], playbook_view(Policy(floor=1))))
-    gone = {"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 2, "status": "pruned"}
-    assert [gone | {"there": {"helpful": 0, "harmful": 1}}] == told["gone"]
-
-
 def test_events_about_a_left_out_entry_have_no_effect() -> None:
     """Without the batch that added them, entries never exist, whatever later events name them."""
     told = difference_json(fold_alternative(lambda: PRUNED[:3], without=Exclusion(seqs=frozenset({2}))))
@@ -166,13 +152,6 @@ def test_an_undone_event_is_not_counted_as_left_out() -> None:
     assert {"2": 2} == fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({2}))).left_out
 
 
-def test_a_rater_is_left_out_whatever_the_session() -> None:
-    """Other raters' events stay."""
-    state = fold_alternative(lambda: PRUNED, without=Exclusion(raters=frozenset({"test"})))
-    assert ({}, {"rater:test": sum(len(batch.records) for batch in PRUNED)}) == (state.other.entries, state.left_out)
-    assert {} == fold_alternative(lambda: PRUNED, without=Exclusion(raters=frozenset({"human"}))).left_out
-
-
 def test_merged_restored_and_redacted_entries_are_compared() -> None:
     """Without the harmful session the merge has other counts; a redacted text is the same on both sides."""
     batches = followed_by(
@@ -185,17 +164,3 @@ def test_merged_restored_and_redacted_entries_are_compared() -> None:
     (row,) = difference_json(state)["changed"]
     pair = [(side["text"], side["helpful"], side["harmful"]) for side in (row["real"], row["other"])]
     assert [("[redacted]", 0, 5), ("[redacted]", 0, 3)] == pair
-
-
-def test_only_events_that_can_be_undone_are_left_out() -> None:
-    """A redaction is no event of the playbook: it stays, and is not listed as left out."""
-    batches = followed_by(history([[A, CLOSE]]), [EventRedacted("id-1", "a name")])
-    assert EventRedacted not in UNDOABLE
-    state = fold_alternative(lambda: batches, without=Exclusion(seqs=frozenset({3})))
-    assert ({}, 1) == (state.left_out, state.other.rewrites)
-
-
-def test_a_batch_that_is_left_out_whole_keeps_its_place() -> None:
-    """The moment is that of the whole history, although its last batch is left out."""
-    state = fold_alternative(lambda: PRUNED, without=Exclusion(seqs=frozenset({8})))
-    assert (PRUNED[-1].last, folded(PRUNED[:3]).entries) == (state.seq, state.other.entries)
