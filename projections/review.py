@@ -7,15 +7,16 @@ whose messages the agent cited an entry. A prohibition that works is never cited
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
 from tallybook.ledger import events
 from tallybook.projections.comparison.similarity import find_pairs
-from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.confidence import interval
+from tallybook.projections.proposals import is_lesson, proposal_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,13 +34,21 @@ NEAR: Final = 2
 """A contested entry is near the bound if so many more harmful ratings would let it be pruned."""
 FEW_RATINGS: Final = 3
 
+HARMFUL: Final = "harmful"
+AGENT: Final = "agent"
 CONTESTED: Final = "contested"
+DISPUTED: Final = "in dispute"
+LEFT: Final = "left"
+LESSON: Final = "lesson"
 PROPOSAL: Final = "proposal"
 DUPLICATE: Final = "duplicate"
 UNPROVEN: Final = "unproven"
 UNUSED: Final = "no sign of use"
 GONE: Final = "gone path"
 EXPIRED: Final = "expired"
+_ORDER: Final = (CONTESTED, DISPUTED, EXPIRED, LEFT, LESSON, PROPOSAL, DUPLICATE, UNPROVEN, GONE, UNUSED)
+MAX_REASONS: Final = 3
+"""So many of the latest reasons of harmful ratings are shown."""
 
 _CHANGING: Final = (
     events.PointSeeded,
@@ -59,6 +68,8 @@ _CHANGING: Final = (
 _NEW_TEXT: Final = (events.PointEdited, events.PointReworded)
 _USES: Final = (events.PlaybookInjected, events.PointCited, events.TranscriptRead)
 
+_DECISIONS: Final = (events.PointReviewed, events.PointProposed, events.ProposalDecided)
+
 Moment = tuple[str, int]
 """When an event was recorded, and its number: in a shared history, numbers alone are not in the order of time."""
 
@@ -75,6 +86,9 @@ class Reviews(State):
         given: Session → the entries that it was given since its citations were last seen; of a session that ended
             before any prompt they never are, and a fork is given nothing.
         merged: Name of a merged entry → the entry that it was merged into.
+        reasons: Name → why it was rated harmful.
+        disputes: Id of an open proposal to retire an entry → its name.
+        blame: Name → who rated it harmful last, and when.
         writer: Label of this machine in a shared book; empty without one.
     """
 
@@ -84,6 +98,9 @@ class Reviews(State):
     decisions: dict[tuple[str, tuple[str, ...]], Moment] = attrs.field(factory=dict)
     given: dict[str, set[str]] = attrs.field(factory=dict)
     merged: dict[str, str] = attrs.field(factory=dict)
+    reasons: dict[str, list[str]] = attrs.field(factory=dict)
+    disputes: dict[str, str] = attrs.field(factory=dict)
+    blame: dict[str, tuple[str, str]] = attrs.field(factory=dict)
     writer: str = ""
 
     def is_unused(self, entry: Entry) -> bool:
@@ -101,14 +118,26 @@ def _apply_batch(state: Reviews, batch: Batch) -> None:
             _note_change(state, event.event, _moment(state, event.by))
         elif isinstance(event, _CHANGING):
             _note_change(state, event, _moment(state, batch.records[index]))
-            if isinstance(event, _NEW_TEXT):
-                state.sessions.pop(event.name, None)
-            elif isinstance(event, events.PointMerged):
-                _merge(state, event)
-        elif isinstance(event, events.PointReviewed):
-            state.decisions[event.why, event.names] = _moment(state, _last_known(batch))
+            _note_effect(state, event, batch.records[index])
+        elif isinstance(event, events.PointNoted):
+            if (event.note or "").startswith(f"{HARMFUL}: "):
+                state.reasons.setdefault(state.merged.get(event.name, event.name), []).append(str(event.note))
+        elif isinstance(event, _DECISIONS):
+            _note_decision(state, event, batch, index)
         elif isinstance(event, _USES):
             _note_use(state, event, batch.records[index].by.session or "")
+
+
+def _note_decision(state: Reviews, event: Any, batch: Batch, index: int) -> None:
+    """Note a decision of a person; who rejects that an entry leaves decides about the ratings against it."""
+    if isinstance(event, events.PointProposed):
+        if why_shown(batch.records[index]) == DISPUTED:
+            state.disputes[batch.records[index].id] = event.name
+        return
+    name = "" if isinstance(event, events.PointReviewed) else state.disputes.pop(event.id, "")
+    if name or isinstance(event, events.PointReviewed):
+        why, names = (CONTESTED, (name,)) if name else (event.why, event.names)
+        state.decisions[why, names] = _moment(state, _last_known(batch))
 
 
 def _last_known(batch: Batch) -> EventRecord:
@@ -128,6 +157,16 @@ def _note_change(state: Reviews, event: Any, moment: Moment) -> None:
         names = {event.name, getattr(event, "to", event.name), *getattr(event, "merged", ())}
         for name in {state.merged.get(name, name) for name in names}:
             state.changes[name] = max(moment, state.changes.get(name, moment))
+
+
+def _note_effect(state: Reviews, event: Any, record: EventRecord) -> None:
+    """Note what else a change says: uses of an earlier text do not count, and a harmful rating has an author."""
+    if isinstance(event, _NEW_TEXT):
+        state.sessions.pop(event.name, None)
+    elif isinstance(event, events.PointMerged):
+        _merge(state, event)
+    elif getattr(event, "rating", "") == HARMFUL:
+        state.blame[state.merged.get(event.name, event.name)] = record.by.rater, record.at
 
 
 def _merge(state: Reviews, event: events.PointMerged) -> None:
@@ -158,7 +197,7 @@ def _note_use(state: Reviews, event: Any, session: str) -> None:
 
 def reviews_view(writer: str = "") -> View[Reviews]:
     """Return the view of the sessions that were given entries, of citations, and of decisions, on one machine."""
-    kinds = (*_CHANGING, *_USES, events.PointReviewed, UndoneEvent)
+    kinds = (*_CHANGING, *_USES, *_DECISIONS, events.PointNoted, UndoneEvent)
     return batch_view(partial(Reviews, writer=writer), kinds, _apply_batch)
 
 
@@ -166,7 +205,7 @@ class Item(NamedTuple):
     """Something for a person to decide.
 
     Attributes:
-        why: Why it is shown: CONTESTED, PROPOSAL, DUPLICATE, UNPROVEN, UNUSED, GONE or EXPIRED.
+        why: Why it is shown, one of _ORDER.
         names: The entries that it is about.
         says: What is known, in words.
         proposal: The event that proposes a change; None for other items.
@@ -199,10 +238,24 @@ class Question(NamedTuple):
 
 
 def select_items(question: Question) -> list[Item]:
-    """Return what a person should decide, what matters most first; what was decided is left out."""
-    items = [*_contested(question.book), *_expired(question), *map(_proposal, question.proposals)]
-    items += _duplicates(question.book)
-    return [item for item in (*items, *_unproven(question), *_stale(question)) if not _is_decided(question, item)]
+    """Return what a person should decide; what was decided is left out.
+
+    In the order of _ORDER, and of one kind first what a decision changes for most sessions.
+    """
+    items = [*_contested(question), *_duplicates(question.book), *_unproven(question), *_stale(question)]
+    items += (*_expired(question), *select_agents_items(question))
+    sessions = question.reviews.sessions
+
+    def rank(item: Item) -> tuple[int, int]:
+        return _ORDER.index(item.why), -max((len(sessions.get(name, ())) for name in item.names), default=0)
+
+    return sorted((item for item in items if not _is_decided(question, item)), key=rank)
+
+
+def select_agents_items(question: Question) -> list[Item]:
+    """Return what agents proposed, and the entries that their ratings pruned, without what was decided."""
+    items = [*map(_proposal, question.proposals), *_left(question)]
+    return [item for item in items if not _is_decided(question, item)]
 
 
 def _is_decided(question: Question, item: Item) -> bool:
@@ -213,14 +266,34 @@ def _is_decided(question: Question, item: Item) -> bool:
     return all(question.reviews.changes.get(name, moment) <= moment for name in item.names)
 
 
-def _contested(book: Playbook) -> Iterator[Item]:
+def _contested(question: Question) -> Iterator[Item]:
+    """Yield the entries with more harmful than helpful ratings, with the reasons, and those that are near the bound."""
+    book = question.book
+    disputed = {getattr(one.event, "name", "") for one in question.proposals if why_shown(one) == DISPUTED}
     for entry in book.entries.values():
-        if entry.helpful and entry.harmful and not book.prunes(entry) and not book.protects(entry):
-            more = next((n for n in range(1, NEAR + 1) if book.prunes(_with_harmful(entry, n))), None)
-            if more is not None:
-                ratings = "1 more harmful rating" if more == 1 else f"{more} more harmful ratings"
-                says = f"rated helpful and harmful; {ratings} would let an update prune it"
-                yield Item(CONTESTED, (entry.name,), says)
+        is_worse = entry.harmful > entry.helpful
+        if entry.name in disputed or not (is_worse or (entry.helpful and entry.harmful)):
+            continue
+        near = _nearness(book, entry)
+        if is_worse or near:
+            what = "more harmful than helpful ratings" if is_worse else "rated helpful and harmful"
+            says = filter(None, (what, near, *_reasons(question.reviews, entry.name)))
+            yield Item(CONTESTED, (entry.name,), "; ".join(says))
+
+
+def _nearness(book: Playbook, entry: Entry) -> str:
+    """Return in words how near an entry is to being pruned; empty where NEAR more harmful ratings leave it."""
+    more = next((n for n in range(NEAR + 1) if book.prunes(_with_harmful(entry, n))), None)
+    if more is None or book.protects(entry):
+        return ""
+    if not more:
+        return "the next update prunes it"
+    return f"{more} more harmful rating{'s' if more > 1 else ''} would let an update prune it"
+
+
+def _reasons(reviews: Reviews, name: str) -> Iterator[str]:
+    """Return the latest reasons for which an entry was rated harmful, each once."""
+    return islice(dict.fromkeys(reversed(reviews.reasons.get(name, ()))), MAX_REASONS)
 
 
 def _with_harmful(entry: Entry, more: int) -> Entry:
@@ -230,7 +303,25 @@ def _with_harmful(entry: Entry, more: int) -> Entry:
 def _proposal(record: EventRecord) -> Item:
     event: Any = record.event
     names = tuple(filter(None, (event.name, *event.merged)))
-    return Item(PROPOSAL, names, f"{summary(event)} ({event.cause}; by {record.by.agent or record.by.rater})", record)
+    return Item(why_shown(record), names, "\n".join(proposal_lines(record)), record)
+
+
+def why_shown(record: EventRecord) -> str:
+    """Return why a proposal is shown: the wish that an entry leaves disputes it."""
+    if is_lesson(record):
+        return LESSON
+    return DISPUTED if getattr(record.event, "verb", "") in {"retire", "delete"} else PROPOSAL
+
+
+def _left(question: Question) -> Iterator[Item]:
+    """Yield the entries that an agent's rating pruned lately."""
+    for name in question.book.pruned:
+        rater, at = question.reviews.blame.get(name, ("", ""))
+        if rater == AGENT and at >= question.since:
+            entry = question.book.gone[name]
+            what = f"an agent's rating pruned it, at +{entry.helpful} -{entry.harmful}: {entry.text}"
+            back = f"`tallybook restore {name}` brings it back"
+            yield Item(LEFT, (name,), "; ".join((what, *_reasons(question.reviews, name), back)))
 
 
 def _expired(question: Question) -> Iterator[Item]:

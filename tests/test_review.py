@@ -57,23 +57,49 @@ def test_the_items_of_a_review_and_their_order(contested: Path, run: Run, monkey
     assert expected == items(run)
 
 
+def test_an_entry_with_more_harmful_than_helpful_ratings_is_contested_at_once(project: Path, run: Run) -> None:
+    """One harmful rating is enough, pinned or not, and its reasons are shown, the latest first (rule 20)."""
+    run("add", "Clear the cache first.")
+    run("rate", "kpt_001", "harmful", "--reason", "it takes an hour")
+    for pinned in (False, True):
+        run(*(["pin", "kpt_001"] if pinned else ["rate", "kpt_001", "harmful", "--reason", "there is no cache"]))
+        (item,) = json.loads(run("review", "--json").out)
+        near = "" if pinned else "1 more harmful rating would let an update prune it; "
+        says = f"more harmful than helpful ratings; {near}harmful: there is no cache; harmful: it takes an hour"
+        assert ("contested", says) == (item["why"], item["says"])
+    for _ in range(2):
+        run("rate", "kpt_001", "helpful")
+    assert [] == items(run)
+    assert project.exists()
+
+
 def test_contested_is_near_the_bound(contested: Path, run: Run) -> None:
-    """An entry that two more harmful ratings would not let be pruned, or that is pinned, is not contested (rule 21)."""
+    """An entry with as many helpful ratings is contested where two more harmful ones prune it (rule 21)."""
+    run("rate", "kpt_001", "helpful")
     assert [("contested", ["kpt_001"])] == items(run)
     run("pin", "kpt_001")
     assert [] == items(run)
     run("unpin", "kpt_001")
-    for _ in range(3):
+    for _ in range(2):
         run("rate", "kpt_001", "helpful")
     assert [] == items(run)
     assert "Nothing needs a decision.\n" == run("review").out
     assert contested.exists()
 
 
+def test_what_concerns_most_sessions_comes_first(contested: Path, run: Run) -> None:
+    """Of two contested entries the one that more sessions were given is asked about first (rule 21)."""
+    run("add", "Never push on Friday.")
+    run("rate", "kpt_002", "harmful")
+    assert [["kpt_001"], ["kpt_002"]] == [names for _, names in items(run)]
+    give(contested, "kpt_002", sessions=2)
+    assert [["kpt_002"], ["kpt_001"]] == [names for _, names in items(run)]
+
+
 def test_off_a_terminal_items_are_listed_and_nothing_is_decided(contested: Path, run: Run) -> None:
     """In a pipe and with --json `review` records nothing (rule 21)."""
     before = events(run)
-    shown = "contested: rated helpful and harmful; 1 more harmful rating would let an update prune it\n"
+    shown = "contested: more harmful than helpful ratings; 1 more harmful rating would let an update prune it\n"
     assert (0, f"{shown}    kpt_001  +1 -2  Clear the cache first.\n", "") == run("review", stdin=b"k")
     entry = {"name": "kpt_001", "text": "Clear the cache first.", "helpful": 1, "harmful": 2}
     (item,) = json.loads(run("review", "--json").out)
@@ -102,7 +128,7 @@ def test_inside_an_agent_nothing_is_decided(
 def test_keep_is_an_event_and_is_not_asked_again(contested: Path, run: Run) -> None:
     """A key decides; "keep" is recorded, and holds until the entry changes (rule 21)."""
     terminal = Terminal(contested, "review")
-    assert "1 of 1  contested: rated helpful and harmful;" in terminal.wait_for("[k] keep  [t] retire  [w] reword")
+    assert "1 of 1  contested: more harmful than helpful" in terminal.wait_for("[k] keep  [t] retire  [w] reword")
     terminal.press("x")
     terminal.wait_for("[k] keep")
     terminal.press("k")

@@ -248,7 +248,7 @@ def test_an_agent_only_proposes_to_redact_a_protected_entry(run: Run, monkeypatc
     # What cannot be undone is not among those that are accepted as a heap.
     heap = run("accept", "--all")
     assert 1 == heap.code
-    assert "only redactions are open, and each is accepted by its number" in heap.err
+    assert "only lessons and redactions are open, and each is accepted by its number" in heap.err
     assert "Always test" == entries(run)[0][1]
     assert 0 == run("accept", str(proposal["seq"])).code
     assert "Always test" not in run("show").out

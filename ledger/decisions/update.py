@@ -77,11 +77,12 @@ class Extraction:
 
 def find_equal(text: str, entries: Mapping[str, Entry]) -> str:
     """Return the name of the entry that has a text but for case, white space and final punctuation; empty for none."""
-    form = _equal_form(text)
-    return next((name for name, entry in entries.items() if _equal_form(entry.text) == form), "")
+    form = equal_form(text)
+    return next((name for name, entry in entries.items() if equal_form(entry.text) == form), "")
 
 
-def _equal_form(text: str) -> str:
+def equal_form(text: str) -> str:
+    """Return a text without what two texts that say the same may differ in: case, white space, final punctuation."""
     words = " ".join(text.casefold().split())
     return words.rstrip(_FINAL_PUNCTUATION) or words
 

@@ -129,6 +129,7 @@ class Agent(NamedTuple):
         max_size: The longest text that the agent passes on whole, by ``size``.
         awaits_at_stop: Whether a session awaits reflection after each stop, because the agent may end without a hook.
         transcripts: How to read its transcripts; None if they are not known.
+        shows_message: Whether it shows a person, and no model, the ``systemMessage`` of an answer to a session's start.
         reports_compacted: Whether it reports that a session goes on after a compaction. Otherwise the first prompt
             after PreCompact counts as that report.
     """
@@ -141,6 +142,7 @@ class Agent(NamedTuple):
     max_size: int
     awaits_at_stop: bool
     transcripts: Transcripts | None = None
+    shows_message: bool = False
     reports_compacted: bool = True
 
 

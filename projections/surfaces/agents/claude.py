@@ -136,6 +136,7 @@ AGENT = Agent(
     max_size=10_000,
     awaits_at_stop=False,
     transcripts=TRANSCRIPTS,
+    shows_message=True,
 )
 
 

@@ -234,6 +234,7 @@ AGENT = Agent(
     # Its terminal interface leaves the session to a daemon when a person quits.
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
+    shows_message=True,
 )
 
 

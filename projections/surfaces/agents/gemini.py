@@ -214,6 +214,7 @@ AGENT = Agent(
     # It does not wait for the hook of its end.
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
+    shows_message=True,
 )
 
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError, TallybookError
+from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import complain, run_guarded
-from tallybook.projections.surfaces.hooks import sync_results
+from tallybook.projections.surfaces.console.output import complain, note, run_guarded
+from tallybook.projections.surfaces.hooks import notices, sync_results
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import NoProjectError, find_project
@@ -124,6 +125,9 @@ PERSONAL_VERBS: Final = frozenset(
 _PROJECTLESS: Final = frozenset({"completion", "init", "uninstall"})
 """The verbs that change the user's own files, or find their folder themselves."""
 
+_DECIDING: Final = frozenset({"review", "accept", "reject", "restore", "undo"})
+"""The verbs by which a person decides about what agents' marks ask."""
+
 ALTERNATIVES: Final = {
     "config": "edit `.claude/config/tallybook.toml`; `tallybook doctor` checks it",
     "delete": "use `tallybook retire NAME`, which takes an entry out",
@@ -212,8 +216,8 @@ def _enter_project(context: click.Context, _option: click.Parameter, folder: str
     # Without a project, `_enter_mine` raises the error again if the verb needs one.
     with suppress(NoProjectError):
         context.obj = find_project(params["folder"], must_exist=True)
-        if sys.stderr.isatty() and not context.resilient_parsing:
-            context.call_on_close(partial(_tell_syncs, context.obj))
+        if not context.resilient_parsing:
+            context.call_on_close(partial(_follow_up, context.obj, str(context.info_name)))
 
 
 def _enter_mine(context: click.Context, _option: click.Parameter, mine: bool) -> None:  # noqa: FBT001 - Click's own
@@ -229,6 +233,20 @@ def _enter_mine(context: click.Context, _option: click.Parameter, mine: bool) ->
     if context.info_name not in PERSONAL_VERBS:
         raise BadInputError(f"{context.info_name} --mine", "does not work on your own playbook", "leave --mine out")
     context.obj = personal.named(context.obj)
+
+
+def _follow_up(project: Project, verb: str) -> None:
+    """Tell a person what agents' marks ask, or see what is left of that; and what detached syncs did."""
+    if verb in _DECIDING:
+        if notices.is_open(project):
+            from tallybook.projections.surfaces.review import session
+
+            with suppress(TallybookError, OSError):
+                session.refresh_notice(project)
+    elif sys.stderr.isatty() and find_agent() is None and (message := notices.take(project)):
+        note(message)
+    if sys.stderr.isatty():
+        _tell_syncs(project)
 
 
 def _tell_syncs(project: Project) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallybook.projections.event_rows import by_json, name_line, numbered_rows, summary
+from tallybook.projections.event_rows import by_json, name_line, numbered_rows
+from tallybook.projections.proposals import proposal_lines
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, recorded_lines, say
 from tallybook.projections.surfaces.history import reading
@@ -62,9 +63,9 @@ def _row(record: EventRecord, state: Playbook) -> dict[str, Any]:
 def _lines(record: EventRecord, state: Playbook) -> Iterator[str]:
     """Yield a proposal for people: what it would do, and the entries as they are."""
     event: Any = record.event
-    by = record.by.agent or record.by.rater
-    session = f" in session {record.by.session}" if record.by.session else ""
-    yield f"{record.seq}  {summary(event)}  ({event.cause}; by {by}{session})"
+    first, *more = proposal_lines(record)
+    yield f"{record.seq}  {first}"
+    yield from more
     for name in filter(None, (event.name, *event.merged)):
         yield f"    {name_line(state, name)}"
 
@@ -78,7 +79,8 @@ def accept(project: Project, /, **options: Any) -> None:
     """Make changes that agents proposed.
 
     Each is shown with the entries as they are, then made, one batch for each. NUMBER is the number of a proposal, as
-    `proposals` lists it. Inside an agent this is refused. A redaction, which cannot be undone, needs its number.
+    `proposals` lists it. Inside an agent this is refused. A lesson, to be seen whole, and a redaction, which
+    cannot be undone, need their number.
     """
     _decide(project, options, store.accept)
 
@@ -99,7 +101,7 @@ def reject(project: Project, /, **options: Any) -> None:
 def _decide(project: Project, options: dict[str, Any], decide: Callable[..., store.Decided]) -> None:
     by = provenance_of(options)
     numbers, session, everything = options["numbers"], options["session_of"], options["everything"]
-    chosen = store.select(project, numbers, session, everything=everything, undoable=decide is store.accept)
+    chosen = store.select(project, numbers, session, everything=everything, is_acceptance=decide is store.accept)
     rows = []
     for record in chosen:
         state = reading.current(reading.open_log(project))

@@ -12,7 +12,7 @@ import sys
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
-from tallybook.ledger.fast_stdlib import loads, read_up_to, sha256
+from tallybook.ledger.fast_stdlib import dumps, loads, read_up_to, sha256
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
@@ -39,6 +39,8 @@ else:
 
 REFLECTING_VARIABLE = "TALLYBOOK_REFLECTING"
 """Set in the environment of a model that reflects: its hooks do nothing, as it is not a user's session."""
+ATTENDED_VARIABLE = "CLAUDE_CODE_SESSION_ATTENDED"
+"""Claude Code sets it to 0 where no person sees the session."""
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 """A longer payload is not read to its end."""
 MAX_CPU_S = 5
@@ -153,7 +155,20 @@ def handle(payload: Payload, folder: str | None = None) -> str:
     _current[:] = [(project, payload)]
     if not actions or not _is_in_use(project):
         return ""
-    return "".join([_run_action(action, project, payload) for action in actions])
+    answer = "".join([_run_action(action, project, payload) for action in actions])
+    return _with_notice(project, payload, answer) if payload.event == "SessionStart" else answer
+
+
+def _with_notice(project: ProjectPaths, payload: Payload, answer: str) -> str:
+    """Return the answer to a session's start with what a person is to be told, where the agent shows it to one."""
+    is_begin = payload.agent and not payload.subagent and payload.source != "compact"
+    if not is_begin or os.environ.get(ATTENDED_VARIABLE) == "0" or not table.load(payload.agent).shows_message:
+        return answer
+    # Most starts end here, or at a missing file.
+    from tallybook.projections.surfaces.hooks import notices
+
+    message = notices.take(project)
+    return dumps({**loads(answer or "{}"), "systemMessage": f"Tallybook: {message}"}) if message else answer
 
 
 def _run_action(action: Callable[[ProjectPaths, Payload], str], project: ProjectPaths, payload: Payload) -> str:

@@ -10,7 +10,19 @@ import click
 from tallybook.ledger.decisions.curation import NEVER
 from tallybook.ledger.errors import TallybookError
 from tallybook.projections.event_rows import name_line, numbered_rows
-from tallybook.projections.review import CONTESTED, DUPLICATE, EXPIRED, GONE, MAX_ITEMS, PROPOSAL, UNPROVEN, UNUSED
+from tallybook.projections.review import (
+    CONTESTED,
+    DISPUTED,
+    DUPLICATE,
+    EXPIRED,
+    GONE,
+    LEFT,
+    LESSON,
+    MAX_ITEMS,
+    PROPOSAL,
+    UNPROVEN,
+    UNUSED,
+)
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.options import HUMAN, Verb, provenance_of
@@ -31,6 +43,8 @@ _KEYS: Final = {
     "w": "reword",
     "u": "until",
     "m": "merge",
+    "b": "restore",
+    "l": "leave",
     "a": "accept",
     "r": "reject",
     "s": "skip",
@@ -41,6 +55,9 @@ _PROMPTS: Final = {"reword": "new text", "until": f"new last day, or {NEVER}"}
 _OF_ENTRY: Final = "ktwsq"
 _OFFERED: Final = {
     CONTESTED: _OF_ENTRY,
+    DISPUTED: "arsq",
+    LEFT: "blsq",
+    LESSON: "arsq",
     PROPOSAL: "arsq",
     DUPLICATE: "kmsq",
     UNPROVEN: _OF_ENTRY,
@@ -55,10 +72,10 @@ _OFFERED: Final = {
 def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Decide about entries and proposals, one key each.
 
-    At most 30 items are shown: contested entries, entries past their last day, proposals of agents, entries that
-    resemble each other, entries with few ratings, and those without a sign of use or about paths that git no longer
-    has. Each decision is recorded when its key is pressed, and `tallybook undo` undoes it. What was decided is not
-    asked again for 90 days, unless the entry changed.
+    At most 30 items are shown: contested entries, those past their last day, those that agents' ratings pruned, lessons
+    and other proposals of agents, entries that resemble each other, entries with few ratings, and those without a sign
+    of use or about paths that git no longer has. Each decision is recorded when its key is pressed; `tallybook undo`
+    undoes it. What was decided is not asked again for 90 days, unless the entry changed.
     Off a terminal, with --json and inside an agent the items are listed and nothing is decided.
     """
     by = provenance_of(options)
@@ -82,7 +99,7 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
 def _lines(item: Item, book: Playbook, place: str = "") -> Iterator[str]:
     """Yield an item for people: what is known, and the entries as they are."""
     number = "" if item.proposal is None else f" {item.proposal.seq}"
-    yield f"{place}{item.why}{number}: {item.says}"
+    yield from f"{place}{item.why}{number}: {item.says}".split("\n")
     for name in item.names:
         yield f"    {name_line(book, name)}"
 

@@ -35,6 +35,8 @@ MAX_TOKENS_PER_DAY = 1_000_000_000
 MAX_MODEL_CHARS = 200
 FORMATS = (FLAT, SECTIONED)
 CURATION = ("propose", "apply")
+LEARNED = ("add", "propose", "off")
+"""What becomes of a lesson, the most that it can become first."""
 RATERS = ("none", "claude", "codex", "gemini", "openai", "command")
 MAX_NAME_CHARS = 200
 MAX_WORDS = 100
@@ -56,6 +58,7 @@ class Settings(NamedTuple):
         key_variable: The environment variable that holds the key of that address; empty where it needs none.
         command: The words of the rater ``command``; none for no such rater.
         answer_key: The key of what that command prints as a JSON object; empty where it prints the answer alone.
+        learned: What becomes of an agent's lessons, one of LEARNED.
         on_stop: Whether a session awaits reflection after every stop as well.
         tokens_per_day: Tokens that reflections may use in a day, 0 to 1,000,000,000.
         write: Whether a model may rate and add by `tallybook mcp`.
@@ -73,6 +76,7 @@ class Settings(NamedTuple):
     key_variable: str = ""
     command: Sequence[str] = ()
     answer_key: str = ""
+    learned: str = LEARNED[1]
     on_stop: bool = False
     tokens_per_day: int = 500_000
     write: bool = True
@@ -184,6 +188,9 @@ SETTINGS: dict[tuple[str, str], Rule] = {
     ("reflection", "key_variable"): _variable("key_variable")._replace(narrows=lambda new, old: new == old),
     ("reflection", "command"): _words("command")._replace(narrows=lambda new, old: new == old),
     ("reflection", "answer_key"): _text("answer_key")._replace(narrows=lambda new, old: new == old),
+    ("reflection", "learned"): _one_of("learned", LEARNED)._replace(
+        narrows=lambda new, old: LEARNED.index(new) >= LEARNED.index(old)
+    ),
     ("reflection", "on_stop"): _flag("on_stop"),
     ("reflection", "tokens_per_day"): _whole("tokens_per_day", MAX_TOKENS_PER_DAY)._replace(
         narrows=lambda new, old: new <= old

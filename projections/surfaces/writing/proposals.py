@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -14,7 +14,7 @@ from tallybook.ledger.errors import EXIT_NO, BadInputError, MissingLinesError, N
 from tallybook.ledger.events import PointAdded, PointEdited, PointProposed, PointReworded, PointSeeded
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold_history
-from tallybook.projections.proposals import PROPOSALS
+from tallybook.projections.proposals import LESSON_VERB, PROPOSALS, Proposals
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent, require_person
 from tallybook.projections.surfaces.history import reading
@@ -39,6 +39,8 @@ OF_PROTECTED = frozenset({"retire", "reword", "merge"})
 
 TEXT_EVENTS = (PointAdded, PointSeeded, PointEdited, PointReworded)
 """The events that give an entry its text."""
+_BY_NUMBER: Final = frozenset({REDACT, LESSON_VERB})
+"""Verbs of proposals that a person accepts by their number: after seeing the whole text, or because of no way back."""
 
 
 class ProposedError(TallybookError):
@@ -132,14 +134,19 @@ def _protected_names(project: Project, found: Sequence[EventRecord]) -> list[str
     return [entry.name for entry in entries if is_protected(entry, state.pinned)]
 
 
+def load(project: Project) -> Proposals:
+    """Return the proposals of a ledger, as of now."""
+    own = reading.open_own_log(project)
+    return fold_history(PROPOSALS, lambda: decode(own.read()))
+
+
 def open_proposals(project: Project) -> list[EventRecord]:
     """Return the proposals that nobody has decided, the oldest first, with the present names of what they meant.
 
     Raises:
         MissingLinesError: Lines of the shared book are missing.
     """
-    own, log = reading.open_own_log(project), reading.open_log(project)
-    found = list(fold_history(PROPOSALS, lambda: decode(own.read())).open.values())
+    log, found = reading.open_log(project), list(load(project).open.values())
     return [*_with_present_names(log, found)] if found and reading.log_with_book(log) else found
 
 
@@ -170,7 +177,7 @@ class Decided:
 
 
 def select(
-    project: Project, numbers: Sequence[str], session: str | None, *, everything: bool, undoable: bool
+    project: Project, numbers: Sequence[str], session: str | None, *, everything: bool, is_acceptance: bool
 ) -> list[EventRecord]:
     """Return the open proposals that a person means: by number, of a session, or all.
 
@@ -179,7 +186,7 @@ def select(
         numbers: Their numbers.
         session: The session that proposed them.
         everything: Whether all are meant.
-        undoable: Whether only changes that can be undone are meant, unless a number names another.
+        is_acceptance: Whether they are to be accepted: those of _BY_NUMBER are then meant by their number alone.
 
     Raises:
         BadInputError: None or several ways to choose them were given.
@@ -195,9 +202,10 @@ def select(
                 raise NothingToDoError(f"event {number}", "is not an open proposal", hint)
         return [by_number[number] for number in dict.fromkeys(numbers)]
     found = [one for one in found if everything or one.by.session == session]
-    chosen = [one for one in found if not (undoable and getattr(one.event, "verb", "") == REDACT)]
+    chosen = [one for one in found if not (is_acceptance and getattr(one.event, "verb", "") in _BY_NUMBER)]
     if not chosen:
-        what = "only redactions are open, and each is accepted by its number" if found else "none is open"
+        alone = "only lessons and redactions are open, and each is accepted by its number"
+        what = alone if found else "none is open"
         raise NothingToDoError("proposals", what, hint)
     return chosen
 
