@@ -40,7 +40,6 @@ LINES = {
     "scores": 5,
     "share-git": 3,
     "load": 1,
-    "at": 2,
     "size": 1,
     "share-postgres": 5,
 }

@@ -64,7 +64,7 @@ def loaded(project: Project, *words: str, given: str = "") -> tuple[Any, set[str
 
 def test_show_loads_nothing_that_writes(here: Project) -> None:
     """`show --json` loads neither the modules that write nor those that resolve a moment."""
-    assert (caches_of(here.ledger) / "playbook" / "latest").is_file()
+    assert (caches_of(here.ledger) / "playbook.blob").is_file()
     answer, modules = loaded(here, "show", "--json")
     assert 31 == len(answer["key_points"])
     assert set() == modules & {*INSTALLED, *SLOW, *WRITING, *OTHERS, "tallybook.projections.surfaces.history.moments"}

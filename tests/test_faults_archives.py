@@ -61,7 +61,7 @@ def plant_settings(project: Project) -> None:
 def plant_checkpoint(project: Project) -> None:
     """Plant a checkpoint of this exact ledger, with another text and that text's digest."""
     shutil.copytree(caches_of(project.ledger), project.ledger / FORMER)
-    latest = project.ledger / FORMER / "playbook" / "latest"
+    latest = project.ledger / FORMER / "playbook.blob"
     data = latest.read_bytes()[32:].replace(TEXT.encode(), PLANTED.encode())
     assert PLANTED.encode() in data
     latest.write_bytes(sha256(data).hexdigest()[:32].encode() + data)

@@ -106,13 +106,15 @@ def test_the_cache_folder_is_swept_once_a_day(here: Project, project: Path) -> N
     assert [True, False] == found
 
 
-def test_the_cache_of_keys_of_earlier_versions_is_swept(here: Project) -> None:
-    """Its files are removed from a cache that is in use, and the others stay."""
+def test_the_caches_of_earlier_versions_are_swept(here: Project) -> None:
+    """Keys, checkpoints and scores of earlier versions are removed from a cache in use, and other files stay."""
     place = caches_of(here.ledger)
-    for name in ("held", "held-00", "held-63"):
-        (place / name).write_text("keys")
+    former = ("held", "held-63", "playbook/latest", "standing/123", "index/9", "scores.sqlite3", "scores.sqlite3-wal")
+    for name in former:
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("old")
     add_later(here, "Write tests")
-    assert [] == list(place.glob("held*"))
+    assert [] == [name for name in former if (place / name).exists()]
     assert "Use type hints" == (place / "file").read_text()
 
 

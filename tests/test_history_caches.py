@@ -1,17 +1,22 @@
-"""The law of caches: whatever is in the cache folder, every reading verb answers as it does without a cache."""
+"""The law of caches: whatever is in the cache folder, every state of a view and every answer is that of the ledger."""
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.cache_damages import DAMAGES
-from helpers.cache_places import caches_of
+from helpers.cache_places import caches_of, make_caches
 from helpers.long_ledgers import CLOSED, LONG, ODD, STORY, grow, make_long, opened, project_of
 from helpers.score_histories import metrics
+from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,
     PointAdded,
@@ -21,14 +26,23 @@ from tallybook.ledger.events import (
     PointRestored,
     PointReworded,
 )
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.surfaces.history import cache_files, reading
+from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
+from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from helpers.command_line import Answer, Run
     from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.records import Batch
+    from tallybook.projections.surfaces.history.reading import Form
 
 HISTORY: list[list[Any]] = [
     *STORY,
@@ -75,6 +89,17 @@ def answers(run: Run) -> dict[tuple[str, ...], Answer]:
     return {words: run(*words) for reading in READINGS for words in (reading, (*reading, "--json"))}
 
 
+@pytest.fixture
+def short_log(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JsonlLog]:
+    """Return a short ledger of which checkpoints are stored."""
+    make_long(monkeypatch)
+    made = opened(project / "inner")
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(project_of(made).root))
+    grow(made, HISTORY)
+    yield made
+    made.close()
+
+
 @pytest.fixture(params=["short", "long"])
 def log(project: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[JsonlLog]:
     """Return a ledger with a prune, a redaction and undone events; caches are written of it even if it is short."""
@@ -86,6 +111,129 @@ def log(project: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     redact.redact(project_of(made), redact.RedactionTarget(None, "kpt_010"), "private", HUMAN)
     yield made
     made.close()
+
+
+def fold_wholly(form: Form[Any], log: JsonlLog, until: int | None = None) -> Any:
+    """Return the fold of the whole history from the first event, as JSON values."""
+    return json_of(form, fold_history(form.view, lambda: decode(log.read()), until))
+
+
+def json_of(form: Form[Any], state: Any) -> Any:
+    """Return a state as JSON values."""
+    return json.loads(json.dumps([form.pack(state), state.latest_batch and state.latest_batch.at]))
+
+
+def check(form: Form[Any], log: JsonlLog) -> None:
+    """Compare the end and some moments with the whole fold, first with the present blob, then with the one it left."""
+    moments = [None, 0, 7, *[batch.last for batch in log.read()][-4:]]
+    expected = [fold_wholly(form, log, until) for until in moments]
+    for _ in range(2):
+        assert expected == [json_of(form, reading.fold_view(form, log, until)) for until in moments]
+
+
+def blob_of(form: Form[Any], log: JsonlLog) -> Path:
+    """Return the file of a checkpoint."""
+    return caches_of(log.folder) / f"{form.name}{cache_files.SUFFIX}"
+
+
+def _delete(path: Path, _log: JsonlLog) -> None:
+    path.unlink()
+
+
+def _write_by_other_code(path: Path, log: JsonlLog) -> None:
+    """Store a state that this code would not have folded."""
+    body = path.read_bytes()[64:].replace(b"of kpt", b"as kpt")
+    attrs.evolve(stored_blob(path, log), code="0" * 32).write(0, body)
+
+
+def _move(change: int) -> Callable[[Path, JsonlLog], None]:
+    def move(path: Path, log: JsonlLog) -> None:
+        begin, values = json.loads(path.read_bytes()[64:])
+        stored_blob(path, log).write(0, json.dumps([begin + change, values]).encode())
+
+    return move
+
+
+def _store_an_older_one(path: Path, log: JsonlLog) -> None:
+    older = path.read_bytes()
+    grow(log, LATER)
+    path.write_bytes(older)
+
+
+def _roll_back(path: Path, log: JsonlLog) -> None:
+    """Restore a backup of the ledger: the checkpoint is ahead of it."""
+    files = {file: file.read_bytes() for file in (log.path, log.folder / "head")}
+    grow(log, LATER)
+    path.unlink()
+    for form in FORMS:
+        reading.fold_view(form, log)
+    log.close()
+    for file, data in files.items():
+        file.write_bytes(data)
+
+
+def _take_another_ledger(path: Path, log: JsonlLog) -> None:
+    other = opened(project_of(log).root / "other")
+    grow(other, [*STORY, *STORY, *STORY])
+    for form in FORMS:
+        reading.fold_view(form, other)
+    path.write_bytes((caches_of(other.folder) / path.name).read_bytes())
+    other.close()
+
+
+def _take_another_form(path: Path, _log: JsonlLog) -> None:
+    [other, *_] = [one for one in path.parent.glob(f"*{cache_files.SUFFIX}") if one != path]
+    path.write_bytes(other.read_bytes())
+
+
+def _block(path: Path, _log: JsonlLog) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def stored_blob(path: Path, log: JsonlLog) -> cache_files.Blob:
+    """Return the blob of a path, which is written as any."""
+    [form] = [form for form in FORMS if form.name == path.stem]
+    blob = cache_files.Blob.of(log, form.name, form.modules)
+    assert blob is not None
+    return blob
+
+
+def _damaged(damage: Callable[[bytes], bytes]) -> Callable[[Path, JsonlLog], None]:
+    def harm(path: Path, _log: JsonlLog) -> None:
+        path.write_bytes(damage(path.read_bytes()))
+
+    return harm
+
+
+FORMS: tuple[Form[Any], ...] = (PLAYBOOK_FORM, STATUS_FORM)
+CHANGES: dict[str, Callable[[Path, JsonlLog], None]] = {
+    "kept": lambda _path, _log: None,
+    "deleted": _delete,
+    **{name: _damaged(damage) for name, damage in DAMAGES.items()},
+    "by other code": _write_by_other_code,
+    "a byte earlier": _move(-1),
+    "a batch earlier": _move(-300),
+    "after the end": _move(1 << 20),
+    "older": _store_an_older_one,
+    "ahead": _roll_back,
+    "of another ledger": _take_another_ledger,
+    "of another form": _take_another_form,
+    "a folder in its place": _block,
+}
+"""What becomes of a blob → what does it."""
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_no_state_of_a_blob_changes_a_state(short_log: JsonlLog, form: Form[Any], change: str) -> None:
+    """Whatever becomes of a checkpoint, the end and each moment are those of the whole history."""
+    for stored in FORMS:
+        reading.fold_view(stored, short_log)
+    CHANGES[change](blob_of(form, short_log), short_log)
+    check(form, short_log)
+    grow(short_log, [[CLOSED], *LATER])
+    check(form, short_log)
 
 
 def test_no_state_of_the_caches_changes_an_answer(log: JsonlLog, run: Run, tmp_path: Path) -> None:
@@ -115,3 +263,110 @@ def test_no_state_of_the_caches_changes_an_answer(log: JsonlLog, run: Run, tmp_p
 
 def _is_cache(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > 0
+
+
+def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return the number of batches that an answer decodes."""
+    seen: list[int] = []
+
+    def noted(batches: Any) -> Iterator[Batch]:
+        for batch in decode(batches):
+            seen.append(batch.last)
+            yield batch
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reading, "decode", noted)
+        reading.current(log)
+    return len(seen)
+
+
+def test_an_answer_reads_only_new_batches(short_log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a checkpoint only the batch that proves it and those appended since are read."""
+    reading.current(short_log)
+    assert 1 == read(short_log, monkeypatch)
+    grow(short_log, [[CLOSED]])
+    assert 2 == read(short_log, monkeypatch)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_the_digest_of_the_code_covers_every_module_of_a_fold(form: Form[Any]) -> None:
+    """Every module of Tallybook that is loaded for a fold is in the digest that its checkpoint carries."""
+    # A package is only a folder with a docstring.
+    named = "*(name for name, one in sys.modules.items() if not hasattr(one, '__path__'))"
+    probe = f"import sys, {', '.join(form.modules)}; print({named})"
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
+    ours = {name for name in loaded if name.startswith("tallybook.")}
+    assert form.pack.__module__ in ours
+    assert set() == ours - cache_files.modules_of(*form.modules).keys()
+
+
+# Redactions
+
+
+def redact_text(log: JsonlLog) -> None:
+    """Redact the texts with two words."""
+    redact.redact(project_of(log), redact.RedactionTarget(None, "text of 'kpt_001'"), "private", HUMAN)
+
+
+def test_a_redacted_text_is_in_no_checkpoint(short_log: JsonlLog, tmp_path: Path) -> None:
+    """A redacted text is in none of the present checkpoints, and none that a backup restores shows it."""
+    for form in FORMS:
+        reading.fold_view(form, short_log)
+    shutil.copytree(caches_of(short_log.folder), tmp_path / "older")
+    redact_text(short_log)
+    for restore in (False, True):
+        if restore:
+            shutil.copytree(tmp_path / "older", caches_of(short_log.folder), dirs_exist_ok=True)
+        for form in FORMS:
+            check(form, short_log)
+            assert b"text of 'kpt_001'" not in blob_of(form, short_log).read_bytes()
+    assert REDACTED == reading.current(short_log, 5).entries["kpt_001"].text
+
+
+def test_a_pending_redaction_stores_nothing(short_log: JsonlLog) -> None:
+    """The text may still be in the log, and must not be written to another file."""
+    write_pending(short_log.folder, PendingRedaction(("an id",), ("text",), "private", HUMAN))
+    reading.current(short_log)
+    assert not caches_of(short_log.folder).exists()
+
+
+def test_a_reading_that_began_before_a_redaction_stores_nothing_after_it(short_log: JsonlLog) -> None:
+    """Its state holds the text, which the redaction has erased from every file in the meantime."""
+    reading.current(short_log)
+    path = blob_of(PLAYBOOK_FORM, short_log)
+    blob, data = stored_blob(path, short_log), path.read_bytes()
+    redact_text(short_log)
+    blob.write(1, data[64:])
+    assert b"text of 'kpt_001'" not in path.read_bytes()
+
+
+# Where nothing can be stored, and damage
+
+
+def test_a_file_in_place_of_the_cache_folder_is_left_alone(short_log: JsonlLog) -> None:
+    """A checkpoint that cannot be written costs only time."""
+    cache = make_caches(short_log.folder)
+    shutil.rmtree(cache)
+    cache.write_bytes(b"in the way")
+    check(PLAYBOOK_FORM, short_log)
+    assert b"in the way" == cache.read_bytes()
+    cache.unlink()
+
+
+def test_a_held_lock_is_not_waited_for(short_log: JsonlLog) -> None:
+    """While another process stores a checkpoint, this one skips it."""
+    reading.current(short_log)
+    blob_of(PLAYBOOK_FORM, short_log).unlink()
+    with (caches_of(short_log.folder) / cache_files.LOCK).open("rb+") as held:
+        assert disk.try_lock(held.fileno())
+        check(PLAYBOOK_FORM, short_log)
+    assert not blob_of(PLAYBOOK_FORM, short_log).exists()
+
+
+def test_a_replay_reads_everything_whatever_the_cache_holds(short_log: JsonlLog, run: Run) -> None:
+    """Replay, replay --check and verify find damage before a checkpoint; later events are still answered."""
+    run("replay")
+    data = short_log.path.read_bytes()
+    short_log.path.write_bytes(data.replace(b"text of 'kpt_001'", b"text of 'kpt_00!'"))
+    assert [3, 3, 3] == [run(*words).code for words in (("replay",), ("replay", "--check"), ("verify",))]
+    assert 0 == run("show").code

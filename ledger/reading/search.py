@@ -56,6 +56,15 @@ def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch
         yield batch
 
 
+def read_batch_at(log: JsonlLog, offset: int) -> RawBatch | None:
+    """Return the batch of a log around an offset; None where none verifies by the chain value before it."""
+    fd = disk.open_file(log.log_file, write=False)
+    try:
+        return _read_batch(fd, offset, redaction.pending_ids(log.ledger_folder))
+    finally:
+        os.close(fd)
+
+
 def _find(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
     head = log.head()
     if head.offset:

@@ -57,7 +57,6 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "memory": replay.memory,
     "eventsourcing": rivals.rows,
     "load": lengths.load,
-    "at": lengths.at,
     "size": lengths.size,
     "formats": formats.rows,
     "hook": hooks.rows,

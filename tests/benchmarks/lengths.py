@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from itertools import count
 import json
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from benchmarks import data
 from benchmarks.append import appended
 from benchmarks.commands import whole_process
 from benchmarks.crowd import RATING
@@ -21,7 +18,6 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.line import LOG_NAME
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -30,10 +26,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import EventRecord
 
 PAIRS = 15
-REPLAY_PAIRS = 5
 LONG, SHORT = 10, 1_000
 """A load is measured at so many times the asked for length, and at this part of it."""
-MOMENTS = 20
 MILLISECONDS = 1_000
 
 
@@ -66,39 +60,6 @@ def load(setting: Setting) -> Iterator[Row]:
     taken = alternate(ours, theirs, setting.pairs(PAIRS))
     what, against = (f"`show` behind one new event, whole process, {one:,} events" for one in lengths)
     yield Row("load", what, against, faster(taken), *medians(taken, MILLISECONDS), "ms")
-
-
-def _moments(project: Project, events: int) -> Callable[[], float]:
-    """Return a function that folds the playbook of another moment each time, and returns the seconds."""
-    numbers = count(1)
-
-    def measured() -> float:
-        # Steps that share no divisor with the number of moments visit each of them.
-        moment = events * (next(numbers) * 7 % MOMENTS) // MOMENTS + 1
-        begin = perf_counter()
-        with closing(JsonlLog(project.ledger)) as log:
-            reading.current(log, moment)
-        return perf_counter() - begin
-
-    return measured
-
-
-def at(setting: Setting) -> Iterator[Row]:
-    """Measure the playbook of moments of a long ledger against a cold replay, in this process and as a command."""
-    project = project_of(setting, "wide", setting.events)
-    shape = f"{setting.events:,} events, {data.WIDE:,} entries"
-
-    def replayed() -> float:
-        return once("replay", project.ledger)["seconds"]
-
-    taken = alternate(_moments(project, setting.events), replayed, setting.pairs(PAIRS))
-    what, against = f"the playbook of any moment, in the process, {shape}", "a cold replay, in the process"
-    yield Row("at", what, against, faster(taken), *medians(taken, MILLISECONDS), "ms")
-    words = ("show", "--json", "--at", str(setting.events * 2 // 3))
-    cold = whole_process(project, ("replay", "--output", str(setting.folder / "replayed.json")))
-    taken = alternate(whole_process(project, words), cold, setting.pairs(REPLAY_PAIRS))
-    what, against = f"`show --at` anywhere, whole process, {shape}", "a cold replay, whole process"
-    yield Row("at", what, against, faster(taken), *medians(taken, MILLISECONDS), "ms")
 
 
 def _minimal(record: EventRecord) -> bytes:

@@ -1,4 +1,4 @@
-"""Ledgers that have an index from their first batch on, and their events."""
+"""Ledgers that have checkpoints from their first batch on, and their events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tallybook.ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from tallybook.projections.surfaces.history import cache_files, reading
+from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -75,10 +75,8 @@ STORY: list[list[Any]] = [
 
 
 def make_long(patch: pytest.MonkeyPatch) -> None:
-    """End a segment after every batch, and index a ledger from its first."""
-    patch.setattr(reading, "TIMES", 0)
-    for name in ("APART_BYTES", "TAIL_BYTES"):
-        patch.setattr(cache_files, name, 0)
+    """Store checkpoints of a ledger however short it is."""
+    patch.setattr(cache_files, "TAIL_BYTES", 0)
 
 
 def opened(folder: Path) -> JsonlLog:

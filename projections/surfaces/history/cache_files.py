@@ -1,9 +1,8 @@
-"""Files in a ledger's cache that can be rebuilt from the ledger, such as checkpoints, and the removal of caches.
+"""Blobs: files in a ledger's cache that can be rebuilt from the ledger, and the removal of caches.
 
-A file holds a checksum, a header in JSON and, where it needs one, a body of bytes. It is used only if the checksum
-fits and the same code wrote it. The caller compares the position in its header with the ledger. So a file that is
-missing, stale, foreign or damaged costs time and changes no answer. What lies before its position is not read again:
-damage there is found by ``verify``.
+A blob is a checksum, a digest of the code that wrote it, and a body. It is used only if both fit. The caller compares
+the position in its body with the ledger. So a blob that is missing, stale, foreign or damaged costs time and changes
+no answer. What lies before its position is not read again: damage there is found by ``verify``.
 
 Removed are the caches of redacted texts, of ledgers that are gone or unused, and of earlier versions.
 """
@@ -12,20 +11,20 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cache
-import json
+from itertools import chain
 import os
 from pathlib import Path
 import re
 import stat
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.fast_stdlib import dumps, sha256
+from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import LOG_NAME, START, Position
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
@@ -36,17 +35,16 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import Log
 
 LOCK: Final = "checkpoints.lock"
-APART_BYTES: Final = 2 * 1024 * 1024
-"""How much of the ledger one file covers, at least: a few hundredths of a second of folding."""
+SUFFIX: Final = ".blob"
 TAIL_BYTES: Final = 64 * 1024
-"""A shorter ledger needs no such files: folding it takes a millisecond or two."""
+"""A shorter ledger needs no blobs: folding it takes a millisecond or two."""
 FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
-"""What reading or writing such a file can end with. The caller then does without it."""
+"""What reading or writing a blob can end with. The caller then does without it."""
 
 FORMER_FOLDER: Final = "cache"
 """Folder in the ledger where earlier versions kept their caches."""
-_FORMER_FILES: Final = "held*"
-"""The cache of idempotency keys that earlier versions wrote."""
+_FORMER_FILES: Final = ("held*", "index", "playbook", "standing", "scores.sqlite3*")
+"""What earlier versions wrote: keys, an index, folders of checkpoints, scores."""
 SWEEP_STAMP: Final = "swept"
 """File in the user's cache folder whose time says when that was last swept."""
 MAX_UNUSED_US: Final = 30 * caches.DAY_US
@@ -92,114 +90,77 @@ def _imports(source: bytes) -> Iterator[str]:
         yield from sys.modules.keys() & {f"{package.decode()}.{name}" for name in re.findall(r"\w+", names.decode())}
 
 
-def last_redaction(log: JsonlLog, after: Position) -> int:
-    """Return the number of the last event after a position that redacts something, 0 without one."""
-    return max((batch.last for batch in log.read(after) if redaction.redacted_ids(batch)), default=0)
-
-
 @attrs.frozen
-class Reading:
-    """One reading of a ledger, from which files are written.
+class Blob:
+    """A blob of a ledger, for one reading of that ledger.
 
     Attributes:
         log: The ledger.
+        path: The file.
+        code: Digest of the code that decides what is in it.
         head: The acknowledged end of the ledger when the reading began. A redaction after it may have been missed.
-        is_redacting: Whether a redaction was unfinished then, so that nothing may be stored.
     """
 
     log: JsonlLog
+    path: Path
+    code: str
     head: Position
-    is_redacting: bool
 
     @classmethod
-    def of(cls, log: Log) -> Reading | None:
-        """Begin to read a ledger; None where nothing is stored of it: it is short, or this user has no cache folder."""
+    def of(cls, log: Log, name: str, modules: tuple[str, ...]) -> Blob | None:
+        """Return the blob of a name before the ledger is read.
+
+        Returns:
+            None where nothing may be stored: the ledger is short, this user has no cache folder, or a redaction is
+            unfinished.
+        """
         try:
             if type(log) is not JsonlLog or log.path.stat().st_size <= TAIL_BYTES:
                 return None
-            if caches.find_folder(log.folder) is None:
-                return None
+            folder = caches.find_folder(log.folder)
         except OSError:
             return None
-        # The head comes first: a redaction that begins after it is found by last_redaction.
+        # The head comes first: a redaction that begins after it is found when the blob is written.
         head = log.head()
-        return None if head == START else cls(log, head, redaction.read_pending(log.folder) is not None)
-
-
-@attrs.frozen
-class CacheFiles:
-    """Files of one kind: one folder of the cache, in which a file is named after an event number.
-
-    Attributes:
-        folder: Name of the folder.
-        modules: The modules that decide what is in a file, those that they import included.
-    """
-
-    folder: str
-    modules: tuple[str, ...]
-
-    def read(self, log: JsonlLog, name: str) -> tuple[Any, bytes] | None:
-        """Return the header and the body of a file, None where it is missing, damaged or was written by other code."""
-        cache_folder = caches.find_folder(log.folder)
-        if cache_folder is None:
+        if folder is None or head == START or redaction.read_pending(log.folder) is not None:
             return None
+        return cls(log, Path(folder, f"{name}{SUFFIX}"), code_digest(*modules), head)
+
+    def read(self) -> bytes | None:
+        """Return the body, None where the file is missing, damaged or was written by other code."""
         try:
-            data = disk.read_file(Path(cache_folder, self.folder, name), sys.maxsize)
-            checksum, content = data[:_SUM_CHARS], data[_SUM_CHARS:]
-            if _checksum(content) != checksum:
-                return None
-            line, _, body = content.partition(b"\n")
-            code, header = json.loads(line)
-            return (header, body) if code == code_digest(*self.modules) else None
+            data = disk.read_file(self.path, sys.maxsize)
         except FAULTS:
             return None
+        is_intact = data.startswith(_checksum(data[_SUM_CHARS:]) + self.code.encode())
+        return data[2 * _SUM_CHARS :] if is_intact else None
 
-    def write(self, reading: Reading, seq: int, name: str, header: Any, body: bytes) -> bool:
-        """Write a file, unless another process writes now, or its last event is not acknowledged yet.
+    def write(self, seq: int, body: bytes) -> None:
+        """Write the file, unless another process writes now, or its last event is not acknowledged yet.
 
-        A redaction removes texts from every file. It waits for the lock that is held here and is announced before, so
-        a text that it removes is not written again after it.
+        A redaction removes every blob. It waits for the lock that is held here and is announced before, so a text that
+        it removes is not written again after it.
 
         Args:
-            reading: The reading that the content comes from.
             seq: Number of the last event in it.
-            name: Name of the file.
-            header: What ``read`` returns first: JSON values.
-            body: What it returns second.
-
-        Returns:
-            False where nothing that this reading came to may be stored any more.
+            body: What ``read`` returns.
 
         Raises:
             OSError, TallybookError: The disk refuses.
-            TypeError, ValueError: The header is not JSON.
         """
-        content = dumps([code_digest(*self.modules), header]).encode() + b"\n" + body
-        log = reading.log
-        cache_folder = caches.find_folder(log.folder)
-        if cache_folder is None:
-            return False
-        caches.make_folder(cache_folder, log.folder)
-        folder = Path(cache_folder, self.folder)
-        disk.make_folder(folder, durable=False)
-        fd = disk.open_file(Path(cache_folder, LOCK), write=True, create=True)
+        log, content = self.log, self.code.encode() + body
+        caches.make_folder(self.path.parent, log.folder)
+        fd = disk.open_file(self.path.with_name(LOCK), write=True, create=True)
         try:
-            if not disk.try_lock(fd) or log.head().seq < seq:
-                return True
-            if redaction.read_pending(log.folder) is not None or last_redaction(log, reading.head) > 0:
-                return False
-            disk.replace_cache_file(folder / name, _checksum(content) + content)
-            return True
+            if (
+                disk.try_lock(fd)
+                and log.head().seq >= seq
+                and redaction.read_pending(log.folder) is None
+                and not any(map(redaction.redacted_ids, log.read(self.head)))
+            ):
+                disk.replace_cache_file(self.path, _checksum(content) + content)
         finally:
             os.close(fd)
-
-    def names(self, log: JsonlLog) -> list[str]:
-        """Return the names of the files that are there."""
-        try:
-            cache_folder = caches.find_folder(log.folder)
-            return [] if cache_folder is None else [path.name for path in Path(cache_folder, self.folder).iterdir()]
-        except OSError:
-            return []
 
 
 def _checksum(content: bytes) -> bytes:
@@ -283,8 +244,8 @@ def _sweep(base: Path) -> None:
                 _remove(folder)
                 folder.parent.rmdir()
             elif is_cache:
-                for path in folder.glob(_FORMER_FILES):
-                    path.unlink()
+                for path in chain.from_iterable(map(folder.glob, _FORMER_FILES)):
+                    _remove(path) if path.is_dir() else path.unlink()
 
 
 def _is_unneeded(folder: Path, now_us: int) -> bool:

@@ -190,6 +190,4 @@ STATUS_FORM: Final[Form[EntryStatuses]] = Form(
     _unpack,
     lambda state: state.book,
     ("tallybook.projections.surfaces.history.entry_story",),
-    # With its events it is large, and few questions are about its past.
-    spacing=8,
 )

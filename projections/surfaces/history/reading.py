@@ -1,13 +1,13 @@
-"""A project's ledger, opened, and the state of its views, folded from the nearest checkpoint on.
+"""A project's ledger, opened, and the state of its views, folded from a checkpoint on.
 
-A checkpoint is a saved state of a view, from which a fold goes on instead of reading all of history. Each view has a
-folder of them. ``latest`` is near the end of the ledger, the others are named after event numbers and serve time
-travel. A checkpoint is the state after one batch and is bound to it by its event number and chain value: that batch is
+A checkpoint is the saved state of a view after a batch near the end of the ledger: a fold goes on from it instead of
+reading all of history. It is bound to that batch by the event number, the chain value and the place, and the batch is
 read again before the state is used.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 import json
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeGuard, TypeVar, cast
 
@@ -19,15 +19,17 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START, Position
+from tallybook.ledger.reading.search import read_batch_at
+from tallybook.ledger.storage import redaction
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history import cache_files
-from tallybook.projections.surfaces.history.cache_files import FAULTS, CacheFiles, Reading, last_redaction
+from tallybook.projections.surfaces.history.cache_files import FAULTS, Blob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
@@ -38,11 +40,8 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=State)
 
-LATEST: Final = "latest"
-TIMES: Final = 8
-"""The distance between two checkpoints, in their own size: so all of them stay a small part of the ledger."""
 _TAIL_PART: Final = 8
-"""``latest`` is written anew when the ledger has grown by this part of its size: writing it takes time, too."""
+"""A checkpoint is written anew when the ledger has grown by this part of its size: writing it takes time, too."""
 _MODULES: Final = (
     "tallybook.ledger.encoding.codec",
     "tallybook.projections.playbook.checkpoint",
@@ -53,17 +52,16 @@ _MODULES: Final = (
 
 @attrs.frozen
 class Form(Generic[S]):
-    """How the state of a view is stored in checkpoints.
+    """How the state of a view is stored in its checkpoint.
 
     Attributes:
-        name: Name of the folder of its checkpoints.
+        name: Name of the checkpoint.
         view: The view.
         pack: Returns a state after a batch as JSON values.
         unpack: Returns the state of such values, without the batch folded last; raises ValueError, TypeError or
             KeyError for other values.
         book: Returns the playbook in a state.
         sources: Modules, besides the playbook's, whose code decides the state; a change of it makes checkpoints stale.
-        spacing: Factor on the usual distance between the checkpoints along the log, which serve time travel.
     """
 
     name: str
@@ -72,7 +70,11 @@ class Form(Generic[S]):
     unpack: Callable[[Mapping[str, Any]], S]
     book: Callable[[S], Playbook]
     sources: tuple[str, ...] = ()
-    spacing: int = 1
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Return the modules that decide the state; those that they import count as well."""
+        return (*_MODULES, *self.sources)
 
 
 PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, lambda state: state)
@@ -112,24 +114,27 @@ def current(log: Log, until: int | None = None, *, cold: bool = False) -> Playbo
 
 
 def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool = False) -> S:
-    """Return the state of a view at the end of a ledger or as of a moment, from the nearest checkpoint on.
+    """Return the state of a view at the end of a ledger or as of a moment, from its checkpoint on.
 
     Args:
         form: The view, and how its state is saved.
         log: The ledger.
         until: The moment, as for ``fold``; None for the end.
-        cold: Whether to fold from the first event on and use no checkpoint; new ones are stored all the same.
+        cold: Whether to fold from the first event on and not from the checkpoint; a new one is stored all the same.
 
     Raises:
         TallybookError: The ledger is damaged or cannot be read.
     """
     if log_with_book(log):
         return _fold_shared(form, log, until)
-    checkpointer = checkpointer_of(log, form)
-    state: S | None = None
-    if checkpointer is not None and not (cold or checkpointer.stopped):
-        state = _resume(checkpointer, until)
-    return _fold_all(form.view, log, checkpointer, until) if state is None else state
+    blob = Blob.of(log, form.name, form.modules)
+    checkpoint = None if blob is None or cold else _load(form, blob)
+    state = None if blob is None or checkpoint is None else _resume(form, blob.log, checkpoint, until)
+    if state is None:
+        checkpoint, state = None, fold_history(form.view, lambda: decode(log.read()), until)
+    if blob is not None and until is None and (checkpoint is None or checkpoint.is_outgrown_by(state)):
+        _store(form, blob, state)
+    return state
 
 
 def log_with_book(log: Log) -> TypeGuard[SharedLog]:
@@ -168,193 +173,54 @@ def catch_up(log: JsonlLog, state: Playbook) -> Playbook:
 # Checkpoints
 
 
-class Checkpoint(NamedTuple):
-    """A saved state and the position that it is bound to.
+class Checkpoint(NamedTuple, Generic[S]):
+    """A saved state and the batch that it is bound to.
 
     Attributes:
-        before: The position before the last batch in it. That batch is read again, which proves the ledger is the same.
-        head: Event number at which the ledger ended when it was read: a redaction after it is not in the state.
-        previous: Offset of the ledger at the checkpoint before it.
+        begin: Offset of the batch folded last, which is read again: that proves the ledger is the same.
         size: Its size in bytes.
         state: The state, without that batch.
     """
 
-    before: Position
-    head: int
-    previous: int
+    begin: int
     size: int
-    state: Any
+    state: S
+
+    def is_outgrown_by(self, state: State) -> bool:
+        """Return whether so much was folded after it that a new one is worth its writing."""
+        return state.end - self.begin > max(cache_files.TAIL_BYTES, self.size // _TAIL_PART)
 
 
-def modules_of(form: Form[Any]) -> tuple[str, ...]:
-    """Return the modules that decide the state of a view; those that they import count as well."""
-    return (*_MODULES, *form.sources)
-
-
-@attrs.define
-class Checkpointer:
-    """One fold of a ledger, which stores checkpoints on the way.
-
-    Attributes:
-        form: The view, and how its state is saved.
-        reading: The reading of the ledger.
-        state: The state that is being folded.
-        stopped: Whether nothing more may be stored: a redaction is unfinished, or the disk refuses.
-        before: The position before the batch folded last, or the batch that ends there.
-        voided: The last undoing that this fold knows from its beginning: after a later one history is folded anew.
-        previous: Offset of the ledger at the last checkpoint.
-        due: Offset of the ledger at which the next one is stored.
-    """
-
-    form: Form[Any]
-    reading: Reading
-    state: Any
-    stopped: bool
-    before: Position | Batch = START
-    voided: int = 0
-    previous: int = 0
-    due: int = cache_files.APART_BYTES
-
-    @property
-    def files(self) -> CacheFiles:
-        """Return the files of its checkpoints."""
-        return CacheFiles(self.form.name, modules_of(self.form))
-
-    @property
-    def book(self) -> Playbook:
-        """Return the playbook in the state."""
-        return self.form.book(self.state)
-
-    def begin(self) -> Any:
-        """Return the state before the first event. Called again where history is folded a second time."""
-        self.voided, self.state = self.book.last_undo, self.form.view.start()
-        self.before, self.previous, self.due = START, 0, self._distance(0)
-        return self.state
-
-    def resume(self, checkpoint: Checkpoint) -> Any:
-        """Return the state of a checkpoint, to be folded further."""
-        self.state = checkpoint.state
-        self.voided = self.book.last_undo
-        self.before, self.previous = checkpoint.before, checkpoint.previous
-        self.due = checkpoint.previous + self._distance(checkpoint.size)
-        return self.state
-
-    def _distance(self, size: int) -> int:
-        """Return how many bytes of the ledger lie between a checkpoint of some size and the one before it."""
-        return self.form.spacing * max(cache_files.APART_BYTES, TIMES * size)
-
-    def watch(self, batches: Iterable[Batch], last: Batch | None = None) -> Iterator[Batch]:
-        """Yield batches and store checkpoints: when the next batch is requested, the one before it is folded."""
-        for batch in batches:
-            if last is not None:
-                # Every fold runs through here, so only the offset of a batch is looked at.
-                if batch.begin >= self.due:
-                    self.store(str(last.last))
-                self.before = last
-            yield batch
-            last = batch
-
-    def store(self, name: str) -> None:
-        """Store the state under a name, unless no reader could go on from it."""
-        state, before = self.state, self.before
-        # An undoing that this fold did not know at its beginning leaves undone events in the state.
-        if self.stopped or self.book.last_undo != self.voided:
-            return
-        try:
-            position = before if isinstance(before, Position) else Position(before.last, before.chain, before.end)
-            previous = self.previous if name == LATEST else state.end
-            body = dumps(self.form.pack(state)).encode()
-            distance = self._distance(len(body))
-            if name == LATEST or previous - self.previous >= distance:
-                header = [position, self.reading.head.seq, previous]
-                self.stopped = not self.files.write(self.reading, state.seq, name, header, body)
-                self.previous = previous
-            self.due = self.previous + distance
-        except FAULTS:
-            self.stopped = True
-
-
-def checkpointer_of(log: Log, form: Form[Any]) -> Checkpointer | None:
-    """Return what folds a ledger from now on, None where no checkpoints are stored of it."""
-    reading = Reading.of(log)
-    return None if reading is None else Checkpointer(form, reading, form.view.start(), reading.is_redacting)
-
-
-def _resume(checkpointer: Checkpointer, until: int | None) -> Any:
-    """Return a state folded from a checkpoint on, None where none can be used."""
-    latest = _load(checkpointer, LATEST)
-    if until is None:
-        return None if latest is None else _continue(checkpointer, latest)
-    log = checkpointer.reading.log
-    if latest is None:
-        # The first question about this ledger: the end is folded as well, so that later ones find checkpoints.
-        _fold_all(checkpointer.form.view, log, checkpointer)
-        latest = _load(checkpointer, LATEST)
-    if latest is None:
-        return None
+def _load(form: Form[S], blob: Blob) -> Checkpoint[S] | None:
+    """Return the checkpoint in a blob, None where there is none that can be used."""
+    body = blob.read()
     try:
-        redacted = max(checkpointer.form.book(latest.state).last_redaction, last_redaction(log, latest.before))
-    except DamagedLedgerError:
+        begin, values = json.loads(body or b"")
+        return Checkpoint(begin, len(body or b""), form.unpack(values))
+    except FAULTS:
         return None
-    for name in _names(checkpointer, until):
-        checkpoint = latest if name == LATEST else _load(checkpointer, name)
-        if checkpoint is not None and redacted <= checkpoint.head and checkpoint.state.seq <= until:
-            state = _continue(checkpointer, checkpoint, until)
-            if state is not None:
-                return state
-    return None
 
 
-def _names(checkpointer: Checkpointer, until: int) -> list[str]:
-    """Return the checkpoints up to a moment, the nearest first; ``latest`` may lie after it."""
-    names = checkpointer.files.names(checkpointer.reading.log)
-    seqs = sorted((int(name) for name in names if name.isdigit() and int(name) <= until), reverse=True)
-    return [LATEST, *map(str, seqs)]
+def _store(form: Form[Any], blob: Blob, state: State) -> None:
+    """Store a state as the checkpoint of its form; where that fails, the next reader reads more."""
+    if state.latest_batch is not None:
+        with suppress(*FAULTS):
+            blob.write(state.seq, dumps([state.latest_batch.begin, form.pack(state)]).encode())
 
 
-def _continue(checkpointer: Checkpointer, checkpoint: Checkpoint, until: int | None = None) -> Any:
-    """Return the state of a checkpoint folded further; None where this ledger does not go on from it."""
-    state = checkpointer.resume(checkpoint)
-    position, rewrites = (state.seq, state.chain), checkpointer.book.rewrites
+def _resume(form: Form[S], log: JsonlLog, checkpoint: Checkpoint[S], until: int | None) -> S | None:
+    """Return the state of a checkpoint folded further; None where this history does not go on from it."""
+    state = checkpoint.state
+    rewrites = form.book(state).rewrites
     try:
-        batches = decode(checkpointer.reading.log.read(checkpoint.before))
-        first = next(batches, None)
-        if first is None or (first.last, first.chain) != position:
+        batch = read_batch_at(log, checkpoint.begin)
+        if batch is None or (batch.last, batch.chain) != (state.seq, state.chain):
             return None
-        state.latest_batch = first
-        fold(checkpointer.form.view, checkpointer.watch(batches, first), state, until)
+        if until is not None and (until < state.seq or any(map(redaction.redacted_ids, log.read(batch.position)))):
+            return None
+        [state.latest_batch] = decode([batch])
+        fold(form.view, decode(log.read(batch.position)), state, until)
     except DamagedLedgerError:
         # The ledger is damaged, or the position lies in a part that was sealed since. A fold from the first event says.
         return None
-    if checkpointer.book.rewrites != rewrites:
-        return None
-    if until is None and state.end - checkpoint.before.offset > max(
-        cache_files.TAIL_BYTES, checkpoint.size // _TAIL_PART
-    ):
-        checkpointer.store(LATEST)
-    return state
-
-
-def _fold_all(view: View[S], log: Log, checkpointer: Checkpointer | None, until: int | None = None) -> S:
-    """Return the state folded from the first event on, and store checkpoints on the way."""
-    if checkpointer is None:
-        return fold_history(view, lambda: decode(log.read()), until)
-    checkpointer.state = view.start()
-    storing_view = attrs.evolve(view, start=checkpointer.begin)
-    state = fold_history(storing_view, lambda: checkpointer.watch(decode(log.read())), until)
-    if until is None:
-        checkpointer.store(LATEST)
-    return state
-
-
-def _load(checkpointer: Checkpointer, name: str) -> Checkpoint | None:
-    """Return a checkpoint, None where there is none that can be used."""
-    content = checkpointer.files.read(checkpointer.reading.log, name)
-    if content is None:
-        return None
-    try:
-        (before, head, previous), body = content
-        state = checkpointer.form.unpack(json.loads(body))
-        return Checkpoint(Position(*before), head, previous, len(body), state)
-    except FAULTS:
-        return None
+    return state if form.book(state).rewrites == rewrites else None
