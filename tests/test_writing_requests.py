@@ -25,9 +25,9 @@ from tallybook.projections.surfaces.writing.requests import (
     Import,
     Request,
     Update,
-    check,
+    request_from_json,
+    request_to_json,
 )
-from tallybook.projections.surfaces.writing.spooled import request_from_json, request_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,4 +266,4 @@ def test_a_save_that_no_file_could_hold_is_refused(here: Project, owner: object)
 def test_an_empty_key_is_refused() -> None:
     """An empty key is a mistake: which deliveries it would refuse is unknown."""
     with pytest.raises(BadInputError, match="key: is empty"):
-        check(Request(Update({"evaluations": []}), HUMAN, ""))
+        Request(Update({"evaluations": []}), HUMAN, "")

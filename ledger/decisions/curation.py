@@ -21,9 +21,10 @@ from tallybook.ledger.events import (
 from tallybook.ledger.names import find_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tallybook.ledger.events import Event
+    from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
 
 MAX_REASON_CHARS = 1_000
@@ -54,6 +55,16 @@ class Curation:
     more_names: tuple[str, ...] = ()
     section: str = ""
     until: str = ""
+
+    def __call__(self, state: Playbook, redactions: Redactions, _renamed: Mapping[str, str]) -> Decision:
+        """Decide it as ``decide_curation``.
+
+        Raises:
+            RedactedTextError: Its text or reason was redacted.
+        """
+        redactions.check("reason", self.reason)
+        redactions.check("text", self.text)
+        return decide_curation(self, state)
 
 
 def decide_curation(curation: Curation, state: Playbook) -> Decision:

@@ -337,3 +337,11 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
                 if misses % MEMO_MISSES == 0:
                     memo.clear()
             yield Batch(batch.last, batch.chain, events, _decode_records, batch)
+
+
+def join(raw: RawBatch, events: Sequence[Event]) -> Batch:
+    """Return an appended batch with the events that were encoded into it last, which are not decoded again."""
+    if len(raw.lines) == len(events):
+        return Batch(raw.last, raw.chain, events, _decode_records, raw)
+    # Its texts go on on further lines, or it begins with the names that it means.
+    return next(decode([raw]))

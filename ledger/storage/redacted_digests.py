@@ -127,6 +127,15 @@ class Redactions:
         source = f"by event {redaction.seq}" if redaction.seq else f"on {redaction.at[:10]}"
         return f"the text was redacted {source}; {_WAY_BACK}"
 
+    def check(self, what: str, text: str | None) -> None:
+        """Refuse a text that was redacted.
+
+        Raises:
+            RedactedTextError: It was.
+        """
+        if text and (why := self.refusal(text)) is not None:
+            raise RedactedTextError(what, why)
+
     def former(self, text: str) -> str:
         """Return the id of the event that had exactly this text when it was redacted; empty for none."""
         redaction = self.digests.get(0, {}).get(self.digest(text.strip()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from itertools import chain, repeat
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Required, TypedDict
 
 import attrs
@@ -22,8 +23,9 @@ from tallybook.ledger.errors import (
     NothingToDoError,
     TallybookError,
 )
-from tallybook.ledger.events import RATINGS
+from tallybook.ledger.events import RATINGS, PointNoted
 from tallybook.ledger.fast_stdlib import import_lazily
+from tallybook.ledger.line import digest
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
@@ -156,13 +158,14 @@ def add(
         raise BadInputError("text", fault, "nothing was recorded")
     if again and by.get("rater") != "human":
         raise BadInputError("--again", "needs the rater human", "nothing was recorded")
-    if (why := redacted_digests.load(project.ledger).refusal(text)) is not None:
-        if not again:
-            raise redacted_digests.RedactedTextError("text", why)
+    redactions = redacted_digests.load(project.ledger)
+    if not again:
+        redactions.check("text", text)
+    elif redactions.refusal(text) is not None:
         with closing(reading.open_log(project)) as log, log.transaction():
             redacted_digests.accept(log.folder, text)
     addition = requests.Update({"new_key_points": [point]}, is_addition=True)
-    return recorded(project, requests.Request(addition, by, key))
+    return recorded(project, requests.Request(addition, by, key, payload=_digest_delivery(addition.payload, key)))
 
 
 def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
@@ -177,21 +180,31 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
         BadInputError: The rating is none of RATINGS, or the reason cannot be recorded.
         UnknownEntryError: No entry ever had one of the names.
     """
-    rating = given.rating.lower() if given.rating.lower() in RATINGS else given.rating
-    for name in given.names:
+    names, rating, reason = given
+    rating = rating.lower() if rating.lower() in RATINGS else rating
+    ratings = [{"name": name, "rating": rating} for name in names]
+    for name in names:
         if (fault := update.rating_fault({"name": name, "rating": rating})) is not None:
             raise BadInputError("rating", fault, "nothing was recorded")
     if rating not in RATINGS:
         raise BadInputError("rating", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
-    if given.reason and (fault := curation.reason_fault(given.reason)) is not None:
+    if reason and (fault := curation.reason_fault(reason)) is not None:
         raise BadInputError("reason", fault, "nothing was recorded")
-    return recorded(project, requests.Request(attrs.evolve(given, rating=rating), by, key))
+    notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in names if reason)
+    content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
+    return recorded(project, requests.Request(content, by, key, payload=_digest_delivery([names, rating, reason], key)))
 
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
     """Record an extraction result as one batch, with a curator's operations in it."""
     may = "person" if by.get("rater") == "human" else settings.read(project).may
-    return recorded(project, requests.Request(requests.Update(payload, may=may), by, key))
+    content = requests.Update(payload, may=may)
+    return recorded(project, requests.Request(content, by, key, payload=_digest_delivery(payload, key)))
+
+
+def _digest_delivery(content: Any, key: str | None) -> str:
+    """Return the digest of what a caller delivers under a key; empty without one."""
+    return "" if key is None else digest(json.dumps(content, sort_keys=True).encode())
 
 
 def recorded(project: Project, request: Request) -> Outcome:
@@ -199,8 +212,6 @@ def recorded(project: Project, request: Request) -> Outcome:
 
     A rating or an update of entries of the person's own playbook goes there, and the rest to the project.
     """
-    if request.key is not None and isinstance(request.action, requests.Update | requests.Rating):
-        request = attrs.evolve(request, payload=requests.digest_payload(request.action))
     report = recording.write(project, [request]) if personal.find(project) is None else pair.write(project, request)
     notes = [str(problem) for problem in report.problems]
     if report.unrendered is not None:
@@ -208,7 +219,7 @@ def recorded(project: Project, request: Request) -> Outcome:
         cause = str(report.unrendered).partition("; ")[0].partition(", so it may or may not")[0]
         notes.append(f"recorded, but {cause}; run `tallybook replay`")
     outcome = report.outcomes[0]
-    if isinstance(request.action, requests.Update) and request.action.is_addition and report.state is not None:
+    if isinstance(request.decide, requests.Update) and request.decide.is_addition and report.state is not None:
         notes += _similar_notes(project, report.state, outcome.added)
     return attrs.evolve(outcome, notes=tuple(notes))
 

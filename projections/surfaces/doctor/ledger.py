@@ -18,7 +18,7 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import playbook_file
-from tallybook.projections.surfaces.writing import secrets, spooled
+from tallybook.projections.surfaces.writing import requests, secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def check_spool(context: Context) -> Iterator[Finding]:
     waiting = 0
     for payload in payloads:
         try:
-            spooled.requests_from_json(payload.requests, f"spool:{payload.id}", payload.at)
+            requests.requests_from_json(payload.requests, f"spool:{payload.id}", payload.at)
             waiting += 1
         except BadInputError as error:
             fix = "repair or move the file; until then its payload cannot be recorded"

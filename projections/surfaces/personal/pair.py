@@ -27,8 +27,13 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Rating, Request, Update, check, update_of
-from tallybook.projections.surfaces.writing.spooled import request_to_json, requests_from_json
+from tallybook.projections.surfaces.writing.requests import (
+    PlainEvents,
+    Request,
+    Update,
+    request_to_json,
+    requests_from_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,42 +76,37 @@ def divide(request: Request, used: Callable[[], set[str]], mine_used: Callable[[
     """Divide a request by whose entries it names.
 
     Args:
-        request: The request; only a rating, an update and plain events can be about both.
+        request: The request; only an update and plain events can be about both.
         used: Returns every name that the project ever used.
         mine_used: Returns the same of the person's own playbook.
     """
-    action = request.action
+    decide = request.decide
+    is_typed = isinstance(decide, Update) and decide.is_typed
 
     def is_mine(name: str) -> bool:
-        return bool(name) and name not in used() and name in mine_used()
-
-    if isinstance(action, Rating):
+        if not is_typed:
+            return bool(name) and name not in used() and name in mine_used()
         # A person may write a name in another way.
-        unknown = [name for name in action.names if find_name(name, used()) is None]
-        names = [name for name in unknown if find_name(name, mine_used()) is not None]
-        if not names:
-            return Parts(request)
-        others = tuple(name for name in action.names if name not in names)
-        own = attrs.evolve(request, action=attrs.evolve(action, names=tuple(names)))
-        return Parts(attrs.evolve(request, action=attrs.evolve(action, names=others)) if others else None, own)
-    if isinstance(action, PlainEvents):
-        notes = tuple(one for one in action.events if is_mine(getattr(one, "name", "")))
-        rest = tuple(one for one in action.events if one not in notes)
-        theirs = attrs.evolve(request, action=PlainEvents(rest)) if rest else None
-        return Parts(theirs, attrs.evolve(request, action=PlainEvents(notes))) if notes else Parts(request)
-    if not isinstance(action, Update) or not isinstance(action.payload, dict):
+        return find_name(name, used()) is None and find_name(name, mine_used()) is not None
+
+    if isinstance(decide, PlainEvents):
+        notes = tuple(event for event in decide.events if is_mine(getattr(event, "name", "")))
+        others = tuple(event for event in decide.events if event not in notes)
+        theirs = attrs.evolve(request, decide=PlainEvents(others)) if others else None
+        return Parts(theirs, attrs.evolve(request, decide=PlainEvents(notes))) if notes else Parts(request)
+    if not isinstance(decide, Update) or not isinstance(decide.payload, dict):
         return Parts(request)
-    return _divide_update(request, action, is_mine)
+    return _divide_update(request, decide, is_mine)
 
 
-def _divide_update(request: Request, action: Update, is_mine: Callable[[str], bool]) -> Parts:
-    theirs: dict[str, Any] = dict(action.payload)
+def _divide_update(request: Request, update: Update, is_mine: Callable[[str], bool]) -> Parts:
+    theirs: dict[str, Any] = dict(update.payload)
     own: dict[str, Any] = {}
     items: dict[str, str] = {}
     project_items: dict[str, str] = {}
     ignored: list[IgnoredItem] = []
     for field in _LISTS:
-        if not isinstance(values := action.payload.get(field), list):
+        if not isinstance(values := update.payload.get(field), list):
             continue
         theirs[field] = []
         for index, value in enumerate(values):
@@ -119,15 +119,15 @@ def _divide_update(request: Request, action: Update, is_mine: Callable[[str], bo
             target, places = (own.setdefault(field, []), items) if is_own else (theirs[field], project_items)
             places[f"{field}[{len(target)}]"] = f"{field}[{index}]"
             target.append(value)
-    notes = [event for event in action.plain_events if is_mine(getattr(event, "name", ""))]
+    notes = [event for event in update.plain_events if is_mine(getattr(event, "name", ""))]
     if not own and not notes:
         return Parts(request)
     own.setdefault("evaluations", [])
-    rest = tuple(event for event in action.plain_events if event not in notes)
-    mine = attrs.evolve(request, action=attrs.evolve(action, payload=own, plain_events=tuple(notes), names={}))
-    is_empty = not rest and not any(theirs.values())
-    action = attrs.evolve(action, payload=theirs, plain_events=rest)
-    return Parts(None if is_empty else attrs.evolve(request, action=action), mine, items, project_items, tuple(ignored))
+    others = tuple(event for event in update.plain_events if event not in notes)
+    mine = attrs.evolve(request, decide=attrs.evolve(update, payload=own, plain_events=tuple(notes), names={}))
+    is_empty = not others and not any(theirs.values())
+    remaining = attrs.evolve(request, decide=attrs.evolve(update, payload=theirs, plain_events=others))
+    return Parts(None if is_empty else remaining, mine, items, project_items, tuple(ignored))
 
 
 def _names_in(value: Any) -> list[str]:
@@ -145,7 +145,7 @@ def write(project: Project, request: Request) -> WriteResult:
         TallybookError: A ledger is damaged, or could not be written.
     """
     mine = personal.find(project)
-    if mine is None or not isinstance(request.action, Rating | Update | PlainEvents):
+    if mine is None or not isinstance(request.decide, Update | PlainEvents):
         return recording.write(project, [request])
     finish(mine)
     for owner in (project, mine):
@@ -184,8 +184,6 @@ def _write_both(project: Project, mine: Project, theirs: Request, own: Request, 
     now = clock.utc_now()
     key = theirs.key or f"two:{clock.new_id(now.unix_us)}"
     theirs, own = (attrs.evolve(one, key=key) for one in (theirs, own))
-    check(theirs)
-    check(own)
     with _lock(mine):
         path = _save(mine, project, own, key, now.at)
         try:
@@ -200,7 +198,7 @@ def _write_both(project: Project, mine: Project, theirs: Request, own: Request, 
     outcome = _renumbered(done.outcomes[0], parts.project_items)
     mine_outcome = _renumbered(second.outcomes[0], parts.items)
     outcome = attrs.evolve(outcome, mine=mine_outcome, ignored=(*outcome.ignored, *parts.ignored))
-    return attrs.evolve(done, outcomes=(outcome,), problems=(*done.problems, *second.problems))
+    return attrs.evolve(done, outcomes=(outcome,), problems=tuple(dict.fromkeys((*done.problems, *second.problems))))
 
 
 def _renumbered(outcome: recording.Outcome, items: dict[str, str]) -> recording.Outcome:
@@ -250,8 +248,8 @@ def _lock(mine: Project) -> Iterator[None]:
 
 
 def _save(mine: Project, project: Project, own: Request, key: str, at: str) -> Path:
-    if isinstance(own.action, Rating):
-        own = attrs.evolve(own, action=update_of(own.action, _state(mine)))
+    if isinstance(own.decide, Update) and own.decide.is_typed:
+        own = attrs.evolve(own, decide=own.decide.with_exact_names(_state(mine)))
     path = mine.ledger / PENDING / f"{clock.new_id(clock.utc_now().unix_us)}.json"
     disk.make_folder(path.parent)
     content = {"project": str(project.root), "key": key, "at": own.when or at, "requests": [request_to_json(own)]}

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.reflection.replies import Reply
     from tallybook.projections.surfaces.reflection.schedule import Plan
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.requests import Action
+    from tallybook.projections.surfaces.writing.requests import Decide
 
 LOCK: Final = "reflect.lock"
 
@@ -387,7 +387,7 @@ def _fail(state: _State, name: str, error: RaterError) -> Result:
     return Result(name, sum(cost), failed=error.reason)
 
 
-def _write(state: _State, name: str, action: Action, piece: Piece | None = None, model: str = "") -> record.Outcome:
+def _write(state: _State, name: str, decide: Decide, piece: Piece | None = None, model: str = "") -> record.Outcome:
     """Record something about a session; a piece counts once, however often it comes."""
     by = {"rater": "reflector", "session": name} | ({"model": model[:MAX_PROVENANCE_CHARS]} if model else {})
     key = None
@@ -398,7 +398,7 @@ def _write(state: _State, name: str, action: Action, piece: Piece | None = None,
         # The last line tells a file from another of the same name.
         done = "heard" if state.plan.rater == NO_RATER else "reflected"
         key = f"{done}:{name}:{place}:{first.last[:_UUID_CHARS]}"
-    (outcome,) = _record(state.project, [Request(action, by, key, piece.at if piece else None)])
+    (outcome,) = _record(state.project, [Request(decide, by, key, piece.at if piece else None)])
     if outcome.spooled:
         raise _StopError(HELD)
     return outcome

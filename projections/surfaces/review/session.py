@@ -24,7 +24,7 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.hooks import notices
 from tallybook.projections.surfaces.review import stale
 from tallybook.projections.surfaces.writing import proposals
-from tallybook.projections.surfaces.writing.requests import Request, ReviewAnswer
+from tallybook.projections.surfaces.writing.requests import Answer, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +92,7 @@ def decide(project: Project, item: Item, decision: str, text: str, by: Mapping[s
     wish = None if decision in {"keep", "leave"} else Curation(decision, item.names[0], reason, text, sources)
     if decision == "until":
         wish = Curation("reword", item.names[0], reason, until=text)
-    return commands.recorded(project, Request(ReviewAnswer(event, wish), by))
+    return commands.recorded(project, Request(Answer(event, wish), by))
 
 
 def item_json(item: Item, book: Playbook) -> dict[str, Any]:

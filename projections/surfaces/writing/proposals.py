@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.decisions.curation import CURATIONS, Curation, decide_curation
+from tallybook.ledger.decisions.curation import CURATIONS, Curation
 from tallybook.ledger.decisions.operations import REDACT, is_protected
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import EXIT_NO, BadInputError, MissingLinesError, NothingToDoError, TallybookError
-from tallybook.ledger.events import PointAdded, PointEdited, PointProposed, PointReworded, PointSeeded
+from tallybook.ledger.events import (
+    PointAdded,
+    PointEdited,
+    PointProposed,
+    PointReworded,
+    PointSeeded,
+    ProposalDecided,
+)
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold_history
 from tallybook.projections.proposals import LESSON_VERB, PROPOSALS, Proposals
@@ -20,7 +27,7 @@ from tallybook.projections.surfaces.agents.inside import find_agent, require_per
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import curation
-from tallybook.projections.surfaces.writing.requests import PlainEvents, ProposalAnswer, Request
+from tallybook.projections.surfaces.writing.requests import Answer, PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -90,10 +97,7 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
     """
     if wish.until:
         raise BadInputError("--until", "cannot be proposed", "a person runs the command; nothing was recorded")
-    state = reading.current(reading.open_log(project))
-    decide_curation(wish, state)
-    if wish.text and (why := redacted_digests.load(project.ledger).refusal(wish.text)) is not None:
-        raise redacted_digests.RedactedTextError("text", why)
+    wish(reading.current(reading.open_log(project)), redacted_digests.load(project.ledger), {})
     names = (wish.name, *wish.more_names)
     proposed = [PointProposed(wish.verb, name, wish.sources, cause, "", wish.text, wish.reason) for name in names]
     return commands.recorded(project, Request(PlainEvents(tuple(proposed)), by))
@@ -233,7 +237,8 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
 
         target = redact.RedactionTarget(event.text)
         remaining = redact.redact(project, target, event.reason, by).erased.remaining
-    outcome = commands.recorded(project, Request(ProposalAnswer(proposal.id, wish_of(event), reason), by))
+    answer = Answer(ProposalDecided(proposal.id, "accepted", reason), wish_of(event))
+    outcome = commands.recorded(project, Request(answer, by))
     notes = (*outcome.notes, *(f"not erased: {line}" for line in remaining))
     return Decided(proposal, attrs.evolve(outcome, notes=notes))
 
@@ -245,4 +250,5 @@ def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
         PersonsOnlyError: An agent rejects.
     """
     require_person("reject", by.get("rater"))
-    return Decided(proposal, commands.recorded(project, Request(ProposalAnswer(proposal.id, None, reason), by)))
+    answer = Answer(ProposalDecided(proposal.id, "rejected", reason))
+    return Decided(proposal, commands.recorded(project, Request(answer, by)))

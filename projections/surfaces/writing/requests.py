@@ -1,35 +1,47 @@
-"""Requests as values: what can be recorded, how each kind is decided, and how it waits in the spool."""
+"""Requests as values: what can be recorded, how it is decided, and how it waits in the spool.
+
+What a request records is an object that decides: called with the playbook, the redacted texts and the names that its
+sender had to change, it returns the events. A new one is a class with these arguments.
+"""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
+from tallybook.ledger import clock
 from tallybook.ledger.decisions import operations
-from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
-from tallybook.ledger.decisions.update import Decision, decide_extraction, read_extraction
+from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal, read_entries, read_extraction
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.errors import BadInputError, UnknownEntryError
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.encoding.event_json import REFUSALS, structure
+from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, PointReviewed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
-from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, digest
+from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
-from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
-from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL
+from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, Redactions
+from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.surfaces.history import playbook_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tallybook.ledger.decisions import legacy_import
+    from tallybook.ledger.decisions.curation import Curation
     from tallybook.ledger.decisions.legacy_import import LegacyItem
     from tallybook.ledger.events import Entry, Event
-    from tallybook.ledger.storage.redacted_digests import Redactions
+    from tallybook.projections.surfaces.writing import secrets
 else:
-    [legacy_import] = import_lazily("tallybook.ledger.decisions.legacy_import")
+    # Files are seldom imported, and people's own words are not masked.
+    legacy_import, secrets = import_lazily(
+        "tallybook.ledger.decisions.legacy_import", "tallybook.projections.surfaces.writing.secrets"
+    )
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
@@ -37,173 +49,55 @@ UNSCREENED: Final = frozenset({"human", "import", "test"})
 _IDS_A_LINE: Final = 1_000
 _SHOWN_CHARS: Final = 40
 
+Decide = Callable[[Playbook, Redactions, Mapping[str, str]], Decision]
+"""Decides on the playbook under the lock, without the redacted texts.
 
-@attrs.frozen
-class Update:
-    """An extraction result, as it was sent.
-
-    Attributes:
-        payload: The value from outside; nothing in it is trusted.
-        names: Text → the name that the sending program has given it already.
-        plain_events: Events that precede it in the same batch and change no entry.
-        may: What becomes of a curator's operations in it, as in `operations.Terms`; empty where they do not count.
-        shown: The names that the model's prompt showed; None where that is not known.
-        origin: Where its new entries come from, noted at each of them; empty where they are just new.
-        is_addition: Whether it is one new entry and nothing else: it is refused where an entry has its text already.
-    """
-
-    payload: Any
-    names: Mapping[str, str] = attrs.field(factory=dict)
-    plain_events: tuple[Event, ...] = ()
-    may: str = ""
-    shown: tuple[str, ...] | None = None
-    origin: str = ""
-    is_addition: bool = False
+The mapping has name that the sender uses → the entry's name in the ledger, from its earlier requests.
+Only updates and changes translate names.
+"""
 
 
-@attrs.frozen
-class Rating:
-    """One rating of entries that are or were in the playbook.
-
-    Attributes:
-        names: The entries, as a person writes them; one that is named twice counts once.
-        rating: One of RATINGS.
-        reason: Why, noted at each of them; empty for none.
-    """
-
-    names: tuple[str, ...]
-    rating: str
-    reason: str = ""
-
-
-@attrs.frozen
-class Change:
-    """Changes of a playbook that a program made in addition to its updates.
-
-    Attributes:
-        base: The entries before the change.
-        found: The entries after it.
-        top: The other top-level keys as a JSON object if they were changed, else empty.
-    """
-
-    base: tuple[Entry, ...]
-    found: tuple[Entry, ...]
-    top: str = ""
-
-
-@attrs.frozen
-class Import:
-    """A legacy file.
-
-    Attributes:
-        data: Its bytes.
-        source: The name that problems use for it.
-    """
-
-    data: bytes
-    source: str
-
-
-@attrs.frozen
-class Undo:
-    """The undoing of events.
-
-    Attributes:
-        ids: Ids of the events.
-        session: A session of which all events so far are undone; None for the ids alone.
-        reason: Why; empty for none.
-    """
-
-    ids: tuple[str, ...] = ()
-    session: str | None = None
-    reason: str = ""
-
-
-@attrs.frozen
-class ProposalAnswer:
-    """A person's answer to a proposal.
-
-    Attributes:
-        id: Id of the event that proposed it.
-        wish: The change that is accepted, a person's or a curator's; None where it is rejected.
-        reason: Why; empty for none.
-    """
-
-    id: str
-    wish: Curation | PointProposed | None
-    reason: str = ""
-
-
-@attrs.frozen
-class ReviewAnswer:
-    """A person's decision about entries in a review.
-
-    Attributes:
-        event: The decision.
-        wish: The change of the entries; None where they stay as they are.
-    """
-
-    event: PointReviewed
-    wish: Curation | None = None
-
-
-@attrs.frozen
-class PlainEvents:
-    """Events that are recorded as they are; nothing is decided about them.
-
-    Attributes:
-        events: The events.
-    """
-
-    events: tuple[Event, ...]
-
-
-Action = Update | Rating | Change | Import | Curation | Undo | ProposalAnswer | ReviewAnswer | PlainEvents
-"""What can be recorded. Only an `Update` and a `Rating` can wait in the spool."""
-
-
-@attrs.frozen
+@attrs.define
 class Request:
-    """Something to record as one batch.
+    """Something to record as one batch. Making one refuses what could never be recorded, and masks secrets.
 
     Attributes:
-        action: What to record.
+        decide: What to record. Only an `Update` can wait in the spool.
         by: Who records it; ``rater`` at least.
-        key: The idempotency key; None for none.
+        key: The idempotency key; None for none. A legacy file is its own.
         when: When it happened, if not now.
+        position: In a shared project, the own event number as of which its names were shown; None for now.
         payload: Digest of what is delivered, where the caller gave the key: under one key only this payload counts.
             Empty for keys of Tallybook's own, under which the first delivery counts.
-        position: In a shared project, the own event number as of which its names were shown; None for now.
-    """
-
-    action: Action
-    by: Mapping[str, str]
-    key: str | None = None
-    when: str | None = None
-    position: int | None = None
-    payload: str = ""
-
-
-def digest_payload(action: Update | Rating) -> str:
-    """Return the digest of what a caller delivers, which is JSON."""
-    content = action.payload if isinstance(action, Update) else attrs.astuple(action)
-    return digest(json.dumps(content, sort_keys=True).encode())
-
-
-def check(request: Request) -> None:
-    """Refuse a request that could never be recorded, before any file is opened.
+        masked: The items in which secrets of models and transcripts were masked.
 
     Raises:
         BadInputError: It is not an extraction result, has top-level keys that no file could hold, or names no known
             rater.
     """
-    if isinstance(request.action, Update):
-        read_extraction(_translated(request.action, Playbook()).payload)
-    elif isinstance(request.action, Change) and request.action.top:
-        _check_top(request.action.top)
-    check_provenance(request.by)
-    if request.key is not None and not request.key:
-        raise BadInputError("key", "is empty", "leave it out, or name the delivery")
+
+    decide: Decide
+    by: Mapping[str, str]
+    key: str | None = None
+    when: str | None = None
+    position: int | None = None
+    payload: str = ""
+    masked: tuple[Problem, ...] = attrs.field(default=(), eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Check the parts, and mask secrets before anything can write them down."""
+        if isinstance(self.decide, Update):
+            read_extraction(self.decide.translate(Playbook()).payload)
+        elif isinstance(self.decide, Change) and self.decide.top:
+            _check_top(self.decide.top)
+        check_provenance(self.by)
+        if self.key is not None and not self.key:
+            raise BadInputError("key", "is empty", "leave it out, or name the delivery")
+        if isinstance(self.decide, Import):
+            self.key = playbook_file.adoption_key(self.decide.data)
+        if self.by["rater"] not in UNSCREENED:
+            self.decide, masked = secrets.mask_request(self.decide)
+            self.masked += masked
 
 
 def check_provenance(by: object) -> None:
@@ -223,6 +117,162 @@ def check_provenance(by: object) -> None:
         )
 
 
+class Rating(NamedTuple):
+    """One rating of several entries.
+
+    Attributes:
+        names: The entries, as a person writes them; one that is named twice counts once.
+        rating: One of RATINGS.
+        reason: Why, noted at each of them; empty for none.
+    """
+
+    names: tuple[str, ...]
+    rating: str
+    reason: str = ""
+
+
+@attrs.frozen
+class Update:
+    """An extraction result, as it was sent.
+
+    Attributes:
+        payload: The value from outside; nothing in it is trusted.
+        names: Text → the name that the sending program has given it already.
+        plain_events: Events that precede it in the same batch and change no entry.
+        may: What becomes of a curator's operations in it, as in `operations.Terms`; empty where they do not count.
+        shown: The names that the model's prompt showed; None where that is not known.
+        origin: Where its new entries come from, noted at each of them; empty where they are just new.
+        is_addition: Whether it is one new entry and nothing else: it is refused where an entry has its text already.
+        is_typed: Whether a person typed the names of its ratings, which then must be names of entries; those in its
+            plain events are the same.
+    """
+
+    payload: Any
+    names: Mapping[str, str] = attrs.field(factory=dict)
+    plain_events: tuple[Event, ...] = ()
+    may: str = ""
+    shown: tuple[str, ...] | None = None
+    origin: str = ""
+    is_addition: bool = False
+    is_typed: bool = False
+
+    def __call__(self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
+        """Decide it.
+
+        Raises:
+            NothingToDoError: It is an addition, and an entry has its text.
+            UnknownEntryError: No entry ever had a name that a person typed.
+        """
+        if self.is_addition:
+            [point] = self.payload["new_key_points"]
+            if name := find_equal(point["text"] if isinstance(point, dict) else point, state.entries):
+                hint = f"nothing was recorded; to say that it helped, run: tallybook rate {name} helpful"
+                raise NothingToDoError(name, "has this text", hint)
+        update = self.with_exact_names(state)
+        sent = update.translate(state, redactions)
+        read = read_extraction(sent.payload)
+        decision = decide_extraction(read, sent.state, self.names, renamed, redactions.refusal)
+        events = [*redactions.filter_notes((*update.plain_events, *sent.events))]
+        for event in decision.events:
+            events.append(event)
+            if self.origin and isinstance(event, PointAdded):
+                events.append(PointNoted(event.name, self.origin))
+        ignored = (attrs.evolve(part, item=sent.places.get(part.item, part.item)) for part in decision.ignored)
+        return attrs.evolve(decision, events=tuple(events), ignored=(*sent.ignored, *ignored))
+
+    def translate(self, state: Playbook, redactions: Redactions = NO_REDACTIONS) -> operations.Translated:
+        """Return it with its operations and tags, where they count, as new entries, ratings and changes."""
+        if not self.may:
+            return operations.Translated(self.payload, (), state, ())
+        return operations.translate(self.payload, state, operations.Terms(self.may, self.shown, redactions.refusal))
+
+    def with_exact_names(self, state: Playbook) -> Update:
+        """Return it with the names that a person meant, each once; as it is where none were typed.
+
+        Raises:
+            UnknownEntryError: No entry ever had one of the names.
+        """
+        if not self.is_typed:
+            return self
+        exact: dict[str, str] = {}
+        for rating in self.payload["evaluations"]:
+            if (name := find_name(rating["name"], state.used)) is None:
+                raise UnknownEntryError(rating["name"])
+            exact[rating["name"]] = name
+        ratings = {exact[rating["name"]]: rating["rating"] for rating in self.payload["evaluations"]}
+        notes = {exact[note.name]: note.note for note in self.plain_events if isinstance(note, PointNoted)}
+        return attrs.evolve(
+            self,
+            payload={"evaluations": [{"name": name, "rating": rating} for name, rating in ratings.items()]},
+            plain_events=tuple(PointNoted(name, note) for name, note in notes.items()),
+            is_typed=False,
+        )
+
+    def with_names(self, names: Mapping[str, str]) -> Update:
+        """Return it with other names of entries in its ratings and notes.
+
+        Raises:
+            BadInputError: It holds a curator's operations, in which names are not translated.
+        """
+        payload: dict[str, Any] = dict(self.payload)
+        if payload.get(operations.OPERATIONS) or payload.get(operations.TAGS):
+            raise BadInputError("names", "mean other entries since a sync", "record it again with the names of today")
+        if isinstance(payload.get("evaluations"), list):
+            payload["evaluations"] = [_rename_rating(rating, names) for rating in payload["evaluations"]]
+        notes = (
+            attrs.evolve(event, name=names.get(event.name, event.name)) if isinstance(event, PointNoted) else event
+            for event in self.plain_events
+        )
+        return attrs.evolve(self, payload=payload, plain_events=tuple(notes))
+
+
+def _rename_rating(rating: Any, names: Mapping[str, str]) -> Any:
+    """Return a rating of a payload, which is not trusted, with another name."""
+    name = rating.get("name") if isinstance(rating, dict) else None
+    return rating | {"name": names[name]} if isinstance(name, str) and name in names else rating
+
+
+@attrs.frozen
+class PlainEvents:
+    """Events that are recorded as they are; nothing is decided about them.
+
+    Attributes:
+        events: The events.
+    """
+
+    events: tuple[Event, ...]
+
+    def __call__(self, _state: Playbook, redactions: Redactions, _renamed: Mapping[str, str]) -> Decision:
+        """Return the events, without redacted texts in notes."""
+        return Decision(redactions.filter_notes(self.events))
+
+
+@attrs.frozen
+class Change:
+    """Changes of a playbook that a program made in addition to its updates.
+
+    Attributes:
+        base: The entries before the change.
+        found: The entries after it.
+        top: The other top-level keys as a JSON object if they were changed, else empty.
+    """
+
+    base: tuple[Entry, ...]
+    found: tuple[Entry, ...]
+    top: str = ""
+
+    def __call__(self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
+        """Decide it as a manual edit, to which the ratings since its base are added."""
+        base = {renamed.get(entry.name, entry.name): entry for entry in self.base}
+        drift = {
+            name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
+            for name, now in state.entries.items()
+            if name in base
+        }
+        top = self.top if redactions.refusal_in_json(self.top) is None else ""
+        return decide_edit(Edit(self.base, self.found, top), state, drift, renamed, redactions.refusal)
+
+
 def _check_top(top: str) -> None:
     """Refuse top-level keys that could be recorded but never rendered."""
     value = strict_json.loads(top.encode("utf-8", "surrogatepass"), "top")
@@ -236,128 +286,33 @@ def _check_top(top: str) -> None:
         ) from error
 
 
-def decide(
-    action: Action, state: Playbook, renamed: Mapping[str, str] | None = None, redactions: Redactions = NO_REDACTIONS
-) -> Decision:
-    """Return the events that an action brings, decided on the playbook under the lock.
+@attrs.frozen
+class Import:
+    """A legacy file.
 
-    Args:
-        action: What is to be recorded.
-        state: The playbook.
-        renamed: Name that the sender uses → the entry's name in the ledger, from its earlier requests. Only the
-            deciders of updates and edits translate names.
-        redactions: The redacted texts of this ledger; a new text that is one of them is refused.
-
-    Raises:
-        RedactedTextError: The only text of the request was redacted.
-        UnknownEntryError: A rating names an entry that never was.
+    Attributes:
+        data: Its bytes.
+        source: The name that problems use for it.
     """
-    renamed = renamed or {}
-    if isinstance(action, Rating):
-        action = update_of(action, state)
-    if isinstance(action, Undo | Curation | ProposalAnswer) and (why := redactions.refusal(action.reason)) is not None:
-        raise RedactedTextError("reason", why)
-    if isinstance(action, Undo | PlainEvents):
-        return Decision(_undo(action) if isinstance(action, Undo) else redactions.filter_notes(action.events))
-    if isinstance(action, Curation):
-        if (why := redactions.refusal(action.text)) is not None:
-            raise RedactedTextError("text", why)
-        return decide_curation(action, state)
-    if isinstance(action, ProposalAnswer | ReviewAnswer):
-        return Decision((_answer(action), *_accepted(action.wish, state, redactions)))
-    if isinstance(action, Import):
-        legacy, refused = redactions.filter_legacy(_fresh(action, state))
+
+    data: bytes
+    source: str
+
+    def __call__(self, state: Playbook, redactions: Redactions, _renamed: Mapping[str, str]) -> Decision:
+        """Return seed events of the entries whose text is not in the playbook, with names never used in this ledger."""
+        legacy = legacy_import.read_legacy(self.data, self.source, state.used)
+        by_text = {entry.text: name for name, entry in state.entries.items()}
+        new = tuple(item for item in legacy.items if item.entry.text not in by_text)
+        items = _name_items(new, state)
+        names = {item.entry.name: by_text[item.entry.text] for item in legacy.items if item.entry.text in by_text}
+        names |= {old.entry.name: new.entry.name for old, new in zip(new, items, strict=True)}
+        until = {names.get(name, name): day for name, day in (legacy.until or {}).items()}
+        legacy = attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names), until=until)
+        legacy, refused = redactions.filter_legacy(legacy)
         return Decision(legacy_import.seed_events(legacy), refused)
-    if isinstance(action, Update):
-        sent = _translated(action, state, redactions)
-        decision = decide_extraction(
-            read_extraction(sent.payload), sent.state, action.names, renamed, redactions.refusal
-        )
-        events = (*redactions.filter_notes((*action.plain_events, *sent.events)), *_with_origin(action, decision))
-        ignored = (attrs.evolve(one, item=sent.places.get(one.item, one.item)) for one in decision.ignored)
-        return attrs.evolve(decision, events=events, ignored=(*sent.ignored, *ignored))
-    base = {renamed.get(entry.name, entry.name): entry for entry in action.base}
-    drift = {
-        name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
-        for name, now in state.entries.items()
-        if name in base
-    }
-    top = action.top if redactions.refusal_in_json(action.top) is None else ""
-    return decide_edit(Edit(action.base, action.found, top), state, drift, renamed, redactions.refusal)
 
 
-def _with_origin(action: Update, decision: Decision) -> Iterator[Event]:
-    """Yield the events of an update, each new entry followed by the note of its origin."""
-    for event in decision.events:
-        yield event
-        if action.origin and isinstance(event, PointAdded):
-            yield PointNoted(event.name, action.origin)
-
-
-def _translated(action: Update, state: Playbook, redactions: Redactions = NO_REDACTIONS) -> operations.Translated:
-    """Return an update whose operations and tags, where they count, are new entries, ratings and changes."""
-    if not action.may:
-        return operations.Translated(action.payload, (), state, ())
-    return operations.translate(action.payload, state, operations.Terms(action.may, action.shown, redactions.refusal))
-
-
-def _answer(action: ProposalAnswer | ReviewAnswer) -> Event:
-    """Return the event of a person's answer itself."""
-    if isinstance(action, ReviewAnswer):
-        return action.event
-    return ProposalDecided(action.id, "rejected" if action.wish is None else "accepted", action.reason)
-
-
-def _accepted(wish: Curation | PointProposed | None, state: Playbook, redactions: Redactions) -> tuple[Event, ...]:
-    """Return the events of an accepted change, none of a rejected one.
-
-    Raises:
-        RedactedTextError: Its text was redacted meanwhile.
-        NothingToDoError: It cannot be made any more.
-    """
-    if isinstance(wish, PointProposed):
-        if (why := redactions.refusal(wish.text or "")) is not None:
-            raise RedactedTextError("text", why)
-        return operations.make(wish, state)[0]
-    return () if wish is None else decide(wish, state, redactions=redactions).events
-
-
-def _undo(action: Undo) -> tuple[Event, ...]:
-    """Return the events of an undo; without a session each names as many ids as a line can hold."""
-    ids = [action.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(action.ids), _IDS_A_LINE)] or [()]
-    return tuple(EventsVoided(some, action.session, action.reason) for some in ids)
-
-
-def update_of(rating: Rating, state: Playbook) -> Update:
-    """Return the extraction result that rates these entries by their exact names, with the reason as notes.
-
-    Raises:
-        UnknownEntryError: No entry ever had one of the names.
-    """
-    names: dict[str, None] = {}
-    for name in rating.names:
-        if (exact := find_name(name, state.used)) is None:
-            raise UnknownEntryError(name)
-        names[exact] = None
-    notes = [PointNoted(name, f"{rating.rating}: {rating.reason}") for name in names if rating.reason]
-    return Update(
-        {"evaluations": [{"name": name, "rating": rating.rating} for name in names]}, plain_events=tuple(notes)
-    )
-
-
-def _fresh(action: Import, state: Playbook) -> Any:
-    """Return a legacy file without entries whose text is in the playbook, and with names never used in this ledger."""
-    legacy = legacy_import.read_legacy(action.data, action.source, state.used)
-    by_text = {entry.text: name for name, entry in state.entries.items()}
-    new = tuple(item for item in legacy.items if item.entry.text not in by_text)
-    items = _renamed(new, state)
-    names = {item.entry.name: by_text[item.entry.text] for item in legacy.items if item.entry.text in by_text}
-    names |= {old.entry.name: new.entry.name for old, new in zip(new, items, strict=True)}
-    until = {names.get(name, name): day for name, day in (legacy.until or {}).items()}
-    return attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names), until=until)
-
-
-def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
+def _name_items(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
     """Give new names to entries whose names this ledger has used: a name means one entry for ever."""
     naming = legacy_import.NameAssigner({*state.used, *(item.entry.name for item in items)}, state.prefix)
     naming.highest = state.highest
@@ -365,3 +320,170 @@ def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, 
     is_personal = state.prefix == PERSONAL_PREFIX
     entries = [attrs.evolve(item.entry, name=naming.assign(None if is_personal else item.entry.name)) for item in items]
     return tuple(attrs.evolve(item, entry=entry) for item, entry in zip(items, entries, strict=True))
+
+
+@attrs.frozen
+class Undo:
+    """The undoing of events.
+
+    Attributes:
+        ids: Ids of the events.
+        session: A session of which all events so far are undone; None for the ids alone.
+        reason: Why; empty for none.
+    """
+
+    ids: tuple[str, ...] = ()
+    session: str | None = None
+    reason: str = ""
+
+    def __call__(self, _state: Playbook, redactions: Redactions, _renamed: Mapping[str, str]) -> Decision:
+        """Return the events of the undo; without a session each names as many ids as a line can hold."""
+        redactions.check("reason", self.reason)
+        ids = [self.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(self.ids), _IDS_A_LINE)] or [()]
+        return Decision(tuple(EventsVoided(part, self.session, self.reason) for part in ids))
+
+
+@attrs.frozen
+class Answer:
+    """A person's decision about a proposal, or about entries in a review.
+
+    Attributes:
+        event: The decision.
+        wish: The change that it makes, a person's or a curator's; None where it makes none.
+    """
+
+    event: ProposalDecided | PointReviewed
+    wish: Curation | PointProposed | None = None
+
+    def __call__(self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
+        """Return the decision and the events of the change, in one batch.
+
+        Raises:
+            RedactedTextError: Its text was redacted meanwhile.
+            NothingToDoError: It cannot be made any more.
+        """
+        if isinstance(self.event, ProposalDecided):
+            redactions.check("reason", self.event.reason)
+        events: tuple[Event, ...] = ()
+        if isinstance(self.wish, PointProposed):
+            redactions.check("text", self.wish.text)
+            events = operations.make(self.wish, state)[0]
+        elif self.wish is not None:
+            events = self.wish(state, redactions, renamed).events
+        return Decision((self.event, *events))
+
+
+# As JSON in the spool
+
+
+def request_to_json(request: Request) -> dict[str, Any]:
+    """Return a request as JSON for the spool.
+
+    Raises:
+        BadInputError: It does not wait.
+    """
+    decide = request.decide
+    fields: dict[str, Any] = {"by": dict(request.by), "key": request.key}
+    fields |= {"payload": request.payload} if request.payload else {}
+    if isinstance(decide, Update):
+        terms: dict[str, Any] = {"may": decide.may, "shown": decide.shown} if decide.may else {}
+        terms |= {"origin": decide.origin} if decide.origin else {}
+        update = {"update": decide.payload, "names": dict(decide.names), "beside": _to_rows(decide.plain_events)}
+        return fields | update | terms
+    if isinstance(decide, PlainEvents):
+        return fields | {"facts": _to_rows(decide.events)}
+    if isinstance(decide, Change):
+        base, found = ([entry_json(entry) for entry in entries] for entries in (decide.base, decide.found))
+        return fields | {"base": base, "found": found, "top": decide.top}
+    raise BadInputError("request", "is not in the spool")
+
+
+def _to_rows(events: Iterable[Event]) -> list[list[Any]]:
+    return [[draft.kind, draft.v, draft.body, draft.free] for draft in map(encode, events)]
+
+
+def requests_from_json(values: Any, key: str, when: Any) -> list[Request]:
+    """Return the requests of one spool file.
+
+    Args:
+        values: A list of what `request_to_json` returned, read again and not trusted.
+        key: Names the file, so that each request is recorded once.
+        when: When they were sent, not trusted either.
+
+    Raises:
+        BadInputError: One of them is not a request, or they are not a list; none of them may be recorded.
+    """
+    if not isinstance(values, list):
+        raise BadInputError("requests", f"expected a list, got {type(values).__name__}")
+    return [request_from_json(value, f"{key}:{index}", when) for index, value in enumerate(values)]
+
+
+def request_from_json(value: Any, key: str, when: Any) -> Request:
+    """Return a request from the spool.
+
+    Args:
+        value: What `request_to_json` returned, read again and not trusted.
+        key: The key for a request without one, so that it is recorded once.
+        when: When it was sent, not trusted either; a request that says itself when it happened happened then.
+
+    Raises:
+        BadInputError: It is not a request.
+    """
+    fields = value if isinstance(value, dict) else {}
+    when = fields.get("when", when)
+    _check_moment(when)
+    given, position, payload = fields.get("key"), fields.get("position"), fields.get("payload")
+    return Request(
+        _decide_from_json(fields),
+        fields.get("by", {}),
+        given if isinstance(given, str) and given else key,
+        when,
+        position if type(position) is int and position > 0 else None,
+        payload if isinstance(payload, str) and is_digest(payload) and given else "",
+    )
+
+
+def _decide_from_json(fields: Mapping[str, Any]) -> Decide:
+    names, top, origin = fields.get("names"), fields.get("top"), fields.get("origin")
+    if "update" in fields:
+        pairs = names.items() if isinstance(names, dict) else ()
+        texts = {text: name for text, name in pairs if isinstance(name, str)}
+        events = _parse_plain_events(fields.get("beside", ()))
+        return Update(
+            fields["update"], texts, events, *_terms(fields), origin=origin if isinstance(origin, str) else ""
+        )
+    if "facts" in fields:
+        if not (events := _parse_plain_events(fields["facts"])):
+            raise BadInputError("facts", "are none")
+        return PlainEvents(events)
+    if "found" in fields and isinstance(top, str):
+        return Change(read_entries(fields.get("base"), "base"), read_entries(fields["found"], "found"), top)
+    raise BadInputError("request", "is not an update, a change or facts")
+
+
+def _terms(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...] | None]:
+    """Return on which terms a spooled update's operations count; they are only ever proposed where that is unclear."""
+    may, shown = fields.get("may", ""), fields.get("shown")
+    names = tuple(name for name in shown if isinstance(name, str)) if isinstance(shown, list) else None
+    return (may if may in {"", operations.APPLY, operations.PERSON} else operations.PROPOSE), names
+
+
+def _check_moment(when: Any) -> None:
+    """Refuse a time that the ledger would not write: on a line it would be damage for ever."""
+    try:
+        fits = isinstance(when, str) and clock.moment(clock.to_unix_us(when)).at == when
+    except (ValueError, OverflowError, OSError):
+        fits = False
+    if not fits:
+        raise BadInputError("at", "is not a time as the ledger writes it")
+
+
+def _parse_plain_events(value: Any) -> tuple[Event, ...]:
+    """Return plain events from the spool: a list of kind, version, body and free text."""
+    try:
+        rows = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
+        if not all(kind in PLAYBOOK_NEUTRAL for kind, _, _ in rows):
+            raise BadInputError("facts", "are not events without an effect on the playbook")
+        return tuple(structure(*row) for row in rows)
+    except REFUSALS as error:
+        raise BadInputError("facts", f"do not fit their kind: {error}") from error

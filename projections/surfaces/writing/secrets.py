@@ -8,28 +8,29 @@ from __future__ import annotations
 
 from bisect import bisect_left
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError, Problem
-from tallybook.ledger.events import PointNoted, PointProposed
-from tallybook.projections.surfaces.writing.requests import (
-    UNSCREENED,
-    PlainEvents,
-    ProposalAnswer,
-    Request,
-    Undo,
-    Update,
-)
+from tallybook.ledger.events import PointNoted, PointProposed, ProposalDecided
+from tallybook.projections.surfaces.writing.requests import Answer, PlainEvents, Undo, Update
 from tallybook.projections.surfaces.writing.secret_formats import KEY_BLOCK, NAMES, find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.ledger.events import Event
+    from tallybook.projections.surfaces.writing.requests import Decide
 
+_WORDS: Final[dict[type, tuple[str, ...]]] = {
+    Curation: ("text", "reason"),
+    Undo: ("reason",),
+    PointNoted: ("note",),
+    PointProposed: ("text", "reason"),
+    ProposalDecided: ("reason",),
+}
+"""Class → its fields with words of whoever sent it."""
 _LABEL = re.compile(rf"\[masked: (?:{'|'.join(map(re.escape, sorted(NAMES)))})\]")
 _RUN = re.compile(r"[A-Za-z0-9_-]*+")
 _KEY_END = re.compile(r"END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?(?: ?-{2,5})?|Private-MAC: ?[0-9a-fA-F]+")
@@ -73,51 +74,45 @@ def mask(text: str) -> MaskedText:
     return MaskedText(text, tuple(masked))
 
 
-def mask_requests(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:
-    """Return requests with the secrets of models and transcripts masked, and a problem for each masked item.
+def mask_request(decide: Decide) -> tuple[Decide, tuple[Problem, ...]]:
+    """Return what is recorded with the secrets of models and transcripts masked, and a problem for each masked item.
 
-    Texts that people typed, that files held, or that a program saved in a dict stay as they are.
+    Texts that files held, or that a program saved in a dict, stay as they are.
 
     Raises:
-        BadInputError: One of them is nested too deeply to look through.
+        BadInputError: It is nested too deeply to look through.
     """
-    masked: list[Request] = []
     problems: list[Problem] = []
-    for request in requests:
-        action = request.action
-        if request.by.get("rater") in UNSCREENED:
-            pass
-        elif isinstance(action, Update):
-            action = _mask_update(action, problems)
-        elif isinstance(action, PlainEvents):
-            action = PlainEvents(tuple(_mask_event(event, problems) for event in action.events))
-        elif isinstance(action, Curation | Undo | ProposalAnswer):
-            words = {field: getattr(action, field) for field in ("text", "reason") if hasattr(action, field)}
-            words = {field: _mask_item(field, text, problems) for field, text in words.items()}
-            action = attrs.evolve(action, **words)
-        masked.append(attrs.evolve(request, action=action))
-    return tuple(masked), tuple(problems)
+    if isinstance(decide, Update):
+        payload, more = mask_payload(decide.payload)
+        problems += more
+        names: dict[str, str] = {}
+        for text, name in decide.names.items():
+            # Two texts that differ only in their secrets become one, under the first one's name.
+            names.setdefault(mask(text).text, name)
+        events = tuple(_mask_words(event, problems) for event in decide.plain_events)
+        decide = attrs.evolve(decide, payload=payload, names=names, plain_events=events)
+    elif isinstance(decide, PlainEvents):
+        decide = PlainEvents(tuple(_mask_words(event, problems) for event in decide.events))
+    elif isinstance(decide, Answer):
+        decide = attrs.evolve(decide, event=_mask_words(decide.event, problems))
+    else:
+        decide = _mask_words(decide, problems)
+    return decide, tuple(problems)
 
 
-def _mask_update(action: Update, problems: list[Problem]) -> Update:
-    payload, more = mask_payload(action.payload)
-    problems += more
-    events = tuple(_mask_event(event, problems) for event in action.plain_events)
-    names: dict[str, str] = {}
-    for text, name in action.names.items():
-        # Two texts that differ only in their secrets become one, under the first one's name.
-        names.setdefault(mask(text).text, name)
-    return attrs.evolve(action, payload=payload, names=names, plain_events=events)
+def _mask_words(value: Any, problems: list[Problem]) -> Any:
+    """Return an event, a curation or an undo with its free words masked.
 
-
-def _mask_event(event: Event, problems: list[Problem]) -> Event:
-    """Return an event with a note or a proposal masked; other events hold only paths and reasons of Tallybook."""
-    if isinstance(event, PointProposed):
-        words = {field: _mask_item(field, getattr(event, field) or "", problems) for field in ("text", "reason")}
-        return attrs.evolve(event, **words)
-    if not isinstance(event, PointNoted) or event.note is None:
-        return event
-    return attrs.evolve(event, note=_mask_item(f"note on {event.name}", event.note, problems))
+    Other events hold only paths and reasons of Tallybook.
+    """
+    words = {field: getattr(value, field) or "" for field in _WORDS.get(type(value), ())}
+    if not words:
+        return value
+    places = {"note": f"note on {value.name}"} if "note" in words else {}
+    return attrs.evolve(
+        value, **{field: _mask_item(places.get(field, field), text, problems) for field, text in words.items()}
+    )
 
 
 def mask_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
