@@ -40,7 +40,7 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "point.unpinned": (PointUnpinned, 1),
     "point.merged": (PointMerged, 1),
     "events.voided": (EventsVoided, 1),
-    "playbook.injected": (PlaybookInjected, 2),
+    "playbook.injected": (PlaybookInjected, 3),
     "point.cited": (PointCited, 1),
     "reflection.requested": (ReflectionRequested, 1),
     "reflection.started": (ReflectionStarted, 1),

@@ -225,6 +225,8 @@ def _count(number: int, singular: str, plural: str) -> str:
 
 
 def _injection(event: events.PlaybookInjected) -> str:
+    if event.file:
+        return f"{_count(len(event.names), 'entry', 'entries')} read in {event.file}"
     left_out = sum(event.left_out.values())
     causes = ", ".join(f"{number:g} {CAUSES.get(cause, cause)}" for cause, number in event.left_out.items())
     is_by_task = event.lowest is not None

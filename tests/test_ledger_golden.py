@@ -312,6 +312,12 @@ BATCHES = [
         {"rater": "human"},
         (PointLimited("kpt_003", "until the migration", "2026-12-31"),),
     ),
+    Golden(
+        "2026-11-25T22:30:00.000000Z",
+        {"rater": "tallybook", "session": "s3"},
+        (PlaybookInjected(("kpt_003",), (), Numbers({}), None, "0f1e2d3c4b5a6978", "", "", (), 0.0, "AGENTS.md"),),
+        "offered:s3",
+    ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})
 

@@ -36,6 +36,13 @@ def _lift_injection(fields: dict[str, Any]) -> dict[str, Any]:
     return {"names": names, "held": (), "left_out": {"room": left_out}, **empty}
 
 
+def _lift_offer(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an injection of version 2, which no file gave."""
+    if "file" in fields:
+        raise ValueError("version 2 has no file")
+    return fields | {"file": ""}
+
+
 def _lift_proposal(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a proposal of version 1, which named no section."""
     if "section" in fields:
@@ -45,6 +52,7 @@ def _lift_proposal(fields: dict[str, Any]) -> dict[str, Any]:
 
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
     ("playbook.injected", 1): _lift_injection,
+    ("playbook.injected", 2): _lift_offer,
     ("point.proposed", 1): _lift_proposal,
 }
 """(kind, old version) → a function from its fields to those of the next version; applied up to today's version."""

@@ -44,6 +44,7 @@ class PlaybookInjected(Event):
             empty otherwise.
         units: What was drawn for: ``playbook``, ``new``, or entries' names; empty without a draw.
         probability: With which each unit was held, up to MAX_HOLD; 0 without a draw.
+        file: The file whose block of entries the session read by itself, ``AGENTS.md``; empty where it was given them.
     """
 
     names: tuple[str, ...] = attrs.field(validator=NAMES)
@@ -55,6 +56,7 @@ class PlaybookInjected(Event):
     lineage: str
     units: tuple[str, ...] = attrs.field(validator=NAMES)
     probability: float = attrs.field(validator=_check_draw)
+    file: str = ""
 
 
 @attrs.frozen(eq=False, repr=False, slots=False)

@@ -141,6 +141,9 @@ def _count_undone(state: Lift, record: EventRecord) -> None:
 
 def _inject(state: Lift, record: EventRecord) -> None:
     event: Any = record.event
+    if event.file:
+        # Hooks leave it out, and a question is not about it.
+        return
     session = record.by.session or ""
     question = state.questions.get(event.question)
     if question is None or {session, event.lineage} & state.begun:

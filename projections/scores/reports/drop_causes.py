@@ -238,10 +238,10 @@ def _add_leads(state: Leads, batch: Batch) -> None:
 def _injection(state: Leads, event: PlaybookInjected) -> Change | None:
     """Return how an injection differs from the one before it, None where it does not.
 
-    What a prompt was given follows from the prompt, and says nothing of a change in the playbook. Where none of the
-    project's entries was selected, only some of the person's own playbook were given.
+    What a prompt was given follows from the prompt, and says nothing of a change in the playbook; nor does what a file
+    gave. Where none of the project's entries was selected, only some of the person's own playbook were given.
     """
-    if event.lowest is not None or not (event.names or event.held):
+    if event.file or event.lowest is not None or not (event.names or event.held):
         return None
     before, now = dict.fromkeys(state.injected), dict.fromkeys(event.names)
     state.injected = event.names

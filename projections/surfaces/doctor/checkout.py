@@ -32,6 +32,7 @@ def checks(query: GateQuery, *, if_present: bool = False) -> tuple[tuple[str, Ch
         ("head", ledger.check_head, "it is there"),
         ("playbook.json", partial(compare, commands.check), "equals the replay of the ledger"),
         ("score files", partial(compare, rebuild.check), "equal the replay of the ledger"),
+        ("files of agents", check_exports, ""),
         ("gate", partial(check_gate, query), ""),
     )
 
@@ -55,6 +56,15 @@ def compare(check: Callable[[Project], None], context: Context) -> Iterator[Find
     except commands.DriftError as error:
         message, _, fix = str(error).rpartition("; ")
         yield Finding(BAD, message, f"{fix}; then commit the file")
+
+
+def check_exports(context: Context) -> Iterator[Finding]:
+    """Report a file of agents whose block is not what the playbook says."""
+    if context.log.exists():
+        from tallybook.projections.surfaces.selection import exported
+
+        for name, what in exported.find_old(context.project):
+            yield Finding(BAD, f"{name}: {what}", f"`tallybook export agents-md {name}`, then commit the file")
 
 
 def check_gate(query: GateQuery, context: Context) -> Iterator[Finding]:

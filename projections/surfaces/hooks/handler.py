@@ -353,7 +353,7 @@ def start_sync(project: ProjectPaths, payload: Payload) -> str:
 
 
 ACTIONS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
-    "SessionStart": (injection.inject_playbook, start_pending_work, start_sync),
+    "SessionStart": (injection.inject_playbook, injection.record_block, start_pending_work, start_sync),
     "UserPromptSubmit": (injection.inject_playbook,),
     "PreToolUse": (injection.inject_playbook,),
     "SubagentStart": (injection.inject_playbook,),

@@ -131,6 +131,27 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     return agent.answer(payload.name, text) if is_new and text else ""
 
 
+def record_block(project: ProjectPaths, payload: Payload) -> str:
+    """Record the entries that a block in a file gives a session that starts; there is no answer.
+
+    So they can be cited and rated. Text that is not an entry's present one says nothing.
+    """
+    from tallybook.projections.surfaces.hooks import blocks
+
+    block = blocks.find_read(project, payload) if payload.session else None
+    if block is not None:
+        from tallybook.projections.surfaces.hooks import draws, ledger_access
+
+        names = tuple(entry["name"] for entry in ledger_access.read_entries(project) if block.has(entry))
+        if names:
+            read = nothing()
+            read = read._replace(choice=read.choice._replace(names=names), candidates=names)
+            key = f"offered:{payload.session}:{digest(dumps(list(names)))}"
+            drafts = [draft_event(read, draws.Draw(), block.name)]
+            ledger_access.append(project, drafts, payload.by, key)
+    return ""
+
+
 def expect_compaction(project: ProjectPaths, payload: Payload) -> str:
     """Note that a compaction begins, for an agent that does not report its end; there is no answer."""
     if payload.session and payload.agent and not table.load(payload.agent).reports_compacted:
@@ -177,7 +198,7 @@ def select(project: ProjectPaths, payload: Payload, agent: Agent, chosen: Settin
 
     if not chosen.budget_chars or (payload.subagent and not chosen.subagents):
         return nothing()
-    entries, own = own_playbook.read_both(project)
+    entries, own = own_playbook.read_both(project, payload)
     return select_best(entries, agent, chosen.budget_chars, own)
 
 
@@ -235,8 +256,8 @@ def _begin_lineage(project: ProjectPaths, payload: Payload, agent: Agent, hold: 
         draws.begin_lineage(project, payload.session, hold)
 
 
-def draft_event(selection: Selection, drawn: Draw) -> Draft:
-    """Return the event of an injection; it holds names and numbers, and nothing of a prompt."""
+def draft_event(selection: Selection, drawn: Draw, file: str = "") -> Draft:
+    """Return the event of an injection, or of what a file gave; it holds names and numbers, nothing of a prompt."""
     from tallybook.projections.surfaces.hooks import ledger_access
 
     return ledger_access.draft(
@@ -250,6 +271,7 @@ def draft_event(selection: Selection, drawn: Draw) -> Draft:
         lineage=drawn.lineage,
         units=list(drawn.units),
         probability=drawn.probability,
+        file=file,
     )
 
 

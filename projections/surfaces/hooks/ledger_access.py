@@ -49,8 +49,8 @@ _DELIVERY_WAIT_MS = 2_000
 
 BODIES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
     "playbook.injected": (
-        2,
-        ("names", "held", "left_out", "lowest", "candidates", "question", "lineage", "units", "probability"),
+        3,
+        ("names", "held", "left_out", "lowest", "candidates", "question", "lineage", "units", "probability", "file"),
         (),
     ),
     "point.cited": (1, ("name", "where"), ()),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
 from tallybook.projections.playbook import inject
-from tallybook.projections.surfaces.hooks import citations, ledger_access, lineages
+from tallybook.projections.surfaces.hooks import blocks, citations, ledger_access, lineages
 from tallybook.projections.surfaces.workspace import personal
 
 TYPE_CHECKING = False
@@ -43,21 +43,25 @@ def read_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]) -> 
 
 
 def offered(
-    project: ProjectPaths, theirs: Sequence[Mapping[str, Any]]
+    project: ProjectPaths, theirs: Sequence[Mapping[str, Any]], payload: Payload
 ) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
-    """Return what can be given to a session: of the person's own entries, and of a project's entries, ``theirs``."""
-    today = clock.utc_now().at[:10]
+    """Return what can be given to a session: of the person's own entries, and of a project's entries, ``theirs``.
+
+    What a block in a file gives the agent already is left out.
+    """
+    today, block = clock.utc_now().at[:10], blocks.find_read(project, payload)
     own = read_entries(project, theirs)
+    theirs = [entry for entry in theirs if block is None or not block.has(entry)]
     return inject.leave_out_expired(own, today), inject.leave_out_expired(theirs, today)
 
 
-def read_both(project: ProjectPaths) -> tuple[Sequence[Mapping[str, Any]], tuple[str, ...]]:
+def read_both(project: ProjectPaths, payload: Payload) -> tuple[Sequence[Mapping[str, Any]], tuple[str, ...]]:
     """Return the entries for a session, and the names of the person's own among them.
 
     Newer entries come later, and are taken first; the own ones lie evenly among the project's, so that each playbook
     gets its share of the room.
     """
-    own, theirs = offered(project, ledger_access.read_entries(project))
+    own, theirs = offered(project, ledger_access.read_entries(project), payload)
     if not own:
         return theirs, ()
     places = [(place / len(group), one) for group in (own, theirs) for place, one in enumerate(group, 1)]

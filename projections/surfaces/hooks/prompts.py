@@ -93,7 +93,7 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
     delivery = payload.prompt or injection.digest(payload.text)
     if part.delivery == delivery or chosen.budget_chars <= part.chars:
         return ""
-    entries, own = own_playbook.read_both(project)
+    entries, own = own_playbook.read_both(project, payload)
     selection = select_for(entries, payload.text, agent, chosen.budget_chars, part, own=own)
     if not selection.choice.names:
         return ""
@@ -115,7 +115,7 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
 def _repeat(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
     """Return what the session was given before a compaction, as far as it still is in the playbook and fits."""
     part = _read(marker)
-    both, own = own_playbook.read_both(project)
+    both, own = own_playbook.read_both(project, payload)
     entries = [entry for entry in both if entry["name"] in part.names]
     given_own = tuple(name for name in own if name in part.names)
     selection = injection.select_best(entries, agent, chosen.budget_chars, given_own)

@@ -15,10 +15,11 @@ from tallybook.ledger.names import find_name
 from tallybook.projections.fold import fold_history
 from tallybook.projections.lift.verdict import budget
 from tallybook.projections.lift.view import NAMES, NEW, PLAYBOOK, Lift, lift_view
+from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.hooks import draws
+from tallybook.projections.surfaces.hooks import blocks, draws
 from tallybook.projections.surfaces.lift import marker
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace import settings
@@ -95,7 +96,8 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
         hint = "`tallybook lift stop` closes it; nothing was recorded"
         raise BadInputError("lift ask", f"question {question.number} is open, and only one can be", hint)
     book = reading.current(reading.open_log(project))
-    about, names = _parse(words, book)
+    exported = _exported(project, book)
+    about, names = _parse(words, book, exported)
     share = budget(state.asked + 1)
     event = LiftAsked(about, names, score, share, digest_of(config))
     commands.recorded(project, Request(PlainEvents((event,)), by))
@@ -104,7 +106,15 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     book = reading.current(reading.open_log(project))
     marker.save(project, state, book)
     has_outcomes = any(score in session.scores for session in _sessions(project, config))
-    return Asked(state.questions[state.open], withheld_by(state.questions[state.open], book), hold, has_outcomes)
+    withheld = tuple(one for one in withheld_by(state.questions[state.open], book) if one.name not in exported)
+    return Asked(state.questions[state.open], withheld, hold, has_outcomes)
+
+
+def _exported(project: Project, book: Playbook) -> dict[str, str]:
+    """Return the entries that files give every session: name → file."""
+    found = [block for name in blocks.FILES if (block := blocks.find(project, (name,))) is not None]
+    rows = [entry_json(entry) for entry in book.entries.values()]
+    return {row["name"]: block.name for row in rows for block in found if block.has(row)}
 
 
 def _sessions(project: Project, config: Config) -> Any:
@@ -129,7 +139,7 @@ def _require_hold(project: Project) -> float:
     raise BadInputError("[lift] hold", what, f"{hint}; nothing was recorded")
 
 
-def _parse(words: Sequence[str], book: Playbook) -> tuple[str, tuple[str, ...]]:
+def _parse(words: Sequence[str], book: Playbook, exported: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """Return what a question is about, and its entries.
 
     Raises:
@@ -140,20 +150,21 @@ def _parse(words: Sequence[str], book: Playbook) -> tuple[str, tuple[str, ...]]:
     if len(book.entries) < draws.FEWEST_ENTRIES:
         what = f"has {len(book.entries)} entries, and nothing is withheld from fewer than {draws.FEWEST_ENTRIES}"
         raise BadInputError("the playbook", what, "ask again when it has grown; nothing was recorded")
-    free = [entry for name, entry in book.entries.items() if name not in book.pinned]
+    free = [entry for name, entry in book.entries.items() if name not in book.pinned and name not in exported]
     if list(words) == [PLAYBOOK]:
         if not free:
-            raise BadInputError("the playbook", "has pinned entries only, and those are never withheld", "unpin some")
+            what = "has only entries that are pinned or exported, and those are never withheld"
+            raise BadInputError("the playbook", what, "unpin some")
         return PLAYBOOK, ()
     if list(words) == [NEW]:
         names = tuple(entry.name for entry in free if not (entry.helpful or entry.harmful))
         if not names:
             raise BadInputError("new", "no entry is without ratings", "give playbook, or the names of entries")
         return NEW, names
-    return NAMES, tuple(dict.fromkeys(_entry(word, book) for word in words))
+    return NAMES, tuple(dict.fromkeys(_entry(word, book, exported) for word in words))
 
 
-def _entry(word: str, book: Playbook) -> str:
+def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
     name = find_name(word, book.entries)
     if name is None:
         raise BadInputError(
@@ -161,6 +172,8 @@ def _entry(word: str, book: Playbook) -> str:
         )
     if name in book.pinned:
         raise BadInputError(name, "is pinned, and pinned entries are never withheld", f"`tallybook unpin {name}`")
+    if name in exported:
+        raise BadInputError(name, f"is in {exported[name]}, which every session reads", "nothing was recorded")
     return name
 
 

@@ -57,7 +57,8 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     # The limits of Claude Code hold where it is not known who reads the answer.
     agent = table.load(running.agent if running and table.load(running.agent).max_size else table.CLAUDE)
     paths = find_paths(None, str(project.root))
-    mine, theirs = own_playbook.offered(paths, ledger_access.entries_of(commands.show(project)))
+    by_hook = Payload(injection.PROMPT, session, agent=running.agent if running else table.CLAUDE)
+    mine, theirs = own_playbook.offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
     entries, own = [*mine, *theirs], tuple(entry["name"] for entry in mine)
     if not chosen.budget_chars:
         selection = injection.nothing()
@@ -67,7 +68,6 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
         selection = prompts.select_for(entries, task, agent, chosen.budget_chars, own=own)
     drawn = draws.draw(project, session, selection.names, len(selection.candidates), chosen.hold)
     if running and selection.choice.names:
-        by_hook = Payload(injection.PROMPT, session, agent=running.agent)
         # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
         with suppress(TallybookError, OSError):
             injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")

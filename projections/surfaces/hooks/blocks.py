@@ -1,0 +1,142 @@
+"""The block of entries in a file that agents read, such as AGENTS.md: where it stands, and what it gives a session.
+
+A person's command writes it; hooks only read it. Standard library only.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import os
+
+from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.ledger.fast_stdlib import NamedTuple
+from tallybook.ledger.storage import disk
+from tallybook.projections.playbook import inject
+from tallybook.projections.surfaces.workspace.project import contains, repository_folders
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from tallybook.projections.surfaces.agents.agent import Payload
+    from tallybook.projections.surfaces.workspace.project import AnyProject
+
+BEGIN, END = b"<!-- tallybook:begin -->", b"<!-- tallybook:end -->"
+AGENTS_MD = "AGENTS.md"
+RULES = ".cursor/rules/tallybook.mdc"
+"""A file of Tallybook's own: all of it is the block, without markers."""
+READ_BY = {
+    "claude": ("CLAUDE.md",),
+    "codex": (AGENTS_MD,),
+    "gemini": ("GEMINI.md",),
+    "copilot": (AGENTS_MD,),
+    "cursor": (AGENTS_MD, RULES),
+}
+"""Name of an agent → the files in the folder of a project that it reads at the start of a session."""
+FILES = tuple(dict.fromkeys(name for names in READ_BY.values() for name in names))
+MAX_FILE_BYTES = 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+_IMPORTS = (b"@AGENTS.md", b"@./AGENTS.md")
+
+
+class Block(NamedTuple):
+    """A block in a file.
+
+    Attributes:
+        name: The file, as in FILES.
+        lines: Its lines.
+    """
+
+    name: str
+    lines: frozenset[str]
+
+    def has(self, entry: Mapping[str, Any]) -> bool:
+        """Return whether it gives a session an entry with its present text."""
+        return line(entry) in self.lines
+
+
+def line(entry: Mapping[str, Any]) -> str:
+    """Return the line of an entry; an agent would read the file that ``@NAME`` names into its requests."""
+    return f"- {inject.one_line(entry['text']).replace('@', chr(92) + '@')} [{entry['name']}]"
+
+
+def folder_of(project: AnyProject) -> str:
+    """Return the folder whose files an agent reads: the project's, or the top of the linked worktree it works in."""
+    root = os.path.realpath(project.root)
+    folders = repository_folders(os.path.realpath(project.start or root))
+    return root if root in folders or not folders else folders[-1]
+
+
+def place_of(folder: str, name: str) -> str:
+    """Return the path of a file, where a link leads to it in the project.
+
+    Raises:
+        BadInputError: A link leads out of the project.
+    """
+    path = os.path.realpath(os.path.join(folder, name))
+    if not contains(folder, path):
+        raise BadInputError(name, f"leads out of the project, to {path}", "name another file")
+    return path
+
+
+def find_read(project: AnyProject, payload: Payload) -> Block | None:
+    """Return the block that a session reads, None without one; what a subagent reads is not known."""
+    return None if payload.subagent else find(project, READ_BY.get(payload.agent, ()))
+
+
+def find(project: AnyProject, names: Iterable[str]) -> Block | None:
+    """Return the block in the first of these files that has one, or imports AGENTS.md that has one; else None."""
+    folder, names = folder_of(project), [*names]
+    for name in names:
+        with suppress(OSError, ValueError, TallybookError):
+            lines = disk.read_small(place_of(folder, name), MAX_FILE_BYTES).splitlines()
+            if name == RULES:
+                return _block(name, lines)
+            if (span := find_span(name, lines)) is not None:
+                return _block(name, lines[span[0] : span[1]])
+            if imports(lines) and AGENTS_MD not in names:
+                names.append(AGENTS_MD)
+    return None
+
+
+def _block(name: str, lines: Iterable[bytes]) -> Block:
+    return Block(name, frozenset(text.decode("utf-8", "replace") for text in lines))
+
+
+def find_span(name: str, lines: Sequence[bytes]) -> tuple[int, int] | None:
+    """Return the indexes of the two markers in the lines of a file, None without any; those in fences do not count.
+
+    Raises:
+        BadInputError: They are no pair.
+    """
+    if not any(BEGIN in text or END in text for text in lines):
+        return None
+    markers = [(index, text) for index, text in _unfenced(lines) if text in {BEGIN, END}]
+    if not markers:
+        return None
+    if [text for _, text in markers] != [BEGIN, END]:
+        places = ", ".join(f"{text.decode()} in line {index + 1}" for index, text in markers)
+        hint = "leave one pair, begin before end, or none; nothing was written"
+        raise BadInputError(name, f"its markers are no pair: {places}", hint)
+    return markers[0][0], markers[1][0]
+
+
+def imports(lines: Iterable[bytes]) -> bool:
+    """Return whether the lines of a file import AGENTS.md, which a fence or backticks prevent."""
+    return any(word in _IMPORTS for _, text in _unfenced(lines) for word in text.split())
+
+
+def _unfenced(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield the index and text of each line outside of fenced code, without white space around it."""
+    fence = b""
+    for index, text in enumerate(lines):
+        bare = (text.removeprefix(_BOM) if index == 0 else text).strip()
+        mark = bare[:1]
+        run = bare[: len(bare) - len(bare.lstrip(mark))] if mark in {b"`", b"~"} else b""
+        if fence:
+            fence = b"" if len(run) >= len(fence) and run[:1] == fence[:1] and bare == run else fence
+        elif len(run) >= len(b"```") and b"`" not in bare[len(run) :]:
+            fence = run
+        else:
+            yield index, bare

@@ -1,0 +1,197 @@
+"""Entries in a file that agents read: chosen, written between two markers or to a file of their own, and compared."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tallybook.ledger import clock
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError
+from tallybook.ledger.storage import disk
+from tallybook.projections.fold import fold_history
+from tallybook.projections.lift.view import PLAYBOOK
+from tallybook.projections.playbook.authors import AUTHORS
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.inject import leave_out_expired
+from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.hooks import blocks, draws, ledger_access
+from tallybook.projections.surfaces.writing import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from tallybook.projections.surfaces.workspace.project import Project
+
+MAX_CHARS: Final = 2_000
+"""Most characters of a block, its markers and its sentence included."""
+SENTENCE: Final = (
+    "Tallybook keeps these lessons here on purpose: `tallybook export agents-md` writes them. "
+    "Leave them as they are, and commit them with this file. "
+    "Where one shapes your work, name it in square brackets in that sentence."
+)
+_HEAD: Final = ("---", "alwaysApply: true", "---")
+_IMPORTERS: Final = ("CLAUDE.md", "GEMINI.md")
+_WRITABLE: Final = 0o222
+_COMMENTS: Final = ("<!--", "-->")
+
+
+class Chosen(NamedTuple):
+    """The entries for a block.
+
+    Attributes:
+        entries: Those in it, by name.
+        left_out: Name → why an entry is not in it.
+    """
+
+    entries: tuple[Mapping[str, Any], ...]
+    left_out: Mapping[str, str]
+
+
+class Export(NamedTuple):
+    """The result of an export.
+
+    Attributes:
+        name: The file, as in ``blocks.FILES``.
+        chosen: Its entries, and those that were left out.
+        is_changed: Whether the file was written.
+    """
+
+    name: str
+    chosen: Chosen
+    is_changed: bool
+
+
+def export(project: Project, name: str) -> Export:
+    """Write the entries that a person typed, accepted or pinned into a file that agents read.
+
+    Raises:
+        BadInputError: Agents read no such file, it cannot be changed, or an open question withholds an entry.
+        NothingToDoError: There is no such entry, and no block.
+    """
+    # A manual edit is a person's, too.
+    record.write(project, [])
+    name = _target(project, name)
+    data, chosen = _read(project, name), choose(project, name)
+    _refuse_withheld(project, chosen)
+    new = _with_block(name, data, chosen.entries)
+    if not (chosen.entries or _has_block(name, data)):
+        raise NothingToDoError("the playbook", "has no entry that a person typed, accepted or pinned", "pin one")
+    if new != data:
+        _replace(project, name, data, new)
+    return Export(name, chosen, new != data)
+
+
+def find_old(project: Project) -> Iterator[tuple[str, str]]:
+    """Yield the files whose block is not what the playbook says, each with what is wrong."""
+    for name in blocks.FILES:
+        try:
+            data = _read(project, name)
+            if _has_block(name, data) and _with_block(name, data, choose(project, name).entries) != data:
+                yield name, "its entries are not those of the playbook"
+        except BadInputError as error:
+            yield name, str(error).removeprefix(f"{name}: ").partition("; ")[0]
+
+
+def choose(project: Project, name: str) -> Chosen:
+    """Return the entries for a file: pinned ones first, then by name, as many as fit; none past its last day."""
+    state, log = commands.playbook(project).state, reading.open_log(project)
+    authors = fold_history(AUTHORS, lambda: decode(log.read()))
+    rows = leave_out_expired(ledger_access.entries_of(playbook_dict(state)), clock.utc_now().at[:10])
+    rows = [row for row in rows if row["name"] in authors.by_person | state.pinned and row["text"] != REDACTED]
+    room = MAX_CHARS - sum(len(line) + 1 for line in _lines(name, ()))
+    chosen, left_out = [], {}
+    for row in sorted(rows, key=lambda row: (row["name"] not in state.pinned, row["name"])):
+        size = len(blocks.line(row)) + 1
+        if any(mark in row["text"] for mark in _COMMENTS):
+            left_out[row["name"]] = "its text begins or ends a comment"
+        elif size > room:
+            left_out[row["name"]] = f"a block has at most {MAX_CHARS:,} characters"
+        else:
+            room -= size
+            chosen.append(row)
+    return Chosen(tuple(sorted(chosen, key=lambda row: str(row["name"]))), left_out)
+
+
+def _refuse_withheld(project: Project, chosen: Chosen) -> None:
+    """Refuse to give every session what an open question of lift withholds from some."""
+    question = draws.read_question(project)
+    names = {row["name"] for row in chosen.entries}
+    held = set[str]()
+    if question is not None:
+        held = names.difference(question.pinned) if question.about == PLAYBOOK else names.intersection(question.names)
+    if held:
+        what = f"an open question of lift withholds {min(held)} from some sessions"
+        raise BadInputError("export agents-md", what, "`tallybook lift stop` closes it; nothing was written")
+
+
+def _target(project: Project, given: str) -> str:
+    """Return the file to write: the one that was named, or AGENTS.md where it imports that and has no block."""
+    name = os.path.normpath(given).replace(os.sep, "/")
+    if name not in blocks.FILES:
+        what = f"is not a file in {blocks.folder_of(project)} that agents read"
+        raise BadInputError(given, what, f"use {', '.join(blocks.FILES)}")
+    for importer in _IMPORTERS if name == blocks.AGENTS_MD else {name}.intersection(_IMPORTERS):
+        lines = _read(project, importer).splitlines()
+        span = blocks.find_span(importer, lines) if blocks.imports(lines) else None
+        if span is not None and importer != name:
+            what = f"has a block in lines {span[0] + 1} to {span[1] + 1}, and imports {name}"
+            raise BadInputError(importer, what, "remove it there; nothing was written")
+        if span is None and blocks.imports(lines):
+            name = blocks.AGENTS_MD
+    return name
+
+
+def _read(project: Project, name: str) -> bytes:
+    """Return the bytes of a file, none where there is no file."""
+    try:
+        data = disk.read_small(blocks.place_of(blocks.folder_of(project), name), blocks.MAX_FILE_BYTES)
+        data.decode()
+    except FileNotFoundError:
+        return b""
+    except UnicodeDecodeError as error:
+        raise BadInputError(name, "is not UTF-8 text", "save it as UTF-8; nothing was written") from error
+    except OSError as error:
+        raise BadInputError(name, f"cannot be read: {disk.reason(error)}", "nothing was written") from error
+    return data
+
+
+def _has_block(name: str, data: bytes) -> bool:
+    return data != b"" if name == blocks.RULES else blocks.find_span(name, data.splitlines()) is not None
+
+
+def _lines(name: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of a block with these entries; a file of its own has a head in place of the markers."""
+    lines = [SENTENCE, "", *map(blocks.line, entries)]
+    return [*_HEAD, *lines] if name == blocks.RULES else [blocks.BEGIN.decode(), *lines, blocks.END.decode()]
+
+
+def _with_block(name: str, data: bytes, entries: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return the bytes of a file with a block of these entries: in place of the one that it has, else at its end."""
+    feed = b"\r\n" if data.partition(b"\n")[0].endswith(b"\r") else b"\n"
+    block = feed.join(line.encode() for line in _lines(name, entries))
+    if name == blocks.RULES:
+        if data and SENTENCE.encode() not in data:
+            raise BadInputError(name, "was not written by Tallybook", "move it away; nothing was written")
+        return block + feed
+    span = blocks.find_span(name, data.splitlines())
+    if span is None:
+        gap = feed if data.endswith((b"\n", b"\r")) else 2 * feed
+        return data + (gap if data else b"") + block + feed
+    lines = data.splitlines(keepends=True)
+    first, last = lines[span[0]].partition(blocks.BEGIN)[0], lines[span[1]].partition(blocks.END)[2]
+    return b"".join((*lines[: span[0]], first, block, last, *lines[span[1] + 1 :]))
+
+
+def _replace(project: Project, name: str, data: bytes, new: bytes) -> None:
+    """Write a file that still has the bytes that were read, unless its rights forbid it."""
+    path = Path(blocks.place_of(blocks.folder_of(project), name))
+    if data and not path.stat().st_mode & _WRITABLE:
+        raise CannotWriteError(path, "is read-only", "make it writable; nothing was written")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not disk.replace_file(path, new, may_replace=lambda: _read(project, name) == data):
+        raise CannotWriteError(path, "was changed meanwhile", "nothing was written; try again")
