@@ -18,6 +18,7 @@ from tallybook.projections.entry_history.stories import stories_view
 from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.lift.view import lift_view
 from tallybook.projections.playbook.aging import aged_view
+from tallybook.projections.playbook.authors import AUTHORS
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.proposals import PROPOSALS
@@ -76,6 +77,7 @@ VIEWS: dict[str, CatalogRow] = {
     "leads": CatalogRow("what changed in the playbook between two times", partial(leads_view, *_TIMES)),
     "proposals": CatalogRow("the proposed changes that nobody has decided yet", lambda: PROPOSALS),
     "reviews": CatalogRow("which entries sessions were given and cited, and decisions about them", reviews_view),
+    "authors": CatalogRow("whose texts the entries have", lambda: AUTHORS),
     "reflections": CatalogRow("which sessions await reflection, and the tokens spent", lambda: REFLECTIONS),
 }
 """Name → view. To add a view, write a module in the folder of its subject and add a row here."""

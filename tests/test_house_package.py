@@ -120,6 +120,7 @@ share git ./remote.git --book demo --yes
 sync
 proposals
 playbook --for tests
+export agents-md
 accept --help
 reject --help
 review

@@ -25,10 +25,10 @@ _FORMATS: Final = {"agents-md": (exported.export, AGENTS_MD)}
 def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -> None:
     """Write entries into a file that agents read.
 
-    FORMAT is agents-md. It writes those that a person typed, accepted or pinned, at most 2,000 characters, between two markers into
-    AGENTS.md, or into FILE: CLAUDE.md, GEMINI.md or .cursor/rules/tallybook.mdc, a file of its own. Everything outside
-    of the markers stays. No hook writes it: run it again when `tallybook check` says that it is old. Hooks do not
-    inject what a file gives already.
+    FORMAT is agents-md: the entries that a person typed, accepted or pinned, at most 2,000 characters, between two
+    markers in AGENTS.md, or in FILE: CLAUDE.md, GEMINI.md or .cursor/rules/tallybook.mdc, a file of its own. What is
+    outside of the markers stays. No hook writes it: export again when `tallybook check` says that it is old. Hooks do
+    not inject what a file gives already.
     """
     require_person("export")
     write, default = _FORMATS[form]
