@@ -26,6 +26,7 @@ from tallybook.projections.reflections import REFLECTIONS
 from tallybook.projections.review import reviews_view
 from tallybook.projections.scores.reports.drop_causes import leads_view
 from tallybook.projections.scores.view import scores_view
+from tallybook.projections.votes import VOTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +79,7 @@ VIEWS: dict[str, CatalogRow] = {
     "proposals": CatalogRow("the proposed changes that nobody has decided yet", lambda: PROPOSALS),
     "reviews": CatalogRow("which entries sessions were given and cited, and decisions about them", reviews_view),
     "authors": CatalogRow("whose texts the entries have", lambda: AUTHORS),
+    "votes": CatalogRow("which entries each lineage of sessions rated and cited", lambda: VOTES),
     "reflections": CatalogRow("which sessions await reflection, and the tokens spent", lambda: REFLECTIONS),
 }
 """Name → view. To add a view, write a module in the folder of its subject and add a row here."""

@@ -13,13 +13,12 @@ from helpers.hook_calls import HOOK, START, call, events, here
 from helpers.injections import give
 from helpers.spool_files import held
 from helpers.transcripts import Script, ask_again, kept
-from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted
+from tallybook.ledger.events import PlaybookInjected, PointCited
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.hooks import lineages
 from tallybook.projections.surfaces.hooks.citations import find_cited
 from tallybook.projections.surfaces.mcp.server import Server
-from tallybook.projections.surfaces.reflection.chunks import quote_citations
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -70,15 +69,21 @@ FORMS = {
 
 @pytest.mark.parametrize("text", FORMS)
 def test_each_form_of_a_citation_is_seen(text: str) -> None:
-    """A citation is seen in every form that agents write, the same by hooks and by reflection."""
+    """A citation is seen in every form that agents write."""
     assert FORMS[text] == list(find_cited(f"As {text} says.", NAMES))
-    assert FORMS[text] == list(quote_citations(f"As {text} says.", NAMES))
 
 
 def test_a_name_in_another_case_means_no_entry_where_two_could_be_meant() -> None:
     """A citation whose case decides between two entries counts for the one that it names exactly."""
     assert {} == find_cited("[RULE]", ("rule", "Rule"))
     assert ["Rule"] == list(find_cited("[Rule]", ("rule", "Rule")))
+
+
+@pytest.mark.parametrize("line", ["[kpt_001] helpful", "- **[kpt_001]**: harmful, why", "`[kpt_001]` neutral"])
+def test_a_line_that_rates_cites_nothing(line: str) -> None:
+    """A mark whose rating stands outside the brackets is no citation, so that it cannot vouch for itself."""
+    assert [] == list(find_cited(f"Done.\n{line}", NAMES))
+    assert ["kpt_001"] == list(find_cited(f"{line}\nAs [kpt_001] says.", NAMES))
 
 
 def say(text: str, session: str = "s1", **fields: str) -> None:
@@ -115,7 +120,7 @@ def test_an_agent_that_changes_the_folder_cites_nothing_of_another_project(
 
 
 def test_reflection_counts_no_citation_of_what_the_session_was_not_given(project: Path) -> None:
-    """A transcript that names an entry of another project leaves neither a citation nor a quote."""
+    """A transcript that names an entry of another project leaves no citation."""
     place = Project(project)
     for text in ("Use type hints", "Write tests"):
         commands.add(place, text, HUMAN)
@@ -123,7 +128,7 @@ def test_reflection_counts_no_citation_of_what_the_session_was_not_given(project
     give(place, "s1", "kpt_002")
     ask_again(place, script)
     assert 0 == run_here(["reflect"])
-    assert (["kpt_002"], ["kpt_002"]) == (cited(place), [note.name for note in events(place, PointNoted)])
+    assert ["kpt_002"] == cited(place)
 
 
 def test_a_session_cites_what_the_verb_playbook_gave_it(

@@ -225,7 +225,8 @@ def test_the_place_of_a_withheld_entry_is_not_refilled(here: Project, run: Run) 
     for name in ALL[:3]:
         run("rate", name, "helpful")
     (here.claude / "config").mkdir(exist_ok=True)
-    (here.claude / "config" / "tallybook.toml").write_text(f"[playbook]\nbudget_chars = {len(load_template()) + 250}\n")
+    budget_chars = len(load_template(settings.Settings(marks="off"))) + 250
+    (here.claude / "config" / "tallybook.toml").write_text(f"[playbook]\nbudget_chars = {budget_chars}\n")
     run("lift", "ask", "kpt_001")
     held_session(here)
     held_session(here, is_held=False)

@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.transcripts import Script
-from tallybook.ledger.events import TranscriptRead
+from tallybook.ledger.events import PointCited, TranscriptRead
 from tallybook.projections.reflections import NO_RATER, ReadPosition
 from tallybook.projections.surfaces.reflection.chunks import (
     PIECE_CHARS,
-    QUOTES_PER_ENTRY,
     Piece,
     Unread,
     all_pieces,
     next_piece,
-    quote_citations,
 )
+from tallybook.projections.surfaces.writing.requests import PlainEvents
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tallybook.ledger.events import Event
+
 NAMES = {"kpt_001", "kpt_002"}
-TOKEN = "ghp_" + "a1B2" * 9
 
 
 def ask(path: Path, **fields: Any) -> Unread:
@@ -37,9 +37,14 @@ def ask(path: Path, **fields: Any) -> Unread:
         "known_uuids": (),
         "request_end": path.stat().st_size if path.exists() else 0,
         "names": NAMES,
-        "find_given": lambda names: names,
+        "find_given": lambda names, _: names,
     }
     return Unread("s1", path, **known | fields)
+
+
+def cited(piece: Piece) -> list[list[Event]]:
+    """Return the citations of a piece, those of a message together."""
+    return [list(request.decide.events) for request in piece.citations if isinstance(request.decide, PlainEvents)]
 
 
 @pytest.fixture
@@ -177,49 +182,20 @@ def test_another_session_beside_it_is_no_copy(script: Script, tmp_path: Path) ->
     assert "User: one" == piece.text
 
 
-def test_citations_are_kept_with_their_words(script: Script) -> None:
-    """What the agent said or asked of a tool around the name of an entry; nobody else's words, and no other name."""
-    script.user("what does [kpt_001] say?").agent("It works, as [kpt_001] says, and [kpt_404] too.")
+def test_a_citation_is_one_event_of_its_message(script: Script) -> None:
+    """What the agent says cites; the input of a tool, which its hook sees, and nobody else's words do not."""
+    script.user("what does [kpt_001] say?").agent("Both [kpt_001, kpt_002] say so, and [kpt_404] too.")
     script.tool("Bash", {"command": "echo '[kpt_002] done'"}, "[kpt_002]")
-    piece = next_piece(ask(script.path))
-    assert [
-        ("kpt_001", "cited: “It works, as [kpt_001] says, and [kpt_404] too.”"),
-        ("kpt_002", "cited: “echo '[kpt_002] done'” (Bash)"),
-    ] == [(quote.name, quote.note) for quote in piece.quotes]
+    assert [[PointCited("kpt_001", "message"), PointCited("kpt_002", "message")]] == cited(next_piece(ask(script.path)))
 
 
-def test_several_entries_in_one_pair_of_brackets_are_quoted(script: Script) -> None:
-    """Each of them is kept with the same words."""
-    script.agent("Both [kpt_001,  kpt_002] say so.")
-    words = "cited: “Both [kpt_001, kpt_002] say so.”"
-    quotes = {quote.name: quote.note for quote in next_piece(ask(script.path)).quotes}
-    assert {"kpt_001": words, "kpt_002": words} == quotes
-
-
-def test_few_citations_of_an_entry_are_kept(script: Script) -> None:
-    """An agent that repeats itself fills no ledger."""
-    for number in range(10):
-        script.agent(f"{number}: [kpt_001]")
-    assert QUOTES_PER_ENTRY == len(next_piece(ask(script.path)).quotes)
-
-
-def test_a_citation_is_kept_once(script: Script) -> None:
+def test_a_citation_is_recorded_once(script: Script) -> None:
     """What was searched for citations before is not searched again by a model's reading."""
     script.agent("[kpt_001] helped")
     heard = next_piece(ask(script.path, rater=NO_RATER))
-    assert ("", 1) == (heard.text, len(heard.quotes))
+    assert ("", 1) == (heard.text, len(heard.citations))
     again = next_piece(ask(script.path, searched_to=ReadPosition().through(heard.reads[0])))
-    assert ("Agent: [kpt_001] helped", []) == (again.text, again.quotes)
-
-
-def test_a_quote_is_short_on_one_line_and_holds_no_secret() -> None:
-    """Half a secret neither: it is masked before the words are cut."""
-    text = f"{'x ' * 500}{TOKEN} [kpt_001]\n\x1b[31m{'y ' * 500}"
-    (quote,) = quote_citations(text, NAMES).values()
-    assert len(quote) <= 210
-    assert "[masked: GitHub Token] [kpt_001]" in quote
-    assert not {"\n", "\x1b"} & set(quote)
-    assert TOKEN[-12:] not in quote_citations(f"{TOKEN}{'z' * 40} [kpt_001]", NAMES)["kpt_001"]
+    assert ("Agent: [kpt_001] helped", []) == (again.text, again.citations)
 
 
 def test_without_a_model_a_session_is_read_at_once(script: Script) -> None:

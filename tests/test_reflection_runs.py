@@ -20,6 +20,7 @@ from helpers.transcripts import COMMAND, Script, answer, ask_again, asked_for, k
 from tallybook import compat
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
+    PointCited,
     PointNoted,
     PointRated,
     ReflectionCompleted,
@@ -34,6 +35,8 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.replies import RaterError
 from tallybook.projections.surfaces.workspace.project import MARKS
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,13 +88,13 @@ def hook(event: str, script: Script, **fields: Any) -> str:
     return done.stdout
 
 
-def test_without_a_rater_citations_are_quoted(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_rater_citations_are_recorded(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a rater no model is asked, and the answer says how to choose one."""
     assert 0 == run_here(["reflect"])
     out, err = capsys.readouterr()
-    assert "s1: 0 rated, 1 quoted, 0 tokens\n" == out
+    assert "s1: 0 rated, 0 tokens\n" == out
     assert "no rater is chosen" in err
-    assert [PointNoted("kpt_001", "cited: “Done as [kpt_001] says.”")] == events(owed, PointNoted)
+    assert ([PointCited("kpt_001", "message")], []) == (events(owed, PointCited), events(owed, PointNoted))
     assert [] == events(owed, PointRated, ReflectionStarted)
     assert 0 == run_here(["reflect"])
     assert "no session awaits reflection\n" == capsys.readouterr().out
@@ -104,7 +107,7 @@ def test_a_disk_that_fails_after_a_piece_keeps_that_piece(
     monkeypatch.setattr(worker, "_settle", lambda _: owed.root.read_bytes())
     assert 4 == run_here(["reflect"])
     out, err = capsys.readouterr()
-    assert "s1: 0 rated, 1 quoted, 0 tokens\n" == out
+    assert "s1: 0 rated, 0 tokens\n" == out
     assert err.startswith(f"tallybook: {owed.ledger}: {os.strerror(errno.EISDIR)}; ")
     assert err.endswith("what was printed so far is recorded, the rest stays pending\n")
 
@@ -113,7 +116,7 @@ def test_a_rater_rates_pending_sessions(owed: Project, client: Client, capsys: p
     """Entries that it names are rated and learned texts added, with the session as provenance."""
     client.plans(TEXT)
     assert 0 == run_here(["reflect", "--rater", "claude"])
-    assert "s1: 1 rated, learned kpt_002, 1 quoted, 1,250 tokens\n" == capsys.readouterr().out
+    assert "s1: 1 rated, learned kpt_002, 1,250 tokens\n" == capsys.readouterr().out
     points = {point["name"]: point for point in commands.show(owed)["key_points"]}
     assert (1, "Run the tests first.") == (points["kpt_001"]["helpful"], points["kpt_002"]["text"])
     story, _ = commands.why(owed, "kpt_001")
@@ -380,10 +383,10 @@ def test_a_failure_of_the_background_worker_is_noted(owed: Project) -> None:
 
 
 def test_undo_skips_notes_of_a_reflection(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Quotes that a worker recorded after a session are not the change that a plain undo takes."""
+    """Notes that are recorded after a change are not the change that a plain undo takes."""
     commands.rate(owed, "kpt_001", "helpful", {"rater": "human"})
-    run_here(["reflect"])
-    assert 1 == len(events(owed, PointNoted))
+    noted = PlainEvents((PointNoted("kpt_001", "harmful: it broke the build"),))
+    record.write(owed, [Request(noted, {"rater": "reflector", "session": "s1"})])
     capsys.readouterr()
     assert 0 == run_here(["undo"])
     assert "kpt_001 rated helpful" in capsys.readouterr().out

@@ -18,7 +18,7 @@ from helpers.reference_model import point
 from helpers.sweep import slice_of
 from tallybook import compat
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.reflection.chunks import quote_citations
+from tallybook.projections.surfaces.hooks.citations import find_cited
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def test_citations_of_its_names_are_recognised(here: Project) -> None:
     text = "As [pat-001] has it, and not [pat-002]."
     call({"hook_event_name": "Stop", "last_assistant_message": text})
     cited = [one["body"]["name"] for one in commands.list_events(here) if one["kind"] == "point.cited"]
-    assert ["pat-001"] == cited == list(quote_citations(text, {"pat-001", "mis-001"}))
+    assert ["pat-001"] == cited == list(find_cited(text, {"pat-001", "mis-001"}))
 
 
 def test_a_secret_in_a_new_point_with_a_section_is_masked(here: Project) -> None:

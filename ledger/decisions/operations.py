@@ -17,14 +17,17 @@ from tallybook.ledger.decisions.update import IgnoredItem, section_of, text_faul
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import (
     Entry,
+    PlaybookUpdated,
     PointAdded,
     PointMerged,
     PointNoted,
     PointPlaced,
     PointProposed,
+    PointRated,
     PointRetired,
 )
 from tallybook.ledger.names import MAX_NAME_CHARS, parse_number
+from tallybook.ledger.playbook_constants import RATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -40,13 +43,7 @@ PROPOSE, APPLY, PERSON = "propose", "apply", "person"
 """What becomes of UPDATE, MERGE and DELETE: proposals, changes unless an entry is protected, or changes in any case."""
 REDACT: Final = "redact"
 """The verb of a proposal to erase the text of an event; accepted, it is erased before the acceptance is recorded."""
-PROTECTING_RATINGS: Final = 3
 _FEWEST_SOURCES: Final = 2
-
-
-def is_protected(entry: Entry, pinned: Collection[str]) -> bool:
-    """Return whether only a person may change an entry: it is pinned, or mostly helpful with three ratings or more."""
-    return entry.name in pinned or (entry.helpful >= PROTECTING_RATINGS and entry.helpful > entry.harmful)
 
 
 @attrs.frozen
@@ -117,7 +114,7 @@ class _Step:
         """Return why a change can only be proposed; empty where it is made."""
         if self.terms.may == PERSON:
             return ""
-        if any(is_protected(self.state.entries[name], self.state.pinned) for name in names):
+        if any(self.state.is_protected(self.state.entries[name]) for name in names):
             return "protected"
         if result is not None and self.state.prunes(result):
             return "the next update would prune the result"
@@ -291,6 +288,8 @@ def make(change: PointProposed, state: Playbook) -> tuple[tuple[Event, ...], Pla
     for name in change.merged or filter(None, (change.name,)):
         if name not in state.entries:
             raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
+    if change.verb == RATE:
+        return (PointRated(change.name, text), PlaybookUpdated(0, 1, 0)), state
     if change.verb == "delete":
         return (PointRetired(change.name, reason),), _after(state, removed=(change.name,))
     if change.verb == "add" and (same := [name for name, entry in state.entries.items() if entry.text == text]):

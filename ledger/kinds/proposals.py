@@ -12,12 +12,14 @@ class PointProposed(Event):
     """A change of an entry is proposed; it changes nothing until a person accepts it.
 
     Attributes:
-        verb: What would be done: retire, reword, merge, unpin, add or redact; update, merge or delete by a curator.
+        verb: What would be done: retire, reword, merge, unpin, rate, add or redact; update, merge or delete by a
+            curator.
         name: The entry; empty for a new one.
         merged: Names of the entries that would be merged into it; empty for other verbs.
         cause: Why it is only proposed, in a few words: ``protected``.
         section: Heading of the section that a new entry is put into; empty for none, or that of the first source.
-        text: The new text; for redact, the id of the event whose text would be erased; empty for verbs without one.
+        text: The new text; for redact, the id of the event whose text would be erased; for rate, the rating; empty for
+            verbs without one.
         reason: Why it is proposed; empty where none was given.
     """
 

@@ -36,6 +36,7 @@ def pack(state: Playbook) -> dict[str, Any]:
     fields = {name: getattr(state, name) for name in PLAIN_FIELDS}
     return fields | {
         "entries": _rows(state.mutable.values()),
+        "by_agents": _rows(state.by_agents.values()),
         "gone": _rows(state.gone.values()),
         "used": sorted(state.used - state.entries.keys() - state.gone.keys()),
         "due": list(state.due),
@@ -59,6 +60,7 @@ def unpack(values: Mapping[str, Any]) -> Playbook:
     """
     state = Playbook(**{name: values[name] for name in PLAIN_FIELDS})
     state.mutable.update((row[0], MutableEntry(*row)) for row in values["entries"])
+    state.by_agents = {row[0]: Entry(*row) for row in values["by_agents"]}
     state.gone = {row[0]: Entry(*row) for row in values["gone"]}
     state.used = {*values["used"], *state.entries, *state.gone}
     state.due, state.pruned = dict.fromkeys(values["due"]), dict.fromkeys(values["pruned"])

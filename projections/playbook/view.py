@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 VERSION = "1.0"
 UNDONE: Final = "undone"
 UNKNOWN: Final = "unknown"
+AGENT: Final = "agent"
+"""The rater of marks, of what MCP rates, and of what an agent types."""
+PROTECTING_RATINGS: Final = 3
+_AGENT_BYTES: Final = '"rater":"agent"'
 
 
 @attrs.define
@@ -50,6 +54,7 @@ class Playbook(State):
         latest: The last batch that changed the playbook after it was adopted; None before the first.
         stamp: Event number and chain of the last playbook batch, (0, "") before the first.
         shared_stamp: Event number and chain of the shared book up to which it contains that, (0, "") without one.
+        by_agents: Name → an entry with the part of its ratings that agents gave, for those that have any.
         order: Names of a new order, collected until the edit that they belong to closes.
         rewrites: How often earlier events were redacted or undone. A reader that holds an older state folds again from
             the beginning when this number has grown.
@@ -79,6 +84,7 @@ class Playbook(State):
     latest: Batch | Past | None = None
     stamp: tuple[int, str] = (0, "")
     shared_stamp: tuple[int, str] = (0, "")
+    by_agents: dict[str, Entry] = attrs.field(factory=dict)
     order: list[str] = attrs.field(factory=list)
     rewrites: int = 0
     last_redaction: int = 0
@@ -94,6 +100,13 @@ class Playbook(State):
     def protects(self, entry: Entry | MutableEntry) -> bool:
         """Say whether an entry is exempt from pruning: it is pinned, or was restored with so many harmful ratings."""
         return entry.name in self.pinned or entry.harmful <= self.pardons.get(entry.name, -1)
+
+    def is_protected(self, entry: Entry) -> bool:
+        """Return whether only a person may change an entry: it is pinned, or proven by people and reflectors."""
+        others = self.by_agents.get(entry.name)
+        helpful = entry.helpful - (others.helpful if others else 0)
+        harmful = entry.harmful - (others.harmful if others else 0)
+        return entry.name in self.pinned or (helpful >= PROTECTING_RATINGS and helpful > harmful)
 
     @property
     def highest(self) -> int:
@@ -227,12 +240,13 @@ def _match(state: Playbook, event: events.PointMatched, batch: Batch) -> None:
 def _edit_entry(state: Playbook, event: events.PointEdited, batch: Batch) -> None:
     before = state.entries.get(event.name)
     if before is not None and (before.helpful, before.harmful) != (event.helpful, event.harmful):
-        # A manual edit of the counts ends the pardon of a restore.
+        # A manual edit of the counts ends the pardon of a restore, and the new ones are a person's.
         state.pardons.pop(event.name, None)
+        state.by_agents.pop(event.name, None)
     _apply(state, event, batch)
 
 
-def _rate(state: Playbook, event: events.PointRated, _: Batch) -> None:
+def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
     # The most frequent event by far takes a short way: a rating never adds or removes an entry, a helpful one only ends
     # a pending prune, and a harmful one only starts one.
     entry = state.mutable.get(event.name) or state.mutable.get(state.merged.get(event.name, ""))
@@ -250,6 +264,10 @@ def _rate(state: Playbook, event: events.PointRated, _: Batch) -> None:
         entry.snapshot = None
         if entry.harmful >= state.policy.floor:
             _update_due(state, entry)
+    # Decoding the heads of all batches would take longer than all else.
+    if entry is not None and batch.may_contain_text(_AGENT_BYTES) and batch.records[-1].by.rater == AGENT:
+        given = state.by_agents.get(entry.name) or Entry(entry.name, "")
+        state.by_agents[entry.name] = add_rating(given, event.rating)
 
 
 def _reword(state: Playbook, event: events.PointReworded, batch: Batch) -> None:
@@ -303,6 +321,10 @@ def _merge(state: Playbook, event: events.PointMerged, _: Batch) -> None:
             continue
         helpful, harmful = entry.helpful + source.helpful, entry.harmful + source.harmful
         entry = Entry(entry.name, entry.text, helpful, harmful)
+        if name in state.by_agents:
+            theirs, own = state.by_agents.pop(name), state.by_agents.get(entry.name) or Entry(entry.name, "")
+            counts = own.helpful + theirs.helpful, own.harmful + theirs.harmful
+            state.by_agents[entry.name] = Entry(entry.name, "", *counts)
         if name in state.pardons:
             state.pardons[entry.name] = state.pardons.get(entry.name, 0) + state.pardons[name]
         _take_out(state, name)

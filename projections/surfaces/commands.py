@@ -30,7 +30,7 @@ from tallybook.ledger.sharing.numbers import plain
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_dict, read_stamp
-from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.playbook.view import AGENT, PLAYBOOK
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.workspace import personal
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.decisions import curation, update
+    from tallybook.ledger.events import PointProposed
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage import redacted_digests, spool
     from tallybook.ledger.verification import Verdict
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace import settings
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing import record as recording
-    from tallybook.projections.surfaces.writing import requests
+    from tallybook.projections.surfaces.writing import requests, votes
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
@@ -68,11 +69,12 @@ else:
         "tallybook.projections.surfaces.writing.requests",
         "tallybook.projections.comparison.similarity",
     )
-    settings, as_of, playbook_file, pair = import_lazily(
+    settings, as_of, playbook_file, pair, votes = import_lazily(
         "tallybook.projections.surfaces.workspace.settings",
         "tallybook.projections.surfaces.history.as_of",
         "tallybook.projections.surfaces.history.playbook_file",
         "tallybook.projections.surfaces.personal.pair",
+        "tallybook.projections.surfaces.writing.votes",
     )
 
 
@@ -182,7 +184,6 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
     """
     names, rating, reason = given
     rating = rating.lower() if rating.lower() in RATINGS else rating
-    ratings = [{"name": name, "rating": rating} for name in names]
     for name in names:
         if (fault := update.rating_fault({"name": name, "rating": rating})) is not None:
             raise BadInputError("rating", fault, "nothing was recorded")
@@ -190,9 +191,24 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
         raise BadInputError("rating", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
     if reason and (fault := curation.reason_fault(reason)) is not None:
         raise BadInputError("reason", fault, "nothing was recorded")
-    notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in names if reason)
-    content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
-    return recorded(project, requests.Request(content, by, key, payload=_digest_delivery([names, rating, reason], key)))
+    delivery = _digest_delivery([names, rating, reason], key)
+    proposed: tuple[PointProposed, ...] = ()
+    if by.get("rater") == AGENT and by.get("session") and not _is_delivered(project, key):
+        names, proposed = votes.screen(project, requests.Rating(names, rating, reason), by["session"])
+    if proposed:
+        outcome = recorded(project, requests.Request(requests.PlainEvents(proposed), by))
+    if names or not proposed:
+        notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in names if reason)
+        ratings = [{"name": name, "rating": rating} for name in names]
+        content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
+        outcome = recorded(project, requests.Request(content, by, key, payload=delivery))
+    said = (f"{event.name}: proposed to retire, because {event.cause} leaves by a person alone" for event in proposed)
+    return attrs.evolve(outcome, notes=(*outcome.notes, *said))
+
+
+def _is_delivered(project: Project, key: str | None) -> bool:
+    with closing(reading.open_own_log(project)) as log:
+        return key is not None and log.find_delivery(key) is not None
 
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:

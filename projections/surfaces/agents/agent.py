@@ -130,6 +130,7 @@ class Agent(NamedTuple):
         awaits_at_stop: Whether a session awaits reflection after each stop, because the agent may end without a hook.
         transcripts: How to read its transcripts; None if they are not known.
         shows_message: Whether it shows a person, and no model, the ``systemMessage`` of an answer to a session's start.
+        is_unattended: Returns whether no person watches the session of a payload; False where the agent does not say.
         reports_compacted: Whether it reports that a session goes on after a compaction. Otherwise the first prompt
             after PreCompact counts as that report.
     """
@@ -143,6 +144,7 @@ class Agent(NamedTuple):
     awaits_at_stop: bool
     transcripts: Transcripts | None = None
     shows_message: bool = False
+    is_unattended: Callable[[Payload], bool] = lambda _: False
     reports_compacted: bool = True
 
 

@@ -44,6 +44,12 @@ def read(document: Mapping[str, Any]) -> Payload:
     )
 
 
+def is_unattended(_: Payload) -> bool:
+    """Return whether it runs for a program, as under ``-p``; earlier versions say so by their entry point alone."""
+    says = os.environ.get("CLAUDE_CODE_SESSION_ATTENDED", "")
+    return says == "0" or (not says and os.environ.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk-"))
+
+
 # Transcripts
 
 PROGRAM_MARKS = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
@@ -137,6 +143,7 @@ AGENT = Agent(
     awaits_at_stop=False,
     transcripts=TRANSCRIPTS,
     shows_message=True,
+    is_unattended=is_unattended,
 )
 
 

@@ -165,6 +165,11 @@ def parent_of(path: str) -> str:
     return text_of(object_of(read_first_line(path), "payload"), "forked_from_id")
 
 
+def is_unattended(payload: Payload) -> bool:
+    """Return whether the first line says that ``codex exec`` began the session."""
+    return text_of(object_of(read_first_line(payload.transcript), "payload"), "source") == "exec"
+
+
 @lru_cache
 def session_of_subagent(path: str) -> str:
     """Return the session whose subagent wrote a transcript, empty for a session's own."""
@@ -235,6 +240,7 @@ AGENT = Agent(
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
     shows_message=True,
+    is_unattended=is_unattended,
 )
 
 

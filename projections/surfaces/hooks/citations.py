@@ -2,6 +2,7 @@ r"""Citations: the entries that a text names in square brackets, for hooks and r
 
 The forms are ``[kpt_001]``, ``[kpt_001, kpt_002]`` with commas, semicolons, slashes, ampersands, blanks or "and",
 ``[KPT_1]`` in any case and without leading zeros, and those with the escapes of Markdown, ``\[kpt\_001\]``.
+A line that rates, ``[kpt_001] helpful``, cites nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ MAX_CHARS = 200
 """Longer brackets hold no names."""
 _SEPARATORS = ",;/&"
 _AND = "and"
+_RATINGS = ("helpful", "harmful", "neutral")
 # What may stand around a name: blanks, and Markdown's marks of code and of emphasis.
 _AROUND = " \t\u00a0\u200b`*\"'"
 
@@ -39,8 +41,16 @@ def find_cited(text: str, names: Collection[str]) -> dict[str, tuple[int, int]]:
     by_form = forms_of(names) if places else {}
     for begin, end in places:
         for name in names_in(text[begin:end], names, by_form):
-            cited.setdefault(name, (begin - 1, end + 1))
+            if name not in cited and not _is_rating(text, begin, end):
+                cited[name] = (begin - 1, end + 1)
     return cited
+
+
+def _is_rating(text: str, begin: int, end: int) -> bool:
+    """Return whether brackets begin their line, and a rating follows them."""
+    before = text[text.rfind("\n", 0, begin) + 1 : begin]
+    after = text[end + 1 : end + MAX_CHARS].lstrip(_AROUND + ":-\u2013\u2014").casefold()
+    return after.startswith(_RATINGS) and not any(map(str.isalpha, before))
 
 
 def forms_of(names: Collection[str]) -> dict[str, str]:

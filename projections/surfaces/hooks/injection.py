@@ -29,6 +29,9 @@ PROMPT = "UserPromptSubmit"
 UNANSWERED = "unanswered"
 """Marker that says who called last and was given nothing, because it is not known to take an answer."""
 _TOLD = "told-"
+MARKS_OFF = "off"
+MARKS_BUDGET_CHARS = 2_000
+"""Of a smaller budget the request for marks would take too much."""
 RESUMED = "resumed"
 """Marker that holds the id of the session that was resumed last and has had no prompt since."""
 # Two automatic compactions in one turn have the prompt's id in common; two hooks of the same one fire together.
@@ -175,14 +178,22 @@ def conversation(payload: Payload) -> str:
     return f"{payload.session}:{payload.subagent}" if payload.subagent else payload.session
 
 
-def load_template() -> str:
-    """Return the template around the entries; without any file, only the entries."""
+def load_template(chosen: Settings, *, attended: bool = True) -> str:
+    """Return the template around the entries; without any file, only the entries.
+
+    It asks for marks only where a person watches the session, unless the settings say otherwise.
+    """
     from tallybook.projections.playbook import inject
     from tallybook.projections.surfaces.workspace import templates
 
+    template = inject.PLACEHOLDER
     with suppress(OSError):
-        return templates.load_template() or inject.PLACEHOLDER
-    return inject.PLACEHOLDER
+        template = templates.load_template() or template
+        has_room = chosen.budget_chars >= MARKS_BUDGET_CHARS
+        if has_room and chosen.marks != MARKS_OFF and (attended or chosen.marks_unattended):
+            request = " ".join(templates.load_template(templates.MARKS).splitlines())
+            template = f"{template.rstrip()}\n\n{request}\n"
+    return template
 
 
 def nothing() -> Selection:
@@ -199,16 +210,17 @@ def select(project: ProjectPaths, payload: Payload, agent: Agent, chosen: Settin
     if not chosen.budget_chars or (payload.subagent and not chosen.subagents):
         return nothing()
     entries, own = own_playbook.read_both(project, payload)
-    return select_best(entries, agent, chosen.budget_chars, own)
+    template = load_template(chosen, attended=not agent.is_unattended(payload))
+    return select_best(entries, template, agent, chosen.budget_chars, own)
 
 
 def select_best(
-    entries: Sequence[Mapping[str, Any]], agent: Agent, budget_chars: int, own: tuple[str, ...] = ()
+    entries: Sequence[Mapping[str, Any]], template: str, agent: Agent, budget_chars: int, own: tuple[str, ...] = ()
 ) -> Selection:
     """Return the best entries that fit a budget and the agent; those that ``own`` names are the person's own."""
     from tallybook.projections.playbook import inject
 
-    template, candidates = load_template(), theirs(entries, own)
+    candidates = theirs(entries, own)
 
     def choose(room: int) -> Selection:
         choice = inject.choose(entries, room)

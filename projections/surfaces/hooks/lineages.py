@@ -30,16 +30,19 @@ MAX_SESSIONS = 16
 """So many forks of forks are followed."""
 
 
-def find_given(project: AnyProject, session: str, names: Collection[str]) -> set[str]:
-    """Return which of some entries a ledger gave to the lineage of a session.
+def find_given(project: AnyProject, session: str, names: Collection[str], subagent: str = "") -> set[str]:
+    """Return which of some entries a ledger gave to the lineage of a session, or to a subagent in it.
 
     Args:
         project: Whose ledger is asked.
         session: The session.
         names: The entries, by the names that the session was given.
+        subagent: The subagent's id; empty for the lineage.
     """
     given: set[str] = set()
-    for injection in injections(project, session) if names else ():
+    for agent, injection in _injections(project, session) if names else ():
+        if subagent not in {"", agent}:
+            continue
         given.update(name for name in injection.get("names") or () if name in names)
         if len(given) == len(set(names)):
             break
@@ -47,21 +50,26 @@ def find_given(project: AnyProject, session: str, names: Collection[str]) -> set
 
 
 def injections(project: AnyProject, session: str) -> Iterator[Mapping[str, Any]]:
-    """Yield what hooks, ``playbook`` and MCP recorded as given to the lineage of a session, in the log newest first.
+    """Yield what hooks, ``playbook`` and MCP recorded as given to the lineage of a session, in the log newest first."""
+    return (body for _, body in _injections(project, session))
+
+
+def _injections(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the same, each with the subagent that it was given to, empty for the session.
 
     Neither the log nor the spool is verified: the answer decides which citations are recorded, and changes no entry.
     """
     sessions = [session]
     for member in filter(None, sessions):
         for source in (_recorded, _waiting):
-            for body in source(project, member):
-                yield body
+            for agent, body in source(project, member):
+                yield agent, body
                 before = body.get("lineage")
                 if isinstance(before, str) and before not in sessions and len(sessions) < MAX_SESSIONS:
                     sessions.append(before)
 
 
-def _recorded(project: AnyProject, session: str) -> Iterator[Mapping[str, Any]]:
+def _recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     needle = f'"session":{dumps(session)}'.encode("utf-8", "replace")
     path = open_log(project.ledger).log_file
     with suppress(OSError, TallybookError):
@@ -70,10 +78,10 @@ def _recorded(project: AnyProject, session: str) -> Iterator[Mapping[str, Any]]:
                 with suppress(ValueError, KeyError, TypeError, RecursionError):
                     event = loads(line.decode("utf-8"))
                     if event["by"]["session"] == session and isinstance(event["body"], dict):
-                        yield event["body"]
+                        yield str(event["by"].get("agent", "")), event["body"]
 
 
-def _waiting(project: AnyProject, session: str) -> Iterator[Mapping[str, Any]]:
+def _waiting(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield what the spool holds of it: the ledger did not accept it yet."""
     if os.path.isdir(os.path.join(project.ledger, spool.FOLDER)):
         for file in spool.read_files(project.ledger)[0]:
@@ -81,4 +89,5 @@ def _waiting(project: AnyProject, session: str) -> Iterator[Mapping[str, Any]]:
             with suppress(ValueError, KeyError, TypeError, AttributeError):
                 for request in file.requests:
                     if request["by"].get("session") == session:
-                        yield from (row[2] for row in request.get("facts", ()) if row[0] == KIND)
+                        agent = str(request["by"].get("agent", ""))
+                        yield from ((agent, row[2]) for row in request.get("facts", ()) if row[0] == KIND)

@@ -60,6 +60,7 @@ def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
     budget_chars: int,
     part: Part | None = None,
     *,
+    template: str,
     own: tuple[str, ...] = (),
 ) -> Selection:
     """Return the entries that fit a task, within the share of the budget that one prompt may use.
@@ -68,7 +69,7 @@ def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
     """
     part = part or Part()
     is_first = not part.names
-    template = injection.load_template() if is_first else MORE
+    template = template if is_first else MORE
     candidates = injection.theirs(entries, own)
 
     def choose(room: int) -> Selection:
@@ -94,7 +95,8 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
     if part.delivery == delivery or chosen.budget_chars <= part.chars:
         return ""
     entries, own = own_playbook.read_both(project, payload)
-    selection = select_for(entries, payload.text, agent, chosen.budget_chars, part, own=own)
+    template = injection.load_template(chosen, attended=not agent.is_unattended(payload))
+    selection = select_for(entries, payload.text, agent, chosen.budget_chars, part, template=template, own=own)
     if not selection.choice.names:
         return ""
     # The selection comes first: the place of an entry that is withheld stays empty.
@@ -118,7 +120,8 @@ def _repeat(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, 
     both, own = own_playbook.read_both(project, payload)
     entries = [entry for entry in both if entry["name"] in part.names]
     given_own = tuple(name for name in own if name in part.names)
-    selection = injection.select_best(entries, agent, chosen.budget_chars, given_own)
+    template = injection.load_template(chosen, attended=not agent.is_unattended(payload))
+    selection = injection.select_best(entries, template, agent, chosen.budget_chars, given_own)
     if not selection.choice.names:
         _write(marker, part._replace(chars=0, names=(), delivery=""))
         return ""

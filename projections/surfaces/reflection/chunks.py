@@ -9,25 +9,23 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.events import PointCited, PointNoted, TranscriptRead
-from tallybook.projections.playbook.inject import one_line
+from tallybook.ledger.events import PointCited, TranscriptRead
+from tallybook.projections.playbook.view import AGENT
 from tallybook.projections.reflections import NO_RATER, ReadPosition
 from tallybook.projections.surfaces.hooks import citations, handler
 from tallybook.projections.surfaces.reflection import transcript
-from tallybook.projections.surfaces.writing import secrets
+from tallybook.projections.surfaces.reflection.marks import read_marks
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+from tallybook.projections.surfaces.writing.votes import MarkedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from tallybook.projections.surfaces.reflection.transcript import Line
 
 PIECE_CHARS: Final = 100_000
 """Most characters of a piece; a longer session is reflected on in several."""
-QUOTE_CHARS: Final = 200
-QUOTES_PER_ENTRY: Final = 3
-"""Most quotes of one entry in a piece."""
 
 # A transcript may begin with lines without an id.
 _HEAD_LINES: Final = 100
@@ -41,9 +39,9 @@ class Piece:
         room: How many more characters fit.
         lines: Its turns as a model reads them.
         reads: The parts of transcripts that it consists of.
-        quotes: The agent's words around citations of entries.
         citations: Requests to record the entries that messages name, each message once, whether or not a hook did:
             the agent's hooks see only the last message of a turn.
+        marked: The agent's messages with marks.
         at: When its last turn was written, as the ledger writes it; None where that is unknown.
         is_last: Whether nothing of the session is left after it.
         unknown: How many of its lines are of no form that is known.
@@ -52,8 +50,8 @@ class Piece:
     room: int = attrs.field(eq=False)
     lines: list[str] = attrs.field(factory=list)
     reads: list[TranscriptRead] = attrs.field(factory=list)
-    quotes: list[PointNoted] = attrs.field(factory=list)
     citations: list[Request] = attrs.field(factory=list)
+    marked: list[MarkedMessage] = attrs.field(factory=list)
     at: str | None = None
     is_last: bool = True
     unknown: int = 0
@@ -79,7 +77,8 @@ class Unread:
         names: The entries that can be cited.
         others: Transcripts of other sessions → how far the rater read them: this one may begin with a copy of one.
         max_chars: Most characters of a piece.
-        find_given: Returns which of some entries the session's lineage was given; by default none was.
+        find_given: Returns which of some entries the session's lineage was given, or a subagent of it by its id; by
+            default none was.
     """
 
     session: str
@@ -92,7 +91,7 @@ class Unread:
     names: Collection[str]
     others: Mapping[Path, int] = attrs.field(factory=dict)
     max_chars: int = PIECE_CHARS
-    find_given: Callable[[frozenset[str]], Collection[str]] = lambda _: ()
+    find_given: Callable[[frozenset[str], str], Collection[str]] = lambda _names, _subagent: ()
 
 
 def next_piece(unread: Unread) -> Piece:
@@ -142,7 +141,7 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
         piece.room -= length
         piece.lines += texts
         if line.begin >= searched_to:
-            _add_citations(piece, line, file, unread)
+            _add_messages(piece, line, file, unread)
         piece.at = _ledger_time(line.at) or piece.at
         piece.unknown += line.is_unknown
         end, last_uuid = line.end, line.uuid or last_uuid
@@ -170,19 +169,41 @@ def _begin(unread: Unread, file: str, path: Path, size: int) -> int:
 
 
 def _uuids_read_elsewhere(unread: Unread, path: Path) -> Iterator[str]:
-    """Yield the ids of lines that were read in sessions which begin with the same line."""
-    first = _first_uuid(path)
-    for other, end in unread.others.items():
-        with suppress(OSError):
-            if first and end and other != path and _first_uuid(transcript.locate(other)) == first:
-                read = transcript.lines(transcript.locate(other))
-                yield from (line.uuid for line in read if line.uuid and line.end <= end)
+    """Yield the ids of lines that were read in sessions of which this one begins with a copy."""
+    for other in copied_from(path, [other for other, end in unread.others.items() if end]):
+        read = transcript.lines(transcript.locate(other))
+        yield from (line.uuid for line in read if line.uuid and line.end <= unread.others[other])
 
 
-def _first_uuid(path: Path) -> str:
+def copied_from(path: Path, others: Iterable[Path]) -> Iterator[Path]:
+    """Yield the transcripts that hold the first line of another one, which began as a copy of them.
+
+    It is their first line too, or where Claude Code compacted the session, any.
+    """
+    with suppress(OSError):
+        first = _first_line(path)
+        for other in others if first is not None else ():
+            place = transcript.locate(other)
+            if first is not None and other != path and place.is_file():
+                before = _first_line(place)
+                if before is not None and (before.uuid == first.uuid or _holds(place, first, path)):
+                    yield other
+
+
+def _first_line(path: Path) -> Line | None:
+    """Return the first line of a transcript that has an id."""
     # What is taken back later has an id as well.
     reader = transcript.reader_of(path)._replace(undo_mark=b"")
-    return next((line.uuid for line in islice(transcript.lines(path, 0, reader), _HEAD_LINES) if line.uuid), "")
+    return next((line for line in islice(transcript.lines(path, 0, reader), _HEAD_LINES) if line.uuid), None)
+
+
+def _holds(place: Path, line: Line, path: Path) -> bool:
+    """Return whether a transcript in the same folder as another holds a line of it."""
+    at = _ledger_time(line.at)
+    # Most are of sessions that had ended before this one began, and are not opened.
+    if at is None or place.parent != path.parent or place.stat().st_mtime_ns // 1000 < clock.to_unix_us(at):
+        return False
+    return f'"{line.uuid}"'.encode() in place.read_bytes()
 
 
 def _ledger_time(at: str) -> str | None:
@@ -195,35 +216,30 @@ def _ledger_time(at: str) -> str | None:
         return None
 
 
-def _add_citations(piece: Piece, line: Line, file: str, unread: Unread) -> None:
-    """Add the agent's words around each entry that it cited, and which entries its messages name."""
-    for turn in line.turns:
-        cited = quote_citations(turn.whole, unread.names)
+def _add_messages(piece: Piece, line: Line, file: str, unread: Unread) -> None:
+    """Add which entries the agent's messages cite and rate, of those that it was given.
+
+    A line of a subagent in the session's own transcript may not say which subagent it is; nothing of it counts.
+    """
+    subagent = file.removeprefix(transcript.SUBAGENT) or line.subagent
+    for turn in line.turns if subagent or not line.sidechain else ():
+        if not turn.occasion:
+            continue
+        cited = citations.find_cited(turn.whole, unread.names)
+        marks = read_marks(turn.whole, unread.names)
+        when = _ledger_time(line.at)
         # What the session was given elsewhere, as another project's entry of that name, is no citation here.
-        given = unread.find_given(frozenset(cited)) if cited else ()
-        cited = {name: quote for name, quote in cited.items() if name in given}
-        for name, quote in cited.items():
-            if sum(note.name == name for note in piece.quotes) < QUOTES_PER_ENTRY:
-                where = "" if turn.where == transcript.MESSAGE else f" ({turn.where})"
-                piece.quotes.append(PointNoted(name, f"cited: {quote}{where}"))
-        subagent = file.removeprefix(transcript.SUBAGENT) or line.subagent
-        # A line of a subagent in the session's own transcript may not say which subagent it is.
-        if cited and turn.occasion and (subagent or not line.sidechain):
+        given = unread.find_given(frozenset(cited), "") if cited else ()
+        if names := [name for name in cited if name in given]:
             by = {"rater": "tallybook", "session": unread.session} | ({"agent": subagent} if subagent else {})
-            action = PlainEvents(tuple(PointCited(name, transcript.MESSAGE) for name in cited))
             key = handler.citation_key(unread.session, subagent, turn.occasion)
-            piece.citations.append(Request(action, by, key, _ledger_time(line.at)))
-
-
-def quote_citations(text: str, names: Collection[str]) -> dict[str, str]:
-    """Return each entry that a text cites, with the words around its first citation, masked."""
-    if not citations.find_cited(text, names):
-        return {}
-    # Masked before it is cut, as half of a secret is not recognised.
-    text = secrets.mask(text).text
-    return {name: _quote(text, begin) for name, (begin, _) in citations.find_cited(text, names).items()}
-
-
-def _quote(text: str, place: int) -> str:
-    begin = max(place - QUOTE_CHARS // 2, 0)
-    return f"“{' '.join(one_line(text[begin : begin + QUOTE_CHARS]).split())}”"
+            content = PlainEvents(tuple(PointCited(name, transcript.MESSAGE) for name in names))
+            piece.citations.append(Request(content, by, key, when))
+        rated = frozenset(mark.name for mark in marks.ratings)
+        # A subagent votes on what it was given itself.
+        given = unread.find_given(rated, subagent) if rated else ()
+        ratings = tuple(mark for mark in marks.ratings if mark.name in given)
+        if ratings or marks.lessons:
+            by = {"rater": AGENT, "session": unread.session, "agent": subagent or transcript.agent_of(unread.path)}
+            key = f"marks:{unread.session}:{subagent}:{turn.occasion}"
+            piece.marked.append(MarkedMessage(ratings, marks.lessons, turn.whole, by, key, when))

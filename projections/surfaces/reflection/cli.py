@@ -183,7 +183,6 @@ def _line(result: Result) -> str:
         return f"{result.session}: nothing recorded: {result.failed}"
     parts = [f"{result.rated} rated", *(f"learned {name}" for name in result.added)]
     parts += [f"pruned {name}" for name in result.pruned]
-    parts += [f"{result.quotes} quoted"] if result.quotes else []
     parts += [f"ignored {what}" for what in result.ignored]
     parts += [f"{format_count(result.unknown, 'line')} not understood"] if result.unknown else []
     parts += ["not measured, as neither a prompt nor a call was understood"] if result.is_unmeasured else []

@@ -138,6 +138,13 @@ def reader_of(path: Path) -> Transcripts:
     return next(iter((*inside, *named, *known.values())))
 
 
+def agent_of(path: Path) -> str:
+    """Return the name of the agent that wrote a transcript."""
+    read_line = reader_of(path).read_line
+    readers = {name: table.load(name).transcripts for name in table.AGENTS}
+    return next((name for name, reader in readers.items() if reader and reader.read_line is read_line), table.CLAUDE)
+
+
 def find_below(folder: Path) -> dict[Path, Transcripts]:
     """Return the sessions' own transcripts in a folder of any agent, at any of the depths where that agent has them.
 

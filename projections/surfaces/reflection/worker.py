@@ -17,7 +17,14 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.decisions.operations import OPERATIONS
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
-from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted, SessionMeasured
+from tallybook.ledger.events import (
+    Numbers,
+    PlaybookInjected,
+    ReflectionCompleted,
+    ReflectionFailed,
+    ReflectionStarted,
+    SessionMeasured,
+)
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
@@ -29,16 +36,15 @@ from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.reflection import chunks, measures, raters, schedule, transcript
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
-from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.templates import load_template
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import record, votes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from tallybook.ledger.events import Numbers
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
     from tallybook.projections.surfaces.reflection.prompt import Answer
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.reflection.schedule import Plan
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.requests import Decide
+    from tallybook.projections.surfaces.writing.votes import MarkedMessage
 
 LOCK: Final = "reflect.lock"
 
@@ -56,6 +63,7 @@ TOO_FEW: Final = "a day's tokens are too few for a single piece"
 HELD: Final = "another process holds the ledger"
 _REPEATED: Final = "this part was recorded before"
 _UUID_CHARS: Final = 100
+_MARKS_RATE, _, _MARKS_OFF = settings.MARKS
 
 
 @attrs.frozen
@@ -68,7 +76,6 @@ class Result:
         added: Names of new entries.
         rated: How many entries were rated.
         pruned: Names of the entries that its update pruned.
-        quotes: How many quotes were recorded.
         failed: Why nothing was recorded, empty otherwise.
         ignored: The parts of the answer that count nothing, and why.
         unknown: How many lines of the transcript were not understood.
@@ -80,7 +87,6 @@ class Result:
     added: tuple[str, ...] = ()
     rated: int = 0
     pruned: tuple[str, ...] = ()
-    quotes: int = 0
     failed: str = ""
     ignored: tuple[str, ...] = ()
     unknown: int = 0
@@ -283,14 +289,15 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
         numbers = _measure(session) if piece.is_last else None
         if requests := [*piece.citations, *_measurement(state, name, numbers, piece)]:
             _record(state.project, requests)
+        rated = _record_votes(state, piece)
         if piece.text:
             return attrs.evolve(_ask(state, name, piece), is_unmeasured=piece.is_last and numbers is None)
     except RaterError as error:
         return _fail(state, name, error)
-    outcome = _write(state, name, PlainEvents((*piece.quotes, *piece.reads)), piece)
+    outcome = _write(state, name, PlainEvents(tuple(piece.reads)), piece)
     failed = _REPEATED if outcome.repeated else ""
     is_unmeasured = piece.is_last and numbers is None
-    return Result(name, quotes=len(piece.quotes), failed=failed, unknown=piece.unknown, is_unmeasured=is_unmeasured)
+    return Result(name, rated=rated, failed=failed, unknown=piece.unknown, is_unmeasured=is_unmeasured)
 
 
 def _measure(session: Session) -> Numbers | None:
@@ -308,6 +315,28 @@ def _measurement(state: _State, name: str, numbers: Numbers | None, piece: Piece
         yield Request(PlainEvents((SessionMeasured(numbers),)), by, when=piece.at)
 
 
+def _record_votes(state: _State, piece: Piece) -> int:
+    """Record what the agent's messages rate, after what they cite; return how many ratings count."""
+    rated = {mark.name for message in piece.marked for mark in message.ratings}
+    may = settings.read(state.project).marks if rated else _MARKS_OFF
+    requests: list[Request] = []
+    if may != _MARKS_OFF and (names := rated.intersection(state.names)):
+        ballot = votes.Ballot(votes.load(state.project), state.playbook, only_proposes=may != _MARKS_RATE)
+        requests += votes.requests_of(ballot, _about(piece.marked, names))
+    mine = personal.find(state.project)
+    if may != _MARKS_OFF and mine is not None and (names := rated.difference(state.names)):
+        ballot = votes.Ballot(votes.load(mine), state.playbook, only_proposes=True)
+        requests += votes.requests_of(ballot, _about(piece.marked, names, ":mine"))
+    return sum(len(outcome.rated) for outcome in (_record(state.project, requests) if requests else ()))
+
+
+def _about(messages: Iterable[MarkedMessage], names: Collection[str], suffix: str = "") -> Iterator[MarkedMessage]:
+    """Yield messages with their ratings of these entries alone."""
+    for message in messages:
+        ratings = tuple(mark for mark in message.ratings if mark.name in names)
+        yield attrs.evolve(message, ratings=ratings, key=message.key + suffix)
+
+
 def _next_piece(state: _State, name: str, session: Session) -> Piece:
     """Return the next piece of a session.
 
@@ -319,6 +348,8 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
     try:
         if path.is_file():
             if schedule.may_be_read(path, state.plan):
+                if not session.searched_to.end:
+                    _tie_lineage(state, name, path)
                 left = unread(state.known, name, state.plan, session, state.playbook)
                 find_given = lru_cache(partial(_find_given, state, name))
                 return chunks.next_piece(attrs.evolve(left, find_given=find_given))
@@ -332,11 +363,28 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
     raise RaterError(cause, reason)
 
 
-def _find_given(state: _State, session: str, names: frozenset[str]) -> set[str]:
+def _tie_lineage(state: _State, name: str, path: Path) -> None:
+    """Record which session a session continues, by its transcript, where no hook did."""
+    known = state.known
+    sessions = {path.with_name(f"{one}{path.suffix}"): one for one in known.injected_at if one != name}
+    sessions |= {Path(other.transcript): one for one, other in known.sessions.items() if other.transcript}
+    sessions.pop(path, None)
+    parent = transcript.reader_of(path).parent_of(os.fspath(path))
+    parent = parent or next((sessions[other] for other in chunks.copied_from(path, sessions)), "")
+    if parent not in known.injected_at.keys() | known.sessions.keys() or parent == name:
+        return
+    if all(body.get("lineage") in {"", name} for body in lineages.injections(state.project, name)):
+        event = PlaybookInjected((), (), Numbers({}), None, "", "", parent, (), 0.0)
+        by = {"rater": "tallybook", "session": name}
+        _record(state.project, [Request(PlainEvents((event,)), by, f"continues:{name}")])
+
+
+def _find_given(state: _State, session: str, names: frozenset[str], subagent: str) -> set[str]:
     """Return which of some entries a session's lineage was given, the person's own by their own ledger."""
-    given = lineages.find_given(state.project, session, names.intersection(state.names))
+    given = lineages.find_given(state.project, session, names.intersection(state.names), subagent)
     mine = personal.find(state.project)
-    return given if mine is None else given | lineages.find_given(mine, session, names.difference(state.names))
+    others = names.difference(state.names)
+    return given if mine is None else given | lineages.find_given(mine, session, others, subagent)
 
 
 def _ask(state: _State, name: str, piece: Piece) -> Result:
@@ -358,8 +406,9 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
     withheld = state.known.withheld.get(name, frozenset())
     shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook, withheld))
     known_texts = (*_pruned_texts(state.playbook), *_withheld_texts(state.playbook, withheld), *state.own_texts)
-    answer = answer.without_texts(known_texts).about(shown)
-    events = (*piece.quotes, *answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
+    has_voted = partial(votes.load(state.project).has_voted, name)
+    answer = answer.without_texts(known_texts).about(shown).without_votes(has_voted)
+    events = (*answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
     try:
         update = Update(answer.result, plain_events=events, may=state.plan.may, shown=tuple(sorted(shown)))
         outcome = _write(state, name, update, piece, reply.model)
@@ -373,7 +422,6 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
         outcome.added,
         len(answer.payload["evaluations"]),
         outcome.pruned,
-        len(piece.quotes),
         _REPEATED if outcome.repeated else "",
         (*answer.ignored, *(f"{one.item}: {one.reason}" for one in all_ignored if one.item.startswith(OPERATIONS))),
         piece.unknown,

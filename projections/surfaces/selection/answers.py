@@ -60,12 +60,13 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     by_hook = Payload(injection.PROMPT, session, agent=running.agent if running else table.CLAUDE)
     mine, theirs = own_playbook.offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
     entries, own = [*mine, *theirs], tuple(entry["name"] for entry in mine)
+    template = injection.load_template(chosen, attended=not (running and agent.is_unattended(Payload("", session))))
     if not chosen.budget_chars:
         selection = injection.nothing()
     elif task is None:
-        selection = injection.select_best(entries, agent, chosen.budget_chars, own)
+        selection = injection.select_best(entries, template, agent, chosen.budget_chars, own)
     else:
-        selection = prompts.select_for(entries, task, agent, chosen.budget_chars, own=own)
+        selection = prompts.select_for(entries, task, agent, chosen.budget_chars, template=template, own=own)
     drawn = draws.draw(project, session, selection.names, len(selection.candidates), chosen.hold)
     if running and selection.choice.names:
         # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.

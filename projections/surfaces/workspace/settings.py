@@ -37,6 +37,8 @@ FORMATS = (FLAT, SECTIONED)
 CURATION = ("propose", "apply")
 LEARNED = ("add", "propose", "off")
 """What becomes of a lesson, the most that it can become first."""
+MARKS = ("rate", "propose", "off")
+"""What becomes of an agent's marks, the most that it can become first."""
 RATERS = ("none", "claude", "codex", "gemini", "openai", "command")
 MAX_NAME_CHARS = 200
 MAX_WORDS = 100
@@ -59,6 +61,8 @@ class Settings(NamedTuple):
         command: The words of the rater ``command``; none for no such rater.
         answer_key: The key of what that command prints as a JSON object; empty where it prints the answer alone.
         learned: What becomes of an agent's lessons, one of LEARNED.
+        marks: What becomes of an agent's marks, one of MARKS.
+        marks_unattended: Whether a session that no person watches is asked for marks as well.
         on_stop: Whether a session awaits reflection after every stop as well.
         tokens_per_day: Tokens that reflections may use in a day, 0 to 1,000,000,000.
         write: Whether a model may rate and add by `tallybook mcp`.
@@ -77,6 +81,8 @@ class Settings(NamedTuple):
     command: Sequence[str] = ()
     answer_key: str = ""
     learned: str = LEARNED[1]
+    marks: str = MARKS[0]
+    marks_unattended: bool = False
     on_stop: bool = False
     tokens_per_day: int = 500_000
     write: bool = True
@@ -191,6 +197,10 @@ SETTINGS: dict[tuple[str, str], Rule] = {
     ("reflection", "learned"): _one_of("learned", LEARNED)._replace(
         narrows=lambda new, old: LEARNED.index(new) >= LEARNED.index(old)
     ),
+    ("reflection", "marks"): _one_of("marks", MARKS)._replace(
+        narrows=lambda new, old: MARKS.index(new) >= MARKS.index(old)
+    ),
+    ("reflection", "marks_unattended"): _flag("marks_unattended")._replace(narrows=lambda new, old: new <= old),
     ("reflection", "on_stop"): _flag("on_stop"),
     ("reflection", "tokens_per_day"): _whole("tokens_per_day", MAX_TOKENS_PER_DAY)._replace(
         narrows=lambda new, old: new <= old

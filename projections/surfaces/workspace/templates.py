@@ -6,6 +6,8 @@ import os
 
 PLAYBOOK = "playbook.txt"
 """The template around the entries that a session is given."""
+MARKS = "marks.txt"
+"""What asks an agent for marks, which follows that template: a line about ratings, one about lessons, a limit."""
 
 
 def load_template(name: str = PLAYBOOK) -> str:

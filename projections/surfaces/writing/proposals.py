@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.decisions.curation import CURATIONS, Curation
-from tallybook.ledger.decisions.operations import REDACT, is_protected
+from tallybook.ledger.decisions.operations import REDACT
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import EXIT_NO, BadInputError, MissingLinesError, NothingToDoError, TallybookError
 from tallybook.ledger.events import (
@@ -66,7 +66,7 @@ def must_propose(project: Project, wish: Curation) -> str:
         return ""
     state = reading.current(reading.open_log(project))
     entries = [state.entries[name] for name in names_of(wish) if name in state.entries]
-    return "protected" if any(is_protected(entry, state.pinned) for entry in entries) else ""
+    return "protected" if any(map(state.is_protected, entries)) else ""
 
 
 def make_or_propose(project: Project, wish: Curation, by: Mapping[str, str]) -> tuple[Outcome, ProposedError | None]:
@@ -135,7 +135,7 @@ def _protected_names(project: Project, found: Sequence[EventRecord]) -> list[str
     state = reading.current(reading.open_log(project))
     names = dict.fromkeys(one.event.name for one in found if isinstance(one.event, TEXT_EVENTS))
     entries = [state.entries[name] for name in (state.merged.get(one, one) for one in names) if name in state.entries]
-    return [entry.name for entry in entries if is_protected(entry, state.pinned)]
+    return [entry.name for entry in entries if state.is_protected(entry)]
 
 
 def load(project: Project) -> Proposals:

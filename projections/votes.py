@@ -1,0 +1,136 @@
+"""The view of votes: which entries a lineage of sessions rated and cited, and who wrote an entry. Pure.
+
+A lineage is a session with its resumes, forks, branches, compactions and subagents: the sessions that injections tie
+together. It has one vote an entry, whichever of marks, MCP and reflection gave it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import attrs
+
+from tallybook.ledger import events
+from tallybook.ledger.playbook_constants import RATE
+from tallybook.projections.fold import State, View, batch_view
+from tallybook.projections.playbook.view import AGENT
+
+if TYPE_CHECKING:
+    from tallybook.ledger.records import Batch, EventRecord
+
+_MACHINES: Final = frozenset({AGENT, "reflector"})
+_PERSONS: Final = frozenset({"human", "import"})
+RETIRE: Final = "retire"
+_MAKING: Final = (events.PointAdded, events.PointSeeded, events.PointEdited)
+
+
+class Maker(NamedTuple):
+    """Where an entry comes from.
+
+    Attributes:
+        id: Id of the event that made it; its name can change in a shared book.
+        is_persons: Whether a person typed or imported its text; an accepted proposal is no text of a person.
+    """
+
+    id: str = ""
+    is_persons: bool = False
+
+
+@attrs.define
+class Votes(State):
+    """The votes of a ledger.
+
+    Attributes:
+        makers: Name → where the entry comes from.
+        merged: Name of a merged entry → the one that it was merged into.
+        tied: Session → the sessions that it continues, or that continue it.
+        rated: Session → the names that a machine rated in it, or proposed to rate or retire.
+        cited: Session → the names that it cited.
+        disputed: The names that an agent proposed to retire, whatever was decided.
+    """
+
+    makers: dict[str, Maker] = attrs.field(factory=dict)
+    merged: dict[str, str] = attrs.field(factory=dict)
+    tied: dict[str, set[str]] = attrs.field(factory=dict)
+    rated: dict[str, set[str]] = attrs.field(factory=dict)
+    cited: dict[str, set[str]] = attrs.field(factory=dict)
+    disputed: set[str] = attrs.field(factory=set)
+
+    def has_voted(self, session: str, name: str) -> bool:
+        """Return whether the lineage of a session rated an entry, or proposed to."""
+        return self._has(self.rated, session, name)
+
+    def has_cited(self, session: str, name: str) -> bool:
+        """Return whether the lineage of a session cited an entry."""
+        return self._has(self.cited, session, name)
+
+    def maker_of(self, name: str) -> Maker:
+        """Return where the entry of a name comes from; a merged one counts as the one that it was merged into."""
+        seen = {""}
+        while name in self.merged and name not in seen:
+            seen.add(name)
+            name = self.merged[name]
+        return self.makers.get(name, Maker(name))
+
+    def _has(self, names_by_session: dict[str, set[str]], session: str, name: str) -> bool:
+        maker = self.maker_of(name).id
+        sessions = self.lineage_of(session)
+        return any(self.maker_of(one).id == maker for member in sessions for one in names_by_session.get(member, ()))
+
+    def lineage_of(self, session: str) -> set[str]:
+        """Return the sessions of a session's lineage."""
+        lineage, open_ends = {session}, [session]
+        while open_ends:
+            new = self.tied.get(open_ends.pop(), set()) - lineage
+            lineage |= new
+            open_ends += new
+        return lineage
+
+
+def _apply(state: Votes, batch: Batch) -> None:
+    is_accepted = any(isinstance(event, events.ProposalDecided) for event in batch.events)
+    for record in batch.records:
+        event: Any = record.event
+        session = record.by.session or ""
+        if isinstance(event, _MAKING) and event.name not in state.makers:
+            state.makers[event.name] = Maker(record.id, record.by.rater in _PERSONS and not is_accepted)
+        elif isinstance(event, events.PointEdited | events.PointReworded):
+            is_persons = record.by.rater in _PERSONS and not is_accepted
+            state.makers[event.name] = Maker(state.maker_of(event.name).id, is_persons)
+        elif isinstance(event, events.PointMerged):
+            state.merged |= dict.fromkeys(set(event.merged) - {event.name}, event.name)
+        elif isinstance(event, events.PointMatched):
+            state.merged[event.name] = event.to
+        elif isinstance(event, events.PlaybookInjected) and event.lineage not in {"", session}:
+            state.tied.setdefault(session, set()).add(event.lineage)
+            state.tied.setdefault(event.lineage, set()).add(session)
+        elif isinstance(event, events.PointCited) and session:
+            state.cited.setdefault(session, set()).add(event.name)
+        elif session and record.by.rater in _MACHINES:
+            _count_vote(state, record, session)
+
+
+def _count_vote(state: Votes, record: EventRecord, session: str) -> None:
+    event: Any = record.event
+    is_dispute = isinstance(event, events.PointProposed) and event.verb == RETIRE and record.by.rater == AGENT
+    is_wish = isinstance(event, events.PointProposed) and event.verb == RATE
+    if is_dispute:
+        state.disputed.add(event.name)
+    if is_dispute or is_wish or isinstance(event, events.PointRated):
+        state.rated.setdefault(session, set()).add(event.name)
+
+
+VOTES: Final[View[Votes]] = batch_view(
+    Votes,
+    (
+        *_MAKING,
+        events.PointReworded,
+        events.PointMerged,
+        events.PointMatched,
+        events.PlaybookInjected,
+        events.PointCited,
+        events.PointRated,
+        events.PointProposed,
+    ),
+    _apply,
+)

@@ -1,0 +1,278 @@
+"""Votes by marks: what the worker records of an agent's messages, once an entry and lineage, and what it never does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.agent_sessions import CODEX, COPILOT, GEMINI
+from helpers.authors import HUMAN
+from helpers.hook_calls import START, call, events, here, set_to, told
+from helpers.injections import continued, give, injected
+from helpers.transcripts import Script, answer, ask_again, kept
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import NothingToDoError
+from tallybook.ledger.events import PointCited, PointNoted, PointProposed, PointRated
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import proposals, record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
+if TYPE_CHECKING:
+    from helpers.agent_sessions import RecordedSession
+    from helpers.transcripts import Client
+
+__all__ = ["here"]
+
+CITED = "As [kpt_001] says.\n\n"
+HARMFUL = "[kpt_001 harmful: it broke the build]"
+
+
+@pytest.fixture
+def place(project: Path) -> Project:
+    """Return a project with an entry that a person typed and one that a reflection learned."""
+    made = Project(project)
+    commands.add(made, "Use type hints", HUMAN)
+    commands.add(made, "Run the tests first", {"rater": "reflector"})
+    return made
+
+
+def say(place: Project, text: str, session: str = "s1", *, gives: bool = True) -> Script:
+    """Let an agent that was given the entries end a session with a message, and the worker read it."""
+    script = Script(kept(place.root) / f"{session}.jsonl", session).user("Fix it").agent(text)
+    if gives:
+        give(place, session, "kpt_001", "kpt_002")
+    read(place, script)
+    return script
+
+
+def read(place: Project, script: Script) -> None:
+    """Let the worker read what is new in a session."""
+    ask_again(place, script)
+    assert 0 == run_here(["reflect"])
+
+
+def rated(place: Project) -> list[tuple[str, str]]:
+    """Return the ratings."""
+    return [(event.name, event.rating) for event in events(place, PointRated)]
+
+
+def counts(place: Project, name: str = "kpt_001") -> tuple[int, int] | None:
+    """Return how often an entry was rated helpful and harmful; None where it left."""
+    entry = reading.current(reading.open_log(place)).entries.get(name)
+    return None if entry is None else (entry.helpful, entry.harmful)
+
+
+def test_the_marks_of_a_message_are_one_batch_by_the_agent(place: Project) -> None:
+    """A vote names its rater, client and session, and the reason of a harmful one is noted with it."""
+    say(place, f"{CITED}[kpt_001 helpful]\n[kpt_002 harmful: too slow]")
+    batches = [batch for batch in decode(reading.open_log(place).read()) if PointRated in map(type, batch.events)]
+    (batch,) = batches
+    by = batch.records[0].by
+    assert ("agent", "claude", "s1") == (by.rater, by.agent, by.session)
+    assert [("kpt_001", "helpful"), ("kpt_002", "harmful")] == rated(place)
+    assert [PointNoted("kpt_002", "harmful: too slow")] == events(place, PointNoted)
+
+
+def test_helpful_counts_only_with_a_citation_in_a_sentence(place: Project) -> None:
+    """A helpful mark of an entry that the lineage did not cite is recorded as neutral."""
+    say(place, f"{CITED}[kpt_001 helpful]\n[kpt_002] helpful")
+    assert [("kpt_001", "helpful"), ("kpt_002", "neutral")] == rated(place)
+    assert ((1, 0), (0, 0)) == (counts(place), counts(place, "kpt_002"))
+
+
+def test_only_what_the_lineage_was_given_is_rated(place: Project) -> None:
+    """An entry that the session was not given gets neither a vote nor a citation."""
+    say(place, f"{CITED}[kpt_001 helpful]", gives=False)
+    assert ([], []) == (rated(place), events(place, PointCited))
+
+
+def test_nobody_elses_words_rate(place: Project) -> None:
+    """What a person typed, a tool printed, or a quote or a fence of the agent holds is no vote."""
+    give(place, "s1", "kpt_001")
+    script = Script(kept(place.root) / "s1.jsonl").user(HARMFUL).tool("Bash", {"command": "cat README"}, HARMFUL)
+    script.agent(f"> {HARMFUL}").agent(f"It says:\n```\n{HARMFUL}\n```").agent(HARMFUL, isMeta=True)
+    read(place, script)
+    assert [] == rated(place)
+
+
+def test_a_message_that_comes_again_rates_once(place: Project) -> None:
+    """The same marks in a later message, after a resume or a compaction, do not count again."""
+    script = say(place, f"{CITED}[kpt_001 helpful]")
+    script.user("go on").agent(f"{CITED}[kpt_001 helpful]")
+    read(place, script)
+    script.line("user", "what happened so far", isCompactSummary=True).agent(HARMFUL)
+    read(place, script)
+    assert [("kpt_001", "helpful")] == rated(place)
+
+
+@pytest.mark.parametrize("recorded", ["by the hook", "by forkedFrom", "by copied lines"])
+def test_forks_and_branches_have_one_vote_with_their_session(place: Project, recorded: str) -> None:
+    """A session that continues another one, whose compacted end alone it may copy, does not vote again."""
+    first = Script(kept(place.root) / "s1.jsonl", "s1").user("Fix it").agent("I look.")
+    first.line("system", subtype="compact_boundary").agent(f"{CITED}[kpt_001 helpful]")
+    give(place, "s1", "kpt_001", "kpt_002")
+    read(place, first)
+    fork = Script(kept(place.root) / "s2.jsonl", "s2")
+    lines = first.path.read_bytes().splitlines(keepends=True)
+    if recorded == "by the hook":
+        record.write(place, [Request(PlainEvents((continued("s1"),)), {"rater": "tallybook", "session": "s2"})])
+    if recorded == "by forkedFrom":
+        fork.user("Fix it", uuid="s2-0", forkedFrom={"sessionId": "s1", "messageUuid": "s1-1"})
+    if recorded == "by copied lines":
+        fork.path.write_bytes(b"".join(lines[2:]))
+    fork.user("again").agent(f"{CITED}{HARMFUL}\n[kpt_002 harmful: slow]")
+    read(place, fork)
+    assert [("kpt_001", "helpful"), ("kpt_002", "harmful")] == rated(place)
+
+
+def test_a_subagent_votes_only_if_it_was_given_the_entry(place: Project) -> None:
+    """The vote of a subagent that was given the playbook is its lineage's; without it, it has none."""
+    for agent in ("a1", "a2"):
+        Script(kept(place.root) / "s1" / "subagents" / f"agent-{agent}.jsonl", "s1", sidechain=True).agent(HARMFUL)
+    given = {"rater": "tallybook", "session": "s1", "agent": "a2"}
+    record.write(place, [Request(PlainEvents((injected(("kpt_001",)),)), given)])
+    say(place, f"{CITED}[kpt_001 helpful]")
+    rows = [row for batch in decode(reading.open_log(place).read()) for row in batch.records]
+    votes = [(row.by.agent, row.event.rating) for row in rows if isinstance(row.event, PointRated)]
+    assert [("a2", "harmful")] == votes
+
+
+def test_marks_mcp_and_reflection_have_one_vote_together(place: Project, client: Client) -> None:
+    """The first vote of a lineage counts, whoever of the machines gives it; the later ones are refused by name."""
+    client.plans(answer(kpt_001="harmful", kpt_002="helpful"))
+    script = Script(kept(place.root) / "s1.jsonl").user("Fix it").agent(f"{CITED}[kpt_001 helpful]")
+    give(place, "s1", "kpt_001", "kpt_002")
+    ask_again(place, script)
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    assert [("kpt_001", "helpful"), ("kpt_002", "helpful")] == rated(place)
+    for name in ("kpt_001", "kpt_002"):
+        with pytest.raises(NothingToDoError, match="was rated in this session"):
+            commands.rate(place, name, "harmful", {"rater": "agent", "session": "s1"})
+    commands.rate(place, "kpt_001", "harmful", {"rater": "agent", "session": "s2"})
+    say(place, f"{CITED}[kpt_001 helpful]", "s2")
+    assert [("kpt_001", "helpful"), ("kpt_002", "helpful"), ("kpt_001", "harmful")] == rated(place)
+
+
+def test_three_harmful_marks_prune_what_no_person_wrote(place: Project) -> None:
+    """What a person typed stays and is proposed to a person once; the other entry leaves, and the file says so."""
+    for number in range(5):
+        say(place, f"{HARMFUL}\n[kpt_002 harmful: slow]", f"s{number}")
+    assert ((0, 2), None) == (counts(place), counts(place, "kpt_002"))
+    (proposed,) = proposals.open_proposals(place)
+    expected = PointProposed("retire", "kpt_001", (), "a person's entry", "", "", "it broke the build")
+    assert (expected, "agent") == (proposed.event, proposed.by.rater)
+    assert "kpt_002" not in place.playbook.read_text(encoding="utf-8")
+    proposals.accept(place, proposed, "", HUMAN)
+    assert counts(place) is None
+
+
+def test_a_harmful_vote_by_mcp_never_prunes_what_a_person_wrote(place: Project) -> None:
+    """The rating that would prune the entry becomes a proposal, and the answer says so."""
+    for number in range(3):
+        by = {"rater": "agent", "session": f"s{number}"}
+        outcome = commands.rate(place, "kpt_001", "harmful", by)
+    assert ("kpt_001: proposed to retire, because a person's entry leaves by a person alone",) == outcome.notes
+    assert (0, 2) == counts(place)
+
+
+def test_marks_never_protect(place: Project) -> None:
+    """Three helpful marks leave an entry to agents; three ratings of people protect it from them."""
+    for number in range(3):
+        say(place, f"{CITED}[kpt_001 helpful]", f"s{number}")
+    state = reading.current(reading.open_log(place))
+    assert ((3, 0), False) == (counts(place), state.is_protected(state.entries["kpt_001"]))
+    for _ in range(3):
+        commands.rate(place, "kpt_001", "helpful", HUMAN)
+    for state in (reading.current(reading.open_log(place)), reading.current(reading.open_log(place), cold=True)):
+        assert state.is_protected(state.entries["kpt_001"])
+
+
+@pytest.mark.parametrize(("marks", "expected"), [("propose", ["rate"]), ("off", [])])
+def test_the_settings_narrow_what_marks_do(place: Project, marks: str, expected: list[str]) -> None:
+    """A mark can be a proposal, which counts once a person accepts it, or nothing."""
+    set_to(place, f'[reflection]\nmarks = "{marks}"\n')
+    say(place, f"{CITED}[kpt_001 helpful]")
+    say(place, f"{CITED}[kpt_001 helpful]", "s1")
+    found = proposals.open_proposals(place)
+    assert ([], expected) == (rated(place), [getattr(one.event, "verb", "") for one in found])
+    for one in found:
+        proposals.accept(place, one, "", HUMAN)
+    assert (len(expected), 0) == counts(place)
+
+
+def test_secrets_in_a_reason_are_masked(place: Project) -> None:
+    """A token in a mark's reason does not reach the ledger."""
+    token = "ghp_" + "a1B2" * 9
+    say(place, f"[kpt_002 harmful: it prints {token}]")
+    assert [("kpt_002", "harmful")] == rated(place)
+    assert token not in (place.ledger / "events.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("recorded", [CODEX, GEMINI, COPILOT], ids=["Codex", "Gemini", "Copilot"])
+def test_marks_of_each_client_are_read(place: Project, recorded: RecordedSession) -> None:
+    """The last message of each client's own transcript rates, under the client's name."""
+    path = recorded.put(place.root)
+    text = path.read_text(encoding="utf-8")
+    last = "Done; [kpt_001] helped."
+    assert last in text
+    path.write_text(text.replace(last, rf"{last}\n\n[kpt_001 helpful]\n\nMore:"), encoding="utf-8")
+    give(place, recorded.session, "kpt_001")
+    for _ in range(2):
+        end = path.stat().st_size
+        record.write(place, [schedule.reflection_request(recorded.session, end, "Stop", str(path), "tallybook")])
+        assert worker.DONE == worker.work(place, schedule.Plan())
+    rows = [row for batch in decode(reading.open_log(place).read()) for row in batch.records]
+    by = [(row.by.agent, row.by.session) for row in rows if isinstance(row.event, PointRated)]
+    assert [(recorded.agent, recorded.session)] == by
+
+
+ASKED = "[NAME helpful]"
+
+
+@pytest.mark.parametrize(
+    ("variables", "settings", "expected"),
+    [
+        ({}, "", True),
+        ({"CLAUDE_CODE_SESSION_ATTENDED": "1"}, "", True),
+        ({"CLAUDE_CODE_SESSION_ATTENDED": "0"}, "", False),
+        ({"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}, "", False),
+        ({"CLAUDE_CODE_SESSION_ATTENDED": "1", "CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}, "", True),
+        ({}, 'marks = "off"', False),
+        ({}, 'marks = "propose"', True),
+    ],
+)
+def test_a_session_is_asked_for_marks_where_a_person_watches_it(
+    here: Project, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], settings: str, expected: bool
+) -> None:
+    """A session that runs for a program is not asked, nor any where the settings switch marks off."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    set_to(here, f"[reflection]\n{settings}\n")
+    assert expected == (ASKED in told(call(START)))
+
+
+def test_only_the_user_has_unattended_sessions_asked(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`marks_unattended` counts from the user's own settings, and a project cannot switch it on."""
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ATTENDED", "0")
+    text = "[reflection]\nmarks_unattended = true\n"
+    set_to(here, text)
+    assert ASKED not in told(call(START))
+    own = Path.home() / ".claude" / "config" / "tallybook.toml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text(text, encoding="utf-8")
+    assert ASKED in told(call(START, "s2"))
+
+
+def test_codex_exec_is_not_asked_for_marks(here: Project) -> None:
+    """The transcript of Codex says that `codex exec` began the session."""
+    path = CODEX.put(here.root)
+    start: dict[str, Any] = {**START, "transcript_path": str(path)}
+    assert '"source":"exec"' in path.read_text(encoding="utf-8")
+    text = told(call(start, CODEX.session))
+    assert ("Use type hints" in text, ASKED in text) == (True, False)
