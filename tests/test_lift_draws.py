@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.hook_calls import START, call, opened_files, told
-from helpers.lift import PROMPT, end, hold, hook, injections, load, six_entries
+from helpers.lift import PROMPT, hold, hook, injections, load, measured, observe, six_entries
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.hooks.injection import load_template
 from tallybook.projections.surfaces.workspace import settings
@@ -272,7 +272,7 @@ def test_real_hooks_draw_end_and_score(here: Project, run: Run) -> None:
     told_ones = 0
     for number, one in enumerate(injections(here)):
         told_ones += not one.held
-        end(here, f"s{number}", 90 - 40 * bool(one.held))
+        observe(here, f"s{number}", measured(8 * bool(one.held)))
     counts = f"{told_ones} with it and {8 - told_ones} without it have an outcome"
     said = run("lift").out
     assert f"  not known yet: too few sessions: {counts}, and at least 5 of each are needed\n" == said.split("\n", 1)[1]

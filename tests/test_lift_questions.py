@@ -10,8 +10,18 @@ import pytest
 
 from helpers.hook_calls import START, events
 from helpers.injections import injected
-from helpers.lift import end, end_events, hold, hook, injections, load, six_entries
-from tallybook.ledger.events import KIND_OF, BaselineSet, LiftAsked, LiftStopped, Numbers, PlaybookInjected
+from helpers.lift import end, end_events, hold, hook, injections, load, measured, observe, six_entries
+from tallybook.ledger.events import (
+    KIND_OF,
+    BaselineSet,
+    LiftAsked,
+    LiftStopped,
+    Numbers,
+    PlaybookInjected,
+    ReflectionRequested,
+    SessionMeasured,
+    TranscriptRead,
+)
 from tallybook.ledger.kinds.sessions import MetricsRecorded
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landed_kinds import LANDINGS
@@ -56,11 +66,11 @@ def draw(project: Project, session: str, *, is_held: bool, lineage: str = "", pr
     record.write(project, [Request(PlainEvents((injected,)), {"rater": "tallybook", "session": session})])
 
 
-def outcomes(project: Project) -> list[tuple[bool, float | None]]:
+def outcomes(project: Project, now: str = "") -> list[tuple[bool, float | None]]:
     """Return the draws of the last question that are judged: whether withheld, and with which outcome."""
     state = load(project)
     assert state.latest_batch is not None
-    return [(one.held, one.outcome) for one in question(project).trials("playbook", state.latest_batch.at)]
+    return [(one.held, one.outcome) for one in question(project).trials("playbook", now or state.latest_batch.at)]
 
 
 # Rule 5: asking
@@ -143,15 +153,15 @@ def test_one_question_is_open_at_a_time(here: Project, run: Run) -> None:
     """Rule 5: a second one waits until the first is closed; what is withheld is listed, with the advice to pin."""
     asked = run("lift", "ask", "kpt_3", "KPT_001")
     assert (
-        "Question 1 is open: which of these entries help? By session.overall.\n"
+        "Question 1 is open: which of these entries help? By clean.\n"
         "From 50% of the sessions that begin from now on, each of these entries is withheld by a draw of its own:\n"
         "  kpt_001  Use type hints\n"
         "  kpt_003  Ask before a push\n"
         "Pin each rule that guards against damage before the next session; a pinned entry is never withheld:\n"
         "  tallybook pin kpt_001\n"
+        "Too few sessions are measured to say how many a verdict takes: 0 of 20.\n"
         "`tallybook lift` shows what is known, and `tallybook lift stop` closes the question.\n"
     ) == asked.out
-    assert "note: no session has the score session.overall yet" in asked.err
     assert (2, "tallybook: lift ask: question 1 is open, and only one can be; `tallybook lift stop` closes it; ") == (
         (again := run("lift", "ask", "new")).code,
         again.err.removesuffix("nothing was recorded\n"),
@@ -171,7 +181,7 @@ def test_a_question_names_what_decides_before_the_first_draw(here: Project, run:
     run("lift", "ask", "new")
     first, second = events(here, LiftAsked)
     assert ("playbook", (), "ac02", budget(1)) == (first.question, first.names, first.outcome, first.share)
-    assert ("new", "session.overall", budget(2)) == (second.question, second.outcome, second.share)
+    assert ("new", "clean", "", budget(2)) == (second.question, second.outcome, second.scoring, second.share)
     assert len(second.names) == 6
 
 
@@ -205,7 +215,7 @@ def test_a_lineage_counts_once_by_its_first_draw(here: Project, run: Run) -> Non
     run("lift", "ask", "playbook")
     for number in range(5):
         draw(here, f"s{number}", is_held=True, lineage="s0", probability=0.5 if number == 0 else 0.2)
-        end(here, f"s{number}")
+        observe(here, f"s{number}", measured(0))
     [(name, lineage)] = question(here).lineages.items()
     assert ("s0", {"playbook": True}, 0.5) == (name, lineage.units, lineage.probability)
     assert 1 == len(outcomes(here))
@@ -221,24 +231,73 @@ def test_a_session_that_was_given_nothing_is_drawn_for_later(here: Project, run:
 
 
 def test_an_ended_session_without_a_score_has_no_outcome(here: Project, run: Run) -> None:
-    """Rule 8: it is counted as missing, and places no bet; one that has not ended is not judged yet."""
-    run("lift", "ask", "playbook")
+    """Rule 8: it is counted as missing; one that has not ended is not judged yet."""
+    run("lift", "ask", "playbook", "--outcome", "ac02")
     draw(here, "s1", is_held=False)
     draw(here, "s2", is_held=True)
     end(here, "s1", None)
     assert [(False, None)] == outcomes(here)
 
 
-def test_the_order_is_that_of_the_ends(here: Project, run: Run) -> None:
-    """Rule 9: a series is only ever appended to, so that looking again stays valid."""
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [
+        ((measured(2),), 90.0),
+        ((measured(0, 0),), 100.0),
+        ((measured(18),), 80.0),
+        ((measured(8, ended=False), measured(2)), 90.0),
+        ((measured(2), measured(8)), 90.0),
+    ],
+    ids=["some failed", "no call", "all failed", "measured again", "measured after its end"],
+)
+def test_the_outcome_is_the_share_of_clean_calls(
+    here: Project, run: Run, seen: tuple[SessionMeasured, ...], outcome: float
+) -> None:
+    """Rule 7: by default it is max(clean, 80) of the first session that was measured as ended."""
     run("lift", "ask", "playbook")
-    draw(here, "s1", is_held=False)
-    draw(here, "s2", is_held=True)
-    end(here, "s2", 50)
-    before = outcomes(here)
-    end(here, "s1", 100)
-    assert before == outcomes(here)[:1]
-    assert [True, False] == [is_held for is_held, _ in outcomes(here)]
+    draw(here, "s1", is_held=True)
+    observe(here, "s1", *seen)
+    assert [(True, outcome)] == outcomes(here)
+
+
+def test_a_lineage_counts_from_its_first_prompt(here: Project, run: Run) -> None:
+    """Rule 7: after a week a lost transcript is a missing outcome; a session that nobody spoke in does not count."""
+    run("lift", "ask", "playbook")
+    for session in ("open", "lost", "silent", "unseen"):
+        draw(here, session, is_held=session == "lost")
+    observe(here, "open", measured(2, ended=False))
+    for session in ("lost", "silent"):
+        observe(here, session, ReflectionRequested(90, "SessionEnd", "/x"))
+    observe(here, "silent", TranscriptRead("", 0, 0, 90, "", "none"))
+    assert [] == outcomes(here)
+    assert [(False, 90.0), (True, None)] == outcomes(here, "2100-01-01T00:00:00.000000Z")
+
+
+def test_the_order_is_that_of_the_draws(here: Project, run: Run) -> None:
+    """Rule 9: when a session ends may depend on its draw, so an earlier open one is waited for."""
+    run("lift", "ask", "playbook")
+    for session, is_held in (("s1", False), ("s2", True), ("s3", False)):
+        draw(here, session, is_held=is_held)
+    observe(here, "s2", measured(2))
+    assert [] == outcomes(here)
+    observe(here, "s1", measured(0))
+    assert [(False, 100.0), (True, 90.0)] == outcomes(here)
+
+
+def test_asking_names_what_a_verdict_takes(here: Project, run: Run) -> None:
+    """The answer has the sessions that it takes at the share of missing outcomes seen, or that none can come."""
+    for number in range(40):
+        observe(here, f"s{number}", measured(number % 4))
+    said = run("lift", "ask", "playbook").out
+    assert "half of the failures, takes about " in said
+    assert " with no session without an outcome, as in the last 40 measured ones; above " in said
+    run("lift", "stop")
+    for number in range(20):
+        observe(here, f"lost{number}", ReflectionRequested(90, "SessionEnd", "/x"))
+    said = run("lift", "ask", "new").out
+    assert (
+        "No verdict can come with 33.3% of the sessions without an outcome, as in the last 40 measured ones; " in said
+    )
 
 
 # What is said
@@ -255,29 +314,38 @@ def test_with_few_sessions_the_answer_says_so_and_nothing_else(run: Run) -> None
     assert (1, "") == ((none := run("lift", "kpt_003")).code, none.out)
 
 
-@pytest.mark.parametrize(("told", "held", "word"), [(95, 55, "helps"), (55, 95, "hurts")])
-def test_a_clear_difference_has_a_word(here: Project, run: Run, told: int, held: int, word: str) -> None:
-    """Rule 9: "not known yet" gives way to "helps" or "hurts", with the estimate and its interval."""
-    run("lift", "ask", "playbook", "--outcome", "ac02")
+@pytest.mark.parametrize("outcome", ["ac02", "clean"])
+@pytest.mark.parametrize("helps", [True, False])
+def test_a_clear_difference_has_a_word(here: Project, run: Run, outcome: str, *, helps: bool) -> None:
+    """Rule 9: "not known yet" gives way to "helps" or "hurts", with the estimate, its interval and the work done."""
+    run("lift", "ask", "playbook", "--outcome", outcome)
+    told, held = (1, 9) if outcome == "clean" else (95, 55)
     requests = []
     id_ = load(here).open
-    for number in range(60):
+    for number in range(100):
         is_held, session = bool(number % 2), {"rater": "tallybook", "session": f"s{number}"}
+        value = (held if is_held == helps else told) + number % 5
+        seen = (measured(value, 30),) if outcome == "clean" else end_events(value)
         requests.append(Request(PlainEvents((injection(id_, f"s{number}", is_held=is_held),)), session))
-        requests.append(Request(PlainEvents(end_events((held if is_held else told) + number % 5)), session))
+        requests.append(Request(PlainEvents(seen), session))
     record.write(here, requests)
     first, second, *rest = run("lift").out.split("\n")
-    assert first.endswith("does the playbook help? By ac02.")
-    assert f"  {word}" == second
+    word = "helps" if helps else "hurts"
+    assert (True, f"  {word}") == (first.endswith(f"does the playbook help? By {outcome}."), second)
     assert "points" in rest[0]
-    assert "    30 with it and 30 without it have a score; 0 and 0 have none" == rest[1]
+    assert "    50 with it and 50 without it have an outcome; 0 and 0 have none" == rest[1]
     verdict = json.loads(run("lift", "--json").out)[0]["verdicts"][0]
-    assert (word, 30, 30) == (verdict["word"], verdict["told"], verdict["held"])
+    assert (word, 50, 50) == (verdict["word"], verdict["told"], verdict["held"])
+    work = {"calls": 30, "tests": 1, "prompts": 2} if outcome == "clean" else {}
+    assert ({"told": work, "held": work} if work else {}) == verdict["work"]
+    if work:
+        each = "calls 30, tests 1, prompts 2"
+        assert f"    a session on average: {each} with it; {each} without it" == rest[2]
 
 
 def test_another_configuration_of_the_scores_is_no_basis_for_a_verdict(here: Project, run: Run) -> None:
     """Rule 7: an outcome is what it was when the question was asked; how scores are shown does not matter."""
-    run("lift", "ask", "playbook")
+    run("lift", "ask", "playbook", "--outcome", "ac02")
     config = here.root / ".claude" / "config" / "scoring-config.yaml"
     config.parent.mkdir(exist_ok=True)
     config.write_text("scoring:\n  display:\n    show_grades: false\n")

@@ -17,9 +17,9 @@ class LiftAsked(Event):
         question: About what: ``playbook``, all that is not pinned; ``new``, some entries as one group; ``names``,
             each of some entries.
         names: The entries that it is about; empty for ``playbook``.
-        outcome: The score by which sessions are compared: ``session.overall``, or one component's.
+        outcome: By what sessions are compared: ``clean``, the share of calls that did not fail, or a score.
         share: The error share: with which probability at most its verdict is ever false.
-        scoring: Digest of the configuration by which that score is computed.
+        scoring: Digest of the configuration by which a score is computed; empty for ``clean``.
     """
 
     question: str

@@ -15,6 +15,10 @@ The stake is the one that gains most where outcomes are normal with a difference
 so that the factor is ``u / (1 - p + p * u)`` for a held session and ``1 / (1 - p + p * u)`` for another: positive
 whatever happens. The wealth is the mean over a few values of ``d``. Mean and spread come from past outcomes alone.
 
+A missing outcome is bet on as the worst that it can be for the direction: to be told counts as the lower bound of the
+outcomes for "helps" and as the upper one for "hurts", to be held the other way round. A factor falls with each such
+change, so its expectation is 1 at most, whatever decides which outcomes are missing, the draw as well.
+
 A bet on "helps" gains nothing on average either where being told lowers outcomes, because ``u`` falls as the outcome
 rises: each direction tests "never better" or "never worse", not just "no difference".
 """
@@ -27,7 +31,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_SIZES: Final = (0.1, 0.2, 0.4, 0.8)
+SIZES: Final = (0.1, 0.2, 0.4, 0.8)
 """The differences, in standard deviations, on which equal parts of the wealth bet."""
 _START: Final = 5
 """So many outcomes place no bet: mean and spread come from them."""
@@ -48,12 +52,18 @@ class Trial(NamedTuple):
         held: Whether the draw withheld the unit.
         probability: The recorded probability that it would be withheld, above 0 and below 1. It may depend on
             everything before the draw.
-        outcome: A score from 0 to 100, or another number; None where it is missing.
+        outcome: A number; None where it is missing.
+        bounds: The least and the greatest outcome that there can be.
     """
 
     held: bool
     probability: float
     outcome: float | None
+    bounds: tuple[float, float] = (0.0, 100.0)
+
+    def value(self, sign: float) -> float:
+        """Return the outcome, a missing one as the worst for "helps" (-1) or "hurts" (1)."""
+        return self.bounds[self.held == (sign < 0)] if self.outcome is None else self.outcome
 
 
 class Evidence(NamedTuple):
@@ -73,6 +83,19 @@ def payoff(trial: Trial, odds: float) -> float:
     return (odds if trial.held else 1.0) / (1 - trial.probability + trial.probability * odds)
 
 
+def log_factor(trial: Trial, score: float, sign: float, size: float) -> float:
+    """Return the logarithm of the factor by which a bet on a size changes the wealth of a direction.
+
+    Args:
+        trial: The trial.
+        score: Its outcome, in standard deviations from the mean.
+        sign: -1 for "helps", 1 for "hurts".
+        size: The difference on which is bet, in standard deviations.
+    """
+    steepness = size * (score - sign * size * (0.5 - trial.probability))
+    return log(payoff(trial, exp(sign * max(-_STEEPEST, min(_STEEPEST, steepness)))))
+
+
 class Wealth:
     """The wealth of both directions while trials come in, one after another.
 
@@ -84,31 +107,25 @@ class Wealth:
     def __init__(self, shift: float = 0.0) -> None:
         """Start with a wealth of 1 and no past."""
         self.shift = shift
-        self.logs = ([0.0] * len(_SIZES), [0.0] * len(_SIZES))
+        self.logs = ([0.0] * len(SIZES), [0.0] * len(SIZES))
         self._seen = 0
         self._mean = 0.0
         self._variance = 0.0
 
     def add(self, trial: Trial) -> None:
-        """Bet on a trial; a missing outcome places no bet."""
+        """Bet on a trial; mean and spread learn nothing of a missing outcome."""
         if not 0 < trial.probability < 1:
             raise ValueError(f"probability {trial.probability}: must be above 0 and below 1")
-        if trial.outcome is None:
-            return
-        if not abs(trial.outcome) <= _GREATEST:
+        if trial.outcome is not None and not abs(trial.outcome) <= _GREATEST:
             raise ValueError(f"outcome {trial.outcome}: must be a number of at most {_GREATEST:g}")
-        value = trial.outcome if trial.held else trial.outcome - self.shift
+        shift = 0.0 if trial.held else self.shift
         if self._seen >= _START and self._variance > 0:
-            self._bet(trial, (value - self._mean) / sqrt(self._variance))
-        self._learn(value)
-
-    def _bet(self, trial: Trial, score: float) -> None:
-        """Multiply the wealth of each direction and size."""
-        for sign, logs in zip((-1.0, 1.0), self.logs, strict=True):
-            for place, size in enumerate(_SIZES):
-                steepness = size * (score - sign * size * (0.5 - trial.probability))
-                odds = exp(sign * max(-_STEEPEST, min(_STEEPEST, steepness)))
-                logs[place] += log(payoff(trial, odds))
+            for sign, logs in zip((-1.0, 1.0), self.logs, strict=True):
+                score = (trial.value(sign) - shift - self._mean) / sqrt(self._variance)
+                for place, size in enumerate(SIZES):
+                    logs[place] += log_factor(trial, score, sign, size)
+        if trial.outcome is not None:
+            self._learn(trial.outcome - shift)
 
     def _learn(self, value: float) -> None:
         """Take a value into mean and spread, after the bet."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import ceil, log, log10, pi
+from math import log, pi
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from tallybook.projections.lift.betting import Evidence, Trial, evidence_of
-from tallybook.projections.lift.missing import arms_differ
+from tallybook.projections.lift.planning import World, count_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +22,6 @@ _FEWEST: Final = 5
 """Each arm has so many outcomes before anything is said."""
 _HALVINGS: Final = 10
 """An end of the interval is searched in so many steps."""
-_FARTHEST: Final = 5000
-"""No number of further sessions above this is named."""
 
 
 class Verdict(NamedTuple):
@@ -140,19 +138,12 @@ def _is_few(trials: Iterable[Trial]) -> bool:
 def _obstacle(trials: Sequence[Trial]) -> str:
     """Return why nothing can be claimed whatever the evidence is; empty if it can."""
     told, held = (len(_outcomes(trials, held=arm)) for arm in (False, True))
-    if _is_few(trials):
-        return (
-            f"too few sessions: {told} with it and {held} without it have an outcome, "
-            f"and at least {_FEWEST} of each are needed"
-        )
-    if arms_differ(trials):
-        all_held = sum(trial.held for trial in trials)
-        all_told = len(trials) - all_held
-        return (
-            f"outcomes are missing in {all_told - told} of {all_told} sessions with it and in {all_held - held} of "
-            f"{all_held} without it, a difference larger than chance explains"
-        )
-    return ""
+    if not _is_few(trials):
+        return ""
+    return (
+        f"too few sessions: {told} with it and {held} without it have an outcome, "
+        f"and at least {_FEWEST} of each are needed"
+    )
 
 
 def _estimate(trials: Sequence[Trial]) -> float:
@@ -192,24 +183,13 @@ def _interval(trials: Sequence[Trial], threshold: float) -> tuple[float, float] 
 
 
 def _needed(trials: Sequence[Trial], estimate: float, evidence: Evidence, threshold: float) -> int | None:
-    """Return about how many more sessions a verdict takes if the difference is the estimated one.
-
-    A difference of ``d`` standard deviations adds about ``p * (1 - p) * d ** 2 / 2`` to the logarithm of the evidence
-    per outcome, for small ``d`` and the best stake.
-    """
+    """Return about how many more sessions a verdict takes if the difference is the estimated one; None for never."""
     outcomes = [trial.outcome - (0 if trial.held else estimate) for trial in trials if trial.outcome is not None]
-    mean = fmean(outcomes)
-    variance = fmean((value - mean) ** 2 for value in outcomes)
-    drawn = fmean(trial.probability * (1 - trial.probability) * (trial.outcome is not None) for trial in trials)
+    missing = [fmean(trial.outcome is None for trial in trials if trial.held == arm) for arm in (False, True)]
+    probability = fmean(trial.probability for trial in trials)
     lead = evidence.helps if estimate > 0 else evidence.hurts
-    missing = log(threshold) - log(max(lead, 1e-300))
-    gain = drawn * estimate**2 / 2
-    if missing * variance >= gain * _FARTHEST:
-        return None
-    number = max(1.0, missing * variance / gain)
-    # Two digits are more than such an estimate deserves.
-    unit = int(10 ** max(0, int(log10(number)) - 1))
-    return ceil(number / unit) * unit
+    world = World(outcomes, estimate, probability, (missing[0], missing[1]), trials[0].bounds)
+    return count_sessions(world, log(threshold) - log(max(lead, 1e-300)))
 
 
 def _verdict(trials: Sequence[Trial], word: Word, obstacle: str, evidence: Evidence, threshold: float) -> Verdict:

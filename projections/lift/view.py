@@ -1,32 +1,55 @@
 """The lift view: which questions were asked, what was drawn for them, and how the drawn sessions ended. Pure.
 
 The unit is the lineage: a session with its resumes, forks, compactions and subagents. Its first injection says what was
-drawn, and its first ended session has the outcome; nothing that comes later changes either.
+drawn. Its outcome is that of its first session that was measured as ended, or what was measured last within LOST_DAYS;
+nothing that comes later changes either. Lineages are judged in the order of their draws, up to the first one whose
+outcome may still come: when a session ends may depend on its draw, so the order of the ends must not count.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
+from itertools import dropwhile, takewhile
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from tallybook.ledger.events import LiftAsked, LiftStopped, PlaybookInjected, SessionEnded
+from tallybook.ledger.events import (
+    LiftAsked,
+    LiftStopped,
+    PlaybookInjected,
+    ReflectionRequested,
+    SessionEnded,
+    SessionMeasured,
+    TranscriptRead,
+)
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.lift.verdict import Trial, Verdict, budget, judge_entries
 from tallybook.projections.scores.scoring import scores
 from tallybook.projections.scores.session_inputs import KINDS, Session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.scores.configuration.model import Config
 
 PLAYBOOK: Final = "playbook"
 NEW: Final = "new"
 NAMES: Final = "names"
+CLEAN: Final = "clean"
+"""The outcome by which sessions are compared by default: the share of calls that did not fail, at least LEAST_CLEAN."""
+LEAST_CLEAN: Final = 80.0
+"""Fewer clean calls count as so many, so that a missing outcome, which counts as the worst, weighs less."""
+BOUNDS: Final = (LEAST_CLEAN, 100.0)
 LOST_DAYS: Final = 7
-"""After so many days a session that did not end has no outcome: whether sessions end at all may depend on the draw."""
+"""After so many days a session without an outcome is judged without one: whether it comes may depend on the draw."""
+_RECENT: Final = 200
+"""By so many of the last sessions is said how many a verdict takes."""
+WORK: Final = ("calls", "tests", "prompts")
+"""The numbers that stand beside a verdict: an entry can make calls succeed that nobody needs."""
 
 
 @attrs.frozen
@@ -38,16 +61,24 @@ class Lineage:
         probability: With which each unit was withheld, as recorded at the first injection.
         seq: Number of that injection.
         at: When it was recorded.
-        has_ended: Whether one of its sessions ended.
-        outcome: The score of the first one that ended; None without one.
+        spoken: Its sessions of which the ledger knows that a person gave them a prompt; without one it does not count.
+        is_final: Whether its outcome is known for good before LOST_DAYS.
+        outcome: Its outcome; None without one.
+        numbers: What was measured of it with that outcome.
     """
 
     units: dict[str, bool]
     probability: float
     seq: int
     at: str
-    has_ended: bool = False
+    spoken: frozenset[str] = frozenset()
+    is_final: bool = False
     outcome: float | None = None
+    numbers: Mapping[str, float] = attrs.field(factory=dict)
+
+    def is_open(self, now: str) -> bool:
+        """Return whether its outcome may still come."""
+        return not self.is_final and _days(self.at, now) < LOST_DAYS
 
 
 @attrs.define
@@ -58,7 +89,7 @@ class Question:
         number: Its number among all that were ever asked, undone ones too, from 1.
         asked: The event that asked it.
         stopped: The event that closed it; None while it is open.
-        lineages: The session with which it began → what was drawn for it, the ended ones in the order of their ends.
+        lineages: The session with which it began → what was drawn for it, in the order of the draws.
     """
 
     number: int
@@ -77,17 +108,41 @@ class Question:
         """Return what is drawn for: each entry by itself, or everything at once."""
         return self.event.names if self.event.question == NAMES else (self.event.question,)
 
+    def judged(self, unit: str, now: str) -> list[Lineage]:
+        """Return the lineages that a unit is judged by, in the order of their draws."""
+        closed = takewhile(lambda lineage: not lineage.is_open(now), self.lineages.values())
+        return [lineage for lineage in closed if lineage.spoken and unit in lineage.units]
+
     def trials(self, unit: str, now: str) -> list[Trial]:
-        """Return the draws of a unit: the ended ones in the order of their ends, then those that will hardly end."""
-        lineages = [lineage for lineage in self.lineages.values() if unit in lineage.units]
-        ended = [lineage for lineage in lineages if lineage.has_ended]
-        lost = [lineage for lineage in lineages if not lineage.has_ended and _days(lineage.at, now) >= LOST_DAYS]
-        return [Trial(one.units[unit], one.probability, one.outcome) for one in (*ended, *lost)]
+        """Return the draws and outcomes that a unit is judged by."""
+        bounds = BOUNDS if self.event.outcome == CLEAN else (0.0, 100.0)
+        judged = self.judged(unit, now)
+        return [Trial(lineage.units[unit], lineage.probability, lineage.outcome, bounds) for lineage in judged]
+
+    def work(self, unit: str, now: str) -> dict[str, dict[str, float]]:
+        """Return the mean of each number of WORK in the measured lineages with the unit, and in those without it."""
+        judged = [lineage for lineage in self.judged(unit, now) if lineage.numbers]
+        arms = {arm: [one for one in judged if one.units[unit] == held] for arm, held in (("told", 0), ("held", 1))}
+        return {
+            arm: {name: round(fmean(one.numbers[name] for one in found), 1) for name in WORK}
+            for arm, found in arms.items()
+            if found
+        }
 
     def verdicts(self, now: str) -> dict[str, Verdict]:
         """Return the verdict on each unit at a time, within the error share that the question has."""
         share = min(self.event.share, budget(self.number))
         return judge_entries({unit: self.trials(unit, now) for unit in self.units}, share)
+
+
+def clean(numbers: Mapping[str, float]) -> float:
+    """Return the share of the calls of tools that did not fail, in percent, smoothed: without a call it is 100."""
+    return 100 * (numbers["calls"] - numbers["failed"] + 2) / (numbers["calls"] + 2)
+
+
+def outcome_of(numbers: Mapping[str, float]) -> float:
+    """Return the outcome by `clean` of a measured session."""
+    return max(LEAST_CLEAN, clean(numbers))
 
 
 def _days(begin: str, end: str) -> float:
@@ -105,8 +160,10 @@ class Lift(State):
         asked: How many questions were ever asked, undone ones too.
         lineage_of: Session → id of the question and lineage that it was drawn for.
         begun: The sessions that were given what the open question is about, or anything before it, without a draw.
-        inputs: Session → what was measured of it, of those that have not ended.
+        inputs: Session → what was recorded of its scores, of those that have not ended.
         ended: The sessions that ended.
+        spoken: The sessions of whose transcript something was to be read, in order.
+        measured: Session → its numbers, as measured last.
     """
 
     config: Config = attrs.field(kw_only=True)
@@ -117,6 +174,15 @@ class Lift(State):
     begun: set[str] = attrs.field(factory=set)
     inputs: dict[str, Session] = attrs.field(factory=dict)
     ended: set[str] = attrs.field(factory=set)
+    spoken: dict[str, None] = attrs.field(factory=dict)
+    measured: dict[str, Mapping[str, float]] = attrs.field(factory=dict)
+
+    def recent_outcomes(self) -> tuple[list[float], float]:
+        """Return the outcomes by `clean` of the last sessions, and the share of them that have none."""
+        since_first = dropwhile(lambda session: session not in self.measured, self.spoken)
+        recent = list(since_first)[-_RECENT:]
+        outcomes = [outcome_of(self.measured[session]) for session in recent if session in self.measured]
+        return outcomes, 1 - len(outcomes) / len(recent) if recent else 0.0
 
 
 def _ask(state: Lift, record: EventRecord) -> None:
@@ -155,7 +221,7 @@ def _inject(state: Lift, record: EventRecord) -> None:
     before = question.lineages.get(event.lineage)
     if before is None:
         question.lineages[event.lineage] = Lineage(drawn, event.probability, record.seq, record.at)
-    elif not before.has_ended and before.probability == event.probability:
+    elif before.is_open(record.at) and before.probability == event.probability:
         # An entry that was not selected at the first injection is drawn for at the first one that selects it.
         question.lineages[event.lineage] = attrs.evolve(before, units=drawn | before.units)
 
@@ -173,43 +239,86 @@ def is_unit_held(event: PlaybookInjected, unit: str) -> bool:
     return bool(event.held) if unit in {PLAYBOOK, NEW} else unit in event.held
 
 
-def _measure(state: Lift, record: EventRecord) -> None:
+def _add_score_input(state: Lift, record: EventRecord) -> None:
     session = record.by.session
     if session and state.questions and session not in state.ended:
         state.inputs.setdefault(session, Session(session)).add_event(record)
 
 
+def _change(state: Lift, session: str, at: str, change: Callable[[Question, Lineage], Lineage]) -> None:
+    """Change the lineage of a session while its outcome may still come."""
+    id_, lineage = state.lineage_of.get(session, ("", ""))
+    question = state.questions.get(id_)
+    before = question.lineages.get(lineage) if question is not None else None
+    if question is not None and before is not None and before.is_open(at):
+        question.lineages[lineage] = change(question, before)
+
+
+def _speak(state: Lift, record: EventRecord) -> None:
+    """Note that a session was to be read, or that nobody has said anything in it yet."""
+    event: Any = record.event
+    session = record.by.session or ""
+    if isinstance(event, TranscriptRead) and event.file:
+        return
+    if event.end:
+        state.spoken.setdefault(session)
+        _change(state, session, record.at, lambda _, before: attrs.evolve(before, spoken=before.spoken | {session}))
+    else:
+        state.spoken.pop(session, None)
+        _change(state, session, record.at, lambda _, before: attrs.evolve(before, spoken=before.spoken - {session}))
+
+
+def _measure(state: Lift, record: EventRecord) -> None:
+    """Take the numbers of a session: what was measured of an open one may be measured again."""
+    event: Any = record.event
+    session, numbers = record.by.session or "", event.numbers
+    state.measured[session] = numbers
+    state.spoken.setdefault(session)
+
+    def add(question: Question, before: Lineage) -> Lineage:
+        """Return the lineage with the numbers, and the outcome that they are."""
+        changed = attrs.evolve(before, spoken=before.spoken | {session}, numbers=numbers)
+        if question.event.outcome != CLEAN:
+            return changed
+        return attrs.evolve(changed, outcome=outcome_of(numbers), is_final=bool(numbers.get("ended")))
+
+    _change(state, session, record.at, add)
+
+
 def _end(state: Lift, record: EventRecord) -> None:
-    """Take the outcome of a lineage from the first of its sessions that ended."""
+    """Take the score of a lineage from the first of its sessions that ended."""
     session = record.by.session or ""
     if not state.questions or not session or session in state.ended:
         return
     state.ended.add(session)
     inputs = state.inputs.pop(session, None)
-    id_, lineage = state.lineage_of.get(session, ("", ""))
-    question = state.questions.get(id_)
-    before = question.lineages.get(lineage) if question is not None else None
-    if question is None or before is None or before.has_ended:
-        return
-    outcome = scores(inputs, state.config).get(question.event.outcome) if inputs is not None else None
-    # Put last: a series is only ever appended to.
-    del question.lineages[lineage]
-    question.lineages[lineage] = attrs.evolve(before, has_ended=True, outcome=outcome)
+
+    def add(question: Question, before: Lineage) -> Lineage:
+        """Return the lineage with the score."""
+        if question.event.outcome == CLEAN:
+            return before
+        outcome = scores(inputs, state.config).get(question.event.outcome) if inputs is not None else None
+        return attrs.evolve(before, spoken=before.spoken | {session}, is_final=True, outcome=outcome)
+
+    _change(state, session, record.at, add)
+
+
+_TABLE: Final[dict[type[Any], Callable[[Lift, EventRecord], None]]] = {
+    LiftAsked: _ask,
+    LiftStopped: _stop,
+    PlaybookInjected: _inject,
+    UndoneEvent: _count_undone,
+    ReflectionRequested: _speak,
+    TranscriptRead: _speak,
+    SessionMeasured: _measure,
+    **dict.fromkeys(KINDS, _add_score_input),
+}
 
 
 def _apply_batch(state: Lift, batch: Batch) -> None:
     for record in batch.records:
-        event = record.event
-        if isinstance(event, LiftAsked):
-            _ask(state, record)
-        elif isinstance(event, LiftStopped):
-            _stop(state, record)
-        elif isinstance(event, PlaybookInjected):
-            _inject(state, record)
-        elif isinstance(event, UndoneEvent):
-            _count_undone(state, record)
-        elif isinstance(event, KINDS):
-            _measure(state, record)
+        if (change := _TABLE.get(type(record.event))) is not None:
+            change(state, record)
     # What the batch of an end measured belongs to the session, in whatever order it came.
     for record in batch.records:
         if isinstance(record.event, SessionEnded):
@@ -223,5 +332,4 @@ def now_of(state: Lift) -> str:
 
 def lift_view(config: Config) -> View[Lift]:
     """Return the lift view under a configuration of the scores."""
-    kinds = (LiftAsked, LiftStopped, PlaybookInjected, UndoneEvent, *KINDS)
-    return batch_view(partial(Lift, config=config), kinds, _apply_batch)
+    return batch_view(partial(Lift, config=config), _TABLE, _apply_batch)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, events
-from tallybook.ledger.events import Numbers, PlaybookInjected, SessionEnded
+from tallybook.ledger.events import Numbers, PlaybookInjected, SessionEnded, SessionMeasured
 from tallybook.ledger.kinds.sessions import MetricsRecorded
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import handler, injection
@@ -61,6 +61,16 @@ def end(project: Project, session: str, percent: float | None = 100) -> None:
     """Record that a session ended, with a measurement of a component where there is one."""
     request = Request(PlainEvents(end_events(percent)), {"rater": "import", "session": session})
     record.write(project, [request])
+
+
+def measured(failed: int, calls: int = 18, *, ended: bool = True) -> SessionMeasured:
+    """Return what the worker records of a session with so many calls of tools."""
+    return SessionMeasured(Numbers({"prompts": 2, "calls": calls, "failed": failed, "tests": 1, "ended": ended}))
+
+
+def observe(project: Project, session: str, *seen: Event) -> None:
+    """Record what the worker found in a session's transcript."""
+    record.write(project, [Request(PlainEvents(seen), {"rater": "tallybook", "session": session})])
 
 
 def load(project: Project) -> Lift:

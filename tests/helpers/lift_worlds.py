@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import exp
 from typing import TYPE_CHECKING, Final
 
 from tallybook.projections.lift.betting import Wealth
 from tallybook.projections.lift.verdict import Evidence, Trial, budget, claims, decide
+from tallybook.projections.lift.view import BOUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,10 +37,10 @@ def plain(rng: Random, count: int, p: float, effect: float = 0.0) -> Iterator[Tr
         yield Trial(held, p, clipped(rng.gauss(level, SPREAD) + (0 if held else effect)))
 
 
-def trending(rng: Random, count: int, p: float) -> Iterator[Trial]:
+def trending(rng: Random, count: int, p: float, spread: float = SPREAD) -> Iterator[Trial]:
     """Yield trials without effect while the mean rises from 50 to 90."""
     for place in range(count):
-        yield Trial(rng.random() < p, p, clipped(rng.gauss(50 + 40 * place / count, SPREAD)))
+        yield Trial(rng.random() < p, p, clipped(rng.gauss(50 + 40 * place / count, spread)))
 
 
 def changing(rng: Random, count: int) -> Iterator[Trial]:
@@ -58,11 +60,39 @@ def lasting(rng: Random, count: int, p: float, direct: float, carried: float) ->
         stock += 0.1 * ((not held) - stock)
 
 
-def losing(rng: Random, count: int, p: float, share: float) -> Iterator[Trial]:
-    """Yield trials without effect; held sessions lose this share of their outcomes below 60."""
-    for trial in plain(rng, count, p):
-        is_low = trial.outcome is not None and trial.outcome < 60
-        yield trial._replace(outcome=None) if trial.held and is_low and rng.random() < share else trial
+def clean_outcomes(rng: Random, avoided: float = 0.0) -> Iterator[float]:
+    """Yield the outcomes of sessions by `clean`, of whose failures a share is avoided: 18 calls, of which 9 % fail."""
+    while True:
+        calls, rate = round(18 * exp(rng.gauss(0, 0.8))), rng.betavariate(1, 10) * (1 - avoided)
+        failed = sum(rng.random() < rate for _ in range(calls))
+        yield max(BOUNDS[0], 100 * (calls - failed + 2) / (calls + 2))
+
+
+def working(rng: Random, count: int, p: float, avoided: float, missing: float) -> Iterator[Trial]:
+    """Yield trials by `clean` in which being told avoids a share of the failures; outcomes are missing by chance."""
+    told, held = clean_outcomes(rng, avoided), clean_outcomes(rng)
+    for _ in range(count):
+        is_held = rng.random() < p
+        outcome = next(held if is_held else told)
+        yield Trial(is_held, p, None if rng.random() < missing else outcome, BOUNDS)
+
+
+def opposed(rng: Random, count: int, p: float, share: float) -> Iterator[Trial]:
+    """Yield trials by `clean` without effect, of which the told lose their worst outcomes and the held their best."""
+    known = sorted(y for _, y in zip(range(400), clean_outcomes(rng), strict=False))
+    worst, best = known[int(share * 400)], known[-1 - int(share * 400)]
+    for trial in working(rng, count, p, 0.0, 0.0):
+        outcome = trial.outcome or 0.0
+        # As many have the very best outcome as have none that failed: chance takes the share of them.
+        is_lost = rng.random() < 2 * share and outcome >= best if trial.held else outcome <= worst
+        yield trial._replace(outcome=None) if is_lost else trial
+
+
+def late(rng: Random, count: int, p: float, lag: int, *, by_ends: bool) -> Iterator[Trial]:
+    """Yield trials without effect while the mean rises; told sessions end so many sessions later than held ones."""
+    trials = list(trending(rng, count, p, SPREAD / 3))
+    ends = {place: place + (0 if trial.held else lag) for place, trial in enumerate(trials)}
+    yield from (trials[place] for place in sorted(ends, key=ends.__getitem__)) if by_ends else trials
 
 
 def session_scores(rng: Random, level: float, count: int) -> list[float]:
@@ -107,13 +137,12 @@ def many(rng: Random, count: int, p: float, effects: Mapping[str, float]) -> dic
     return trials
 
 
-def first_claim(series: Mapping[str, Iterable[Trial]], share: float, *, guarded: bool = True) -> int | None:
+def first_claim(series: Mapping[str, Iterable[Trial]], share: float) -> int | None:
     """Return after how many lineages something is said first, looking after each; None if never.
 
     Args:
         series: Name → its trials; the n-th of each belongs to the same lineage.
         share: The error share of the question.
-        guarded: Whether few outcomes, and arms that differ in missing ones, keep a verdict back.
     """
     wealth = {name: Wealth() for name in series}
     past: dict[str, list[Trial]] = {name: [] for name in series}
@@ -123,7 +152,7 @@ def first_claim(series: Mapping[str, Iterable[Trial]], share: float, *, guarded:
             wealth[name].add(trial)
             past[name].append(trial)
             evidence[name] = wealth[name].evidence()
-        if claims(evidence, share)[0] and (not guarded or decide(past, evidence, share)[0]):
+        if claims(evidence, share)[0] and decide(past, evidence, share)[0]:
             return number
     return None
 
@@ -131,13 +160,12 @@ def first_claim(series: Mapping[str, Iterable[Trial]], share: float, *, guarded:
 def unaffected(rng: Random, count: int, p: float, names: int) -> dict[str, list[Trial]]:
     """Return the trials of entries without effect, drawn in lineages of one to six sessions.
 
-    The outcome is that of the lineage's first ended session, and a tenth of the outcomes is missing. The lineage's
-    further sessions add no trial, so a look after each session is one after each trial.
+    The outcome is that of the lineage's first ended session. The lineage's further sessions add no trial, so a look
+    after each session is one after each trial.
     """
     trials = {str(name): list[Trial]() for name in range(names)}
     for _, level in zip(range(count), drifting(rng), strict=False):
-        first, *_ = session_scores(rng, level, rng.randint(1, 6))
-        outcome = None if rng.random() < 0.1 else first
+        outcome, *_ = session_scores(rng, level, rng.randint(1, 6))
         for mine in trials.values():
             mine.append(Trial(rng.random() < p, p, outcome))
     return trials

@@ -8,9 +8,10 @@ import click
 
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.names import find_name
+from tallybook.projections.lift.view import CLEAN
 from tallybook.projections.surfaces.console import notices
 from tallybook.projections.surfaces.console.options import Verb, at_when, provenance_of
-from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.console.output import answer, say
 from tallybook.projections.surfaces.lift import questions, wording
 
 if TYPE_CHECKING:
@@ -25,13 +26,14 @@ _ASK: Final = "`tallybook lift ask playbook` asks whether the playbook helps"
 
 @click.command(cls=Verb, rater="human", example="tallybook lift ask playbook")
 @click.argument("words", metavar="[ask playbook|new|NAME... | stop | NAME]", nargs=-1)
-@click.option("--outcome", metavar="SCORE", default="overall", help="Compare sessions by this score; for ask.")
+@click.option("--outcome", metavar="OUTCOME", default=CLEAN, help="Compare by clean, or by a score; for ask.")
 @at_when
 def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str | None, **options: Any) -> None:
     """Show whether the playbook helps, or ask that.
 
-    `ask` begins a question: from some of the sessions that begin later, what it is about is withheld, and their scores
-    are compared. `stop` closes it. Without a word, every question is shown; with a NAME, what is known of that entry.
+    `ask` begins a question: from some of the sessions that begin later, what it is about is withheld, and their shares
+    of tool calls that did not fail are compared, or another score. `stop` closes it. Without a word, every question is
+    shown; with a NAME, what is known of that entry.
     """
     as_json = options.pop("as_json")
     verb = words[0] if words else ""
@@ -77,14 +79,11 @@ def _print_entry(state: Lift, word: str, *, as_json: bool) -> None:
 
 
 def _print_asked(asked: Asked, project: Project, *, as_json: bool) -> None:
-    if not asked.has_outcomes:
-        score = asked.question.event.outcome
-        note(f"no session has the score {score} yet; only sessions that end with one count, see `tallybook score`")
     if as_json:
         state = questions.load_state(project)
         answer(
             wording.question_json(state, asked.question)
-            | {"hold": asked.hold, "withheld": [entry.name for entry in asked.withheld]}
+            | {"hold": asked.hold, "withheld": [entry.name for entry in asked.withheld], "plan": asked.plan}
         )
         return
     say(*_asked_lines(asked))
@@ -99,4 +98,5 @@ def _asked_lines(asked: Asked) -> Iterator[str]:
     yield from (f"  {entry.name}  {' '.join(entry.text.split())}" for entry in asked.withheld)
     yield "Pin each rule that guards against damage before the next session; a pinned entry is never withheld:"
     yield f"  tallybook pin {asked.withheld[0].name}"
+    yield from filter(None, [asked.plan])
     yield "`tallybook lift` shows what is known, and `tallybook lift stop` closes the question."

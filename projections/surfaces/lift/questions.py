@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from math import log
+from statistics import fmean
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
@@ -13,8 +15,10 @@ from tallybook.ledger.events import LiftAsked, LiftStopped
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.names import find_name
 from tallybook.projections.fold import fold_history
+from tallybook.projections.lift.betting import SIZES
+from tallybook.projections.lift.planning import World, count_sessions, greatest_missing
 from tallybook.projections.lift.verdict import budget
-from tallybook.projections.lift.view import NAMES, NEW, PLAYBOOK, Lift, lift_view
+from tallybook.projections.lift.view import BOUNDS, CLEAN, NAMES, NEW, PLAYBOOK, Lift, lift_view
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import require_person
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
 
 ASKED: Final = "nothing was asked"
 _DIGEST_CHARS: Final = 32
+_FEWEST_MEASURED: Final = 20
+"""With fewer measured sessions nothing is said of how many a verdict takes."""
 
 
 class Asked(NamedTuple):
@@ -46,13 +52,18 @@ class Asked(NamedTuple):
         question: The question.
         withheld: The entries that its draws withhold.
         hold: With which probability.
-        has_outcomes: Whether a session of the ledger has the score by which it is answered.
+        plan: What a verdict takes, in words.
     """
 
     question: Question
     withheld: tuple[Entry, ...]
     hold: float
-    has_outcomes: bool
+    plan: str
+
+
+def scoring_of(outcome: str, config: Config) -> str:
+    """Return the digest of what decides an outcome; empty where no configuration does."""
+    return "" if outcome == CLEAN else digest_of(config)
 
 
 def digest_of(config: Config) -> str:
@@ -79,7 +90,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     Args:
         project: The project.
         words: ``playbook``, ``new``, or names of entries.
-        outcome: The score by which sessions are compared.
+        outcome: By what sessions are compared: ``clean``, or a score.
         by: Who asks.
 
     Raises:
@@ -88,7 +99,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     """
     require_person("lift ask", by.get("rater"))
     config = configuration.load(project)
-    score = configuration.score_named(config, outcome, f"--outcome {outcome}")
+    score = CLEAN if outcome == CLEAN else configuration.score_named(config, outcome, f"--outcome {outcome}")
     hold = _require_hold(project)
     state = load_state(project)
     if state.open:
@@ -99,15 +110,15 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     exported = _exported(project, book)
     about, names = _parse(words, book, exported)
     share = budget(state.asked + 1)
-    event = LiftAsked(about, names, score, share, digest_of(config))
+    event = LiftAsked(about, names, score, share, scoring_of(score, config))
     commands.recorded(project, Request(PlainEvents((event,)), by))
     state = load_state(project)
     draws.save_secret(project, state.open, clock.new_secret(draws.SECRET_BYTES))
     book = reading.current(reading.open_log(project))
     marker.save(project, state, book)
-    has_outcomes = any(score in session.scores for session in _sessions(project, config))
-    withheld = tuple(one for one in withheld_by(state.questions[state.open], book) if one.name not in exported)
-    return Asked(state.questions[state.open], withheld, hold, has_outcomes)
+    question = state.questions[state.open]
+    withheld = tuple(one for one in withheld_by(question, book) if one.name not in exported)
+    return Asked(question, withheld, hold, _plan(state, question, hold))
 
 
 def _exported(project: Project, book: Playbook) -> dict[str, str]:
@@ -117,10 +128,27 @@ def _exported(project: Project, book: Playbook) -> dict[str, str]:
     return {row["name"]: block.name for row in rows for block in found if block.has(row)}
 
 
-def _sessions(project: Project, config: Config) -> Any:
-    from tallybook.projections.surfaces.scores.score_state import state_of
-
-    return state_of(project, config).sessions.latest()
+def _plan(state: Lift, question: Question, hold: float) -> str:
+    """Return what a verdict takes, by the sessions so far; for another outcome than `clean` only time will tell."""
+    if question.event.outcome != CLEAN:
+        return ""
+    outcomes, missing = state.recent_outcomes()
+    if len(outcomes) < _FEWEST_MEASURED:
+        return f"Too few sessions are measured to say how many a verdict takes: {len(outcomes)} of {_FEWEST_MEASURED}."
+    effect = (BOUNDS[1] - fmean(outcomes)) / 2
+    world = World(outcomes, effect, hold, (missing, missing), BOUNDS)
+    if not effect:
+        return "No verdict can come: no call of the last sessions failed, so nothing can be avoided."
+    sessions = count_sessions(world, log(2 * len(SIZES) / question.event.share))
+    most = f"{greatest_missing(world):.0%}"
+    counted = "no session" if not missing else f"{missing:.1%} of the sessions"
+    seen = f"{counted} without an outcome, as in the last {len(outcomes)} measured ones"
+    if sessions is None:
+        return (
+            f"No verdict can come with {seen}; about {most} at most may be without one, where half of the failures go."
+        )
+    difference = f"a difference of {effect:.1f} points, half of the failures"
+    return f"A verdict on {difference}, takes about {sessions} sessions with {seen}; above {most} none can come."
 
 
 def _require_hold(project: Project) -> float:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 from tallybook.projections.event_rows import brief
 from tallybook.projections.lift.view import NAMES, NEW, PLAYBOOK, now_of
 from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.lift.questions import digest_of
+from tallybook.projections.surfaces.lift.questions import scoring_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tallybook.projections.lift.verdict import Verdict
     from tallybook.projections.lift.view import Lift, Question
 
 NOT_KNOWN: Final = "not known yet"
+ARMS: Final = ("told", "held")
 CHANGED: Final = f"{NOT_KNOWN}: the configuration of the scores is not the one with which it was asked; ask again"
 
 
@@ -31,7 +32,11 @@ def describe(question: Question) -> str:
 
 def verdicts_of(state: Lift, question: Question) -> dict[str, Verdict] | None:
     """Return the verdict on each unit; None where the scores are not computed as when it was asked."""
-    return question.verdicts(now_of(state)) if question.event.scoring == digest_of(state.config) else None
+    return (
+        question.verdicts(now_of(state))
+        if question.event.scoring == scoring_of(question.event.outcome, state.config)
+        else None
+    )
 
 
 def say_verdict(verdict: Verdict | None) -> str:
@@ -59,9 +64,16 @@ def _figures(verdict: Verdict) -> Iterator[str]:
         span = f"; if the difference is the same in every session, from {low:+.1f} to {high:+.1f}"
     yield f"sessions with it scored {abs(verdict.estimate):.1f} points {way} on average{span}"
     yield (
-        f"{verdict.told} with it and {verdict.held} without it have a score; "
+        f"{verdict.told} with it and {verdict.held} without it have an outcome; "
         f"{verdict.missing_told} and {verdict.missing_held} have none"
     )
+
+
+def _work_lines(work: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Yield what sessions of both arms did on average: an entry can make calls succeed that nobody needs."""
+    if len(work) == len(ARMS):
+        arms = [", ".join(f"{name} {value:g}" for name, value in work[arm].items()) for arm in ARMS]
+        yield f"a session on average: {arms[0]} with it; {arms[1]} without it"
 
 
 def question_lines(state: Lift, question: Question) -> Iterator[str]:
@@ -77,7 +89,8 @@ def question_lines(state: Lift, question: Question) -> Iterator[str]:
     for unit, verdict in verdicts.items():
         name = f"{unit}: " if question.event.question == NAMES else ""
         yield f"  {name}{say_verdict(verdict)}"
-        yield from (f"    {line}" for line in _figures(verdict))
+        work = {} if verdict.estimate is None else question.work(unit, now_of(state))
+        yield from (f"    {line}" for line in (*_figures(verdict), *_work_lines(work)))
 
 
 def question_of(state: Lift, name: str) -> tuple[Question, str] | None:
@@ -142,7 +155,12 @@ def question_json(state: Lift, question: Question) -> dict[str, Any]:
         "verdicts": None
         if verdicts is None
         else [
-            {"unit": unit, **verdict._asdict(), "evidence": verdict.evidence._asdict()}
+            {
+                "unit": unit,
+                **verdict._asdict(),
+                "evidence": verdict.evidence._asdict(),
+                "work": question.work(unit, now_of(state)),
+            }
             for unit, verdict in verdicts.items()
         ],
     }
