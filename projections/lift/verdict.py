@@ -86,8 +86,8 @@ def judge(trials: Sequence[Trial], budget: float) -> Verdict:
     """Return the verdict on a question about one unit.
 
     Args:
-        trials: In the order in which their outcomes, or that these are missing, became known. A later trial is always
-            appended: that keeps the verdict valid however often one looks.
+        trials: In the order of their draws. A later trial is always appended: that keeps the verdict valid however
+            often one looks.
         budget: The error share of the question.
     """
     return judge_entries({"": trials}, budget)[""]

@@ -49,7 +49,7 @@ LOST_DAYS: Final = 7
 _RECENT: Final = 200
 """By so many of the last sessions is said how many a verdict takes."""
 WORK: Final = ("calls", "tests", "prompts")
-"""The numbers that stand beside a verdict: an entry can make calls succeed that nobody needs."""
+"""The numbers that are shown with a verdict: an entry can make calls succeed that no task needs."""
 
 
 @attrs.frozen
