@@ -9,6 +9,7 @@ import pytest
 
 from helpers.agent_sessions import SESSIONS
 from helpers.hook_calls import events
+from helpers.lift import measured, observe
 from helpers.transcripts import Script, kept
 from tallybook.ledger.events import SessionMeasured
 from tallybook.projections.surfaces import commands
@@ -195,3 +196,29 @@ def test_a_transcript_that_is_not_understood_is_said_to_be(place: Project, run: 
     answer = run("reflect").out
     assert "s1: 0 rated, 1 line not understood, not measured, as neither a prompt nor a call was understood" in answer
     assert [] == events(place, SessionMeasured)
+
+
+def test_a_person_is_told_how_sessions_go(place: Project, run: Run) -> None:
+    """`score`, `playbook` and the page show the share of clean calls with its trend; an agent's answer does not."""
+    assert "clean" not in run("score").out + run("playbook").err
+    for number in range(30):
+        observe(place, f"s{number}", measured(8), measured(0 if number >= 10 else 9))
+    line = (
+        "clean: 100.0% of calls of tools in the last 20 sessions, +45.0 against the 10 before; "
+        "0 votes by agents, 0 lessons accepted, 0 entries left"
+    )
+    assert run("score").out.endswith(f"{line}\n")
+    assert f"note: {line}\n" == run("playbook").err
+    assert line not in run("playbook").out
+    assert 0 == run("page", "--output", str(place.root / "page.html")).code
+    assert f"<li>{line}</li>" in (place.root / "page.html").read_text()
+
+
+def test_doctor_counts_sessions_without_numbers(place: Project, run: Run) -> None:
+    """A session that was read and not measured is named."""
+    path = kept(place.root) / "s1.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = {"type": "assistant", "message": {"content": [{"type": "text", "text": "Done."}]}}
+    path.write_text(json.dumps(line) + "\n")
+    read(place, path, "SessionEnd")
+    assert "1 session read and not measured: s1" in run("doctor").out

@@ -44,6 +44,14 @@ def check_reflection(context: Context) -> Iterator[Finding]:
             if session.awaits_reflection(options.rater) and _has_transcript(session)
         }
         yield from _pending_sessions(pending, options)
+    unmeasured = [
+        name
+        for name, session in state.sessions.items()
+        if session.searched_to.end.get("") and name not in state.measured
+    ]
+    if unmeasured:
+        message = f"{format_count(len(unmeasured), 'session')} read and not measured: {format_names(unmeasured)}"
+        yield Finding(OK, message, "a transcript without a prompt or call that is understood has no numbers")
     yield from _transcripts_outside(state, options)
     yield from _cost(context, state, options, is_waiting=bool(pending))
 

@@ -48,8 +48,11 @@ def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[s
 
 
 def page_section(project: Project) -> str:
-    """Return the section of the page that says what lift knows; empty where nothing was asked."""
-    items = "".join(f"<li>{escape(line.removeprefix('lift: '))}</li>" for line in summary_lines(project))
+    """Return the section of the page that says how sessions go and what lift knows; empty where there is neither."""
+    from tallybook.projections.surfaces.scores import work
+
+    lines = (*filter(None, [work.line(project)]), *summary_lines(project))
+    items = "".join(f"<li>{escape(line.removeprefix('lift: '))}</li>" for line in lines)
     if not items:
         return ""
     title = '<h2 id="lift-title">Does it help?</h2>'

@@ -8,6 +8,7 @@ import click
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.event_rows import CAUSES
+from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.options import Verb, read_text
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.selection import answers
@@ -44,3 +45,7 @@ def playbook(project: Project, /, *, task: str | None, explain: bool, session: s
         note(f"left out: {', '.join(causes)}")
     elif not found.text:
         note("nothing is given" + ("" if found.budget_chars else ": budget_chars is 0"))
+    if find_agent() is None:
+        from tallybook.projections.surfaces.scores import work
+
+        note(*filter(None, [work.line(project)]))

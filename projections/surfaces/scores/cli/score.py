@@ -100,7 +100,7 @@ def score(project: Project, /, **options: Any) -> None:
         _configured(project, as_json=options["as_json"])
         return
     from tallybook.projections.scores.reports import summary
-    from tallybook.projections.surfaces.scores import configuration
+    from tallybook.projections.surfaces.scores import configuration, work
     from tallybook.projections.surfaces.scores.cli import score_answers
     from tallybook.projections.surfaces.scores.score_state import state_of
 
@@ -134,7 +134,8 @@ def score(project: Project, /, **options: Any) -> None:
 
         box.show(terminal.console_for(sys.stdout), page)
         # Under the box, which is that of the specification.
-        say(*filter(None, [page.day]))
+        is_summary = not period and component is None and when is None
+        say(*filter(None, [page.day, work.line(project) if is_summary else ""]))
 
 
 def _notes(project: Project, state: Scores, when: Moment | None) -> Iterator[str]:
