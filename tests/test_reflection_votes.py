@@ -11,6 +11,7 @@ from helpers.agent_sessions import CODEX, COPILOT, GEMINI
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, call, events, here, set_to, told
 from helpers.injections import continued, give, injected
+from helpers.shared_machines import make_machines
 from helpers.transcripts import Script, answer, ask_again, kept
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import NothingToDoError
@@ -19,8 +20,9 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import proposals, record
+from tallybook.projections.surfaces.writing import proposals, record, votes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
@@ -139,8 +141,8 @@ def test_a_subagent_votes_only_if_it_was_given_the_entry(place: Project) -> None
     record.write(place, [Request(PlainEvents((injected(("kpt_001",)),)), given)])
     say(place, f"{CITED}[kpt_001 helpful]")
     rows = [row for batch in decode(reading.open_log(place).read()) for row in batch.records]
-    votes = [(row.by.agent, row.event.rating) for row in rows if isinstance(row.event, PointRated)]
-    assert [("a2", "harmful")] == votes
+    cast = [(row.by.agent, row.event.rating) for row in rows if isinstance(row.event, PointRated)]
+    assert [("a2", "harmful")] == cast
 
 
 def test_marks_mcp_and_reflection_have_one_vote_together(place: Project, client: Client) -> None:
@@ -206,6 +208,30 @@ def test_the_settings_narrow_what_marks_do(place: Project, marks: str, expected:
     assert (len(expected), 0) == counts(place)
 
 
+def test_marks_on_the_own_playbook_are_proposals(place: Project) -> None:
+    """A mark of the person's own entry is proposed in the person's ledger, and says nothing in the project's."""
+    assert 0 == run_here(["init", "--mine"])
+    mine = personal.find(place)
+    assert mine is not None
+    commands.add(mine, "Be brief", HUMAN)
+    give(mine, "s1", "my_001")
+    say(place, f"{CITED}[kpt_001 helpful]\n[my_001 harmful: too terse]")
+    (proposed,) = proposals.open_proposals(mine)
+    assert PointProposed("rate", "my_001", (), "marks propose", "", "harmful", "too terse") == proposed.event
+    assert ([("kpt_001", "helpful")], [], []) == (rated(place), rated(mine), proposals.open_proposals(place))
+    proposals.accept(mine, proposed, "", HUMAN)
+    assert [("my_001", "harmful")] == rated(mine)
+
+
+def test_an_undo_of_the_session_takes_its_votes_back(place: Project) -> None:
+    """`undo --of SESSION` undoes the ratings of its marks, and brings a pruned entry back."""
+    for number in range(3):
+        say(place, "[kpt_002 harmful: slow]", f"s{number}")
+    assert counts(place, "kpt_002") is None
+    assert 0 == run_here(["undo", "--of", "s2"])
+    assert (0, 2) == counts(place, "kpt_002")
+
+
 def test_secrets_in_a_reason_are_masked(place: Project) -> None:
     """A token in a mark's reason does not reach the ledger."""
     token = "ghp_" + "a1B2" * 9
@@ -230,6 +256,24 @@ def test_marks_of_each_client_are_read(place: Project, recorded: RecordedSession
     rows = [row for batch in decode(reading.open_log(place).read()) for row in batch.records]
     by = [(row.by.agent, row.by.session) for row in rows if isinstance(row.event, PointRated)]
     assert [(recorded.agent, recorded.session)] == by
+
+
+def test_a_vote_follows_its_entry_into_a_shared_book(tmp_path: Path) -> None:
+    """A rating by an agent lands as any other, and its lineage has voted on the entry under its new name."""
+    anna, ben = make_machines(tmp_path, "anna", "ben")
+    commands.add(anna.project, "Always test", HUMAN)
+    commands.add(ben.project, "Be kind", HUMAN)
+    record.write(
+        ben.project, [Request(PlainEvents((injected(("kpt_001",)),)), {"rater": "tallybook", "session": "s1"})]
+    )
+    commands.rate(ben.project, "kpt_001", "helpful", {"rater": "agent", "session": "s1"})
+    for machine in (anna, ben, anna):
+        machine.sync()
+    assert {"kpt_001": ("Always test", 0, 0), "kpt_002": ("Be kind", 1, 0)} == anna.entries()
+    for machine in (anna, ben):
+        found = votes.load(machine.project)
+        assert [False, True] == [found.has_voted("s1", name) for name in ("kpt_001", "kpt_002")]
+        assert found.maker_of("kpt_002").is_persons
 
 
 ASKED = "[NAME helpful]"
@@ -267,6 +311,14 @@ def test_only_the_user_has_unattended_sessions_asked(here: Project, monkeypatch:
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text(text, encoding="utf-8")
     assert ASKED in told(call(START, "s2"))
+
+
+def test_a_session_is_not_asked_for_lessons_that_are_switched_off(here: Project) -> None:
+    """With `learned = "off"` the request names ratings alone."""
+    assert "kpt_new" in told(call(START))
+    set_to(here, '[reflection]\nlearned = "off"\n')
+    text = told(call(START, "s2"))
+    assert (True, False) == (ASKED in text, "kpt_new" in text)
 
 
 def test_codex_exec_is_not_asked_for_marks(here: Project) -> None:

@@ -191,7 +191,8 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
         template = templates.load_template() or template
         has_room = chosen.budget_chars >= MARKS_BUDGET_CHARS
         if has_room and chosen.marks != MARKS_OFF and (attended or chosen.marks_unattended):
-            request = " ".join(templates.load_template(templates.MARKS).splitlines())
+            lines = templates.load_template(templates.MARKS).splitlines()
+            request = " ".join(line for line in lines if chosen.learned != MARKS_OFF or "kpt_new" not in line)
             template = f"{template.rstrip()}\n\n{request}\n"
     return template
 
