@@ -18,7 +18,6 @@ from tallybook.projections.entry_history.stories import stories_view
 from tallybook.projections.entry_history.story import audit_view
 from tallybook.projections.lift.view import lift_view
 from tallybook.projections.playbook.aging import aged_view
-from tallybook.projections.playbook.authors import AUTHORS
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.proposals import PROPOSALS
@@ -78,7 +77,6 @@ VIEWS: dict[str, CatalogRow] = {
     "leads": CatalogRow("what changed in the playbook between two times", partial(leads_view, *_TIMES)),
     "proposals": CatalogRow("the proposed changes that nobody has decided yet", lambda: PROPOSALS),
     "reviews": CatalogRow("which entries sessions were given and cited, and decisions about them", reviews_view),
-    "authors": CatalogRow("whose texts the entries have", lambda: AUTHORS),
     "votes": CatalogRow("which entries each lineage of sessions rated and cited", lambda: VOTES),
     "reflections": CatalogRow("which sessions await reflection, and the tokens spent", lambda: REFLECTIONS),
 }

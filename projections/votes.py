@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
 
 _MACHINES: Final = frozenset({AGENT, "reflector"})
-_PERSONS: Final = frozenset({"human", "import"})
+_HUMAN: Final = "human"
+_PERSONS: Final = frozenset({_HUMAN, "import"})
 RETIRE: Final = "retire"
 _MAKING: Final = (events.PointAdded, events.PointSeeded, events.PointEdited)
 
@@ -29,11 +30,23 @@ class Maker(NamedTuple):
 
     Attributes:
         id: Id of the event that made it; its name can change in a shared book.
-        is_persons: Whether a person typed or imported its text; an accepted proposal is no text of a person.
+        rater: Who recorded its present text; empty where unknown.
+        is_accepted: Whether that was the acceptance of a proposal.
     """
 
     id: str = ""
-    is_persons: bool = False
+    rater: str = ""
+    is_accepted: bool = False
+
+    @property
+    def is_persons(self) -> bool:
+        """Return whether a person typed or imported its text; an accepted proposal is no text of a person."""
+        return self.rater in _PERSONS and not self.is_accepted
+
+    @property
+    def is_approved(self) -> bool:
+        """Return whether a person typed or accepted its text."""
+        return self.rater == _HUMAN
 
 
 @attrs.define
@@ -93,10 +106,9 @@ def _apply(state: Votes, batch: Batch) -> None:
         event: Any = record.event
         session = record.by.session or ""
         if isinstance(event, _MAKING) and event.name not in state.makers:
-            state.makers[event.name] = Maker(record.id, record.by.rater in _PERSONS and not is_accepted)
+            state.makers[event.name] = Maker(record.id, record.by.rater, is_accepted)
         elif isinstance(event, events.PointEdited | events.PointReworded):
-            is_persons = record.by.rater in _PERSONS and not is_accepted
-            state.makers[event.name] = Maker(state.maker_of(event.name).id, is_persons)
+            state.makers[event.name] = Maker(state.maker_of(event.name).id, record.by.rater, is_accepted)
         elif isinstance(event, events.PointMerged):
             state.merged |= dict.fromkeys(set(event.merged) - {event.name}, event.name)
         elif isinstance(event, events.PointMatched):

@@ -11,12 +11,13 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, call, events, here, opened_files, told
-from tallybook.ledger.events import PlaybookInjected, PointCited
+from tallybook.ledger.events import PlaybookInjected, PointCited, PointProposed
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import blocks
 from tallybook.projections.surfaces.selection.exported import MAX_CHARS, SENTENCE
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
@@ -128,8 +129,8 @@ def test_one_file_gets_the_block(folder: Path, run: Run, form: str) -> None:
         assert "has a block in lines 1 to 3, and imports AGENTS.md" in run("export", "agents-md").err
 
 
-def test_a_block_has_what_a_person_typed_or_pinned(folder: Path, run: Run) -> None:
-    """An agent's entry is in it once a person pinned or reworded it; a comment, a past day and a long text are not."""
+def test_a_block_has_what_a_person_approved(here: Project, folder: Path, run: Run) -> None:
+    """An agent's entry is in it once a person pinned, reworded or accepted it; a comment and a past day are not."""
     for text in ("By an agent", "Pinned", "Reworded"):
         assert 0 == run("add", text, "--rater", "agent").code
     run("pin", "kpt_004")
@@ -137,15 +138,23 @@ def test_a_block_has_what_a_person_typed_or_pinned(folder: Path, run: Run) -> No
     run("add", "Hidden <!-- here")
     run("add", "Old", "--until", "2020-01-01")
     run("add", "x" * MAX_CHARS)
+    lesson = PlainEvents((PointProposed("add", "", (), "lesson", "", "Seed the database", ""),))
+    [number] = commands.recorded(here, Request(lesson, {"rater": "agent"})).numbers
+    assert 0 == run("accept", str(number)).code
+    document = json.loads(here.playbook.read_bytes())
+    document["key_points"].append({"name": "house", "text": "By hand", "helpful": 0, "harmful": 0})
+    here.playbook.write_text(json.dumps(document))
     done = run("export", "agents-md", "--json")
     assert {"kpt_006", "kpt_008"} == json.loads(done.out)["left_out"].keys()
     assert "kpt_006 is left out" in done.err
     lines = (folder / "AGENTS.md").read_text().splitlines()[3:-1]
     assert [
+        "- By hand [house]",
         "- Use type hints [kpt_001]",
         "- Write tests [kpt_002]",
         "- Pinned [kpt_004]",
         r"- By a person, see \@src/app.py [kpt_005]",
+        "- Seed the database [kpt_009]",
     ] == lines
     assert len((folder / "AGENTS.md").read_text()) <= MAX_CHARS
 

@@ -12,7 +12,6 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDo
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.lift.view import PLAYBOOK
-from tallybook.projections.playbook.authors import AUTHORS
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.inject import leave_out_expired
 from tallybook.projections.playbook.render import playbook_dict
@@ -20,6 +19,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import blocks, draws, ledger_access
 from tallybook.projections.surfaces.writing import record
+from tallybook.projections.votes import VOTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -100,9 +100,10 @@ def find_old(project: Project) -> Iterator[tuple[str, str]]:
 def choose(project: Project, name: str) -> Chosen:
     """Return the entries for a file: pinned ones first, then by name, as many as fit; none past its last day."""
     state, log = commands.playbook(project).state, reading.open_log(project)
-    authors = fold_history(AUTHORS, lambda: decode(log.read()))
+    votes = fold_history(VOTES, lambda: decode(log.read()))
     rows = leave_out_expired(ledger_access.entries_of(playbook_dict(state)), clock.utc_now().at[:10])
-    rows = [row for row in rows if row["name"] in authors.by_person | state.pinned and row["text"] != REDACTED]
+    approved = {name for name in state.entries if name in state.pinned or votes.maker_of(name).is_approved}
+    rows = [row for row in rows if row["name"] in approved and row["text"] != REDACTED]
     room = MAX_CHARS - sum(len(line) + 1 for line in _lines(name, ()))
     chosen, left_out = [], {}
     for row in sorted(rows, key=lambda row: (row["name"] not in state.pinned, row["name"])):
