@@ -22,6 +22,7 @@ from tallybook.ledger.events import (
     PlaybookAdopted,
     PlaybookEdited,
     PointSeeded,
+    SessionMeasured,
     UnknownEvent,
 )
 from tallybook.ledger.line import CONTINUED
@@ -150,3 +151,11 @@ def test_passed_cases_are_at_most_all_cases(passed: int) -> None:
     assert passed == BenchmarkRecorded("ac06", "", passed, 50).passed
     with pytest.raises(ValueError, match=r"^51 of 50 cases cannot have passed$"):
         BenchmarkRecorded("ac06", "", 51, 50)
+
+
+@pytest.mark.parametrize("numbers", [{"calls": 2, "failed": 3}, {"tests_failed": 1}, {"seconds": -1}])
+def test_an_impossible_measurement_of_a_session_is_refused(numbers: dict[str, float]) -> None:
+    """No number is below 0, and no more calls or tests failed than there were; numbers may be missing."""
+    assert Numbers({}) == SessionMeasured(Numbers({})).numbers
+    with pytest.raises(ValueError, match=r"^numbers must be from 0, and no more can fail than there are: "):
+        SessionMeasured(Numbers(numbers))

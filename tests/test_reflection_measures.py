@@ -135,6 +135,37 @@ def test_a_failure_is_found_by_its_exit_code(name: str, tmp_path: Path) -> None:
     assert (1, 1, 1, 1, 1, True) == tuple(found[number] for number in wanted)
 
 
+RUNNERS = (
+    *("pytest", "cd x && python3.12 -m pytest -q", "npm run test:unit", "npx jest --ci", "make -j4 test"),
+    *("./gradlew :app:test", "cargo test -p x", "poetry run pytest", "mvn -q verify", "PYTHONPATH=. .venv/bin/pytest"),
+    *("bash -lc 'pytest -q'", "timeout 60 pytest -x", "python -m unittest discover"),
+)
+OTHERS = (
+    *("echo pytest", "cat tests/test_x.py", "git commit -m 'npm test'", "grep pytest .", "pytest-watch", ""),
+    *("pip install pytest", ";" * 2_000, "make " + "x " * 1_000, "make"),
+)
+
+
+@pytest.mark.parametrize("command", [*RUNNERS, *OTHERS])
+def test_a_run_of_tests_is_known_by_its_command(command: str, tmp_path: Path) -> None:
+    """A command counts as tests where it starts a test runner, not where it names one."""
+    script = Script(tmp_path / "s1.jsonl").user("Go").tool("Bash", {"command": command}, "")
+    found = measures.measure(script.path, ended=True)
+    assert found is not None
+    assert found["tests"] == (command in RUNNERS)
+
+
+@pytest.mark.parametrize("number", [-5, 2**60, 1.5, "many", None, [1]])
+def test_a_damaged_number_stops_nothing(number: Any, tmp_path: Path) -> None:
+    """Tokens that are no number, or a number beyond what the ledger holds, leave a session measured."""
+    usage = {"input_tokens": number, "output_tokens": number}
+    message = {"id": "m", "role": "assistant", "content": [{"type": "text", "text": "Done."}], "usage": usage}
+    script = Script(tmp_path / "s1.jsonl").user("Go").line("assistant", message=message)
+    found = measures.measure(script.path, ended=True)
+    assert found is not None
+    assert found["tokens_in"] in {0, 2**53}
+
+
 @pytest.mark.parametrize(
     "lines",
     [

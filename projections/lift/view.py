@@ -124,7 +124,7 @@ class Question:
         judged = [lineage for lineage in self.judged(unit, now) if lineage.numbers]
         arms = {arm: [one for one in judged if one.units[unit] == held] for arm, held in (("told", 0), ("held", 1))}
         return {
-            arm: {name: round(fmean(one.numbers[name] for one in found), 1) for name in WORK}
+            arm: {name: round(fmean(one.numbers.get(name, 0) for one in found), 1) for name in WORK}
             for arm, found in arms.items()
             if found
         }
@@ -137,7 +137,8 @@ class Question:
 
 def clean(numbers: Mapping[str, float]) -> float:
     """Return the share of the calls of tools that did not fail, in percent, smoothed: without a call it is 100."""
-    return 100 * (numbers["calls"] - numbers["failed"] + 2) / (numbers["calls"] + 2)
+    calls = numbers.get("calls", 0)
+    return 100 * (calls - numbers.get("failed", 0) + 2) / (calls + 2)
 
 
 def outcome_of(numbers: Mapping[str, float]) -> float:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import Numbers
+from tallybook.ledger.events import MAX_INT, Numbers
 from tallybook.projections.surfaces.agents import agent, claude, codex, copilot, gemini
 from tallybook.projections.surfaces.agents.agent import all_texts, list_of, object_of, text_of
 from tallybook.projections.surfaces.reflection import transcript
@@ -33,10 +33,10 @@ _RUNNERS: Final = (
     r"pytest|py\.test|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|playwright test|cypress run|bats"
     r"|python[\d.]* -m (?:pytest|unittest|nose2|tox|nox)|(?:npm|pnpm|yarn|bun|deno)(?: run)? test\S*"
     r"|(?:go|cargo|dotnet|swift|mix|rake|rails|bazel|flutter|dart|zig build|meson|stack|cabal|sbt|lein) test"
-    r"|cargo nextest run|make (?:\S+ )*(?:tests?|check)|(?:gradlew?|mvnw?) (?:\S+ )*(?:test|check|verify)"
+    r"|cargo nextest run|make (?:\S+ )*(?:test\S*|check)|(?:gradlew?|mvnw?) (?:\S+ )*(?:\S*:)?(?:test|check|verify)"
 )
 _TEST: Final = re.compile(
-    rf"(?:^|[;&|(\n])\s*(?:\w+=\S*\s+)*(?:{_WRAPPERS}\s+){{0,3}}(?:\S*/)?(?:{_RUNNERS})(?![\w.-])"
+    rf"(?:^|[;&|(\n]|\s-l?c\s+['\"]?)\s*(?:\w+=\S*\s+)*(?:{_WRAPPERS}\s+){{0,3}}(?:\S*/)?(?:{_RUNNERS})(?![\w.-])"
 )
 _EXIT_CODE: Final = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
 _INTERRUPTED: Final = "[Request interrupted by user"
@@ -116,7 +116,9 @@ class _Tally:
             "aborted": self.aborted,
         }
         if self.tokens:
-            found["tokens_in"], found["tokens_out"] = map(sum, zip(*self.tokens.values(), strict=True))
+            # A damaged line may have any number.
+            sums = [min(MAX_INT, sum(tokens)) for tokens in zip(*self.tokens.values(), strict=True)]
+            found["tokens_in"], found["tokens_out"] = sums
         found["seconds"] = round(self.seconds, 1)
         if self.first_answer_s is not None:
             found["first_answer_s"] = round(self.first_answer_s, 1)
