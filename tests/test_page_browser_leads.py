@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -103,7 +100,7 @@ def test_two_clicked_points_choose_the_days(browser: Browser, folder: Path) -> N
 
 def test_days_too_far_apart_have_the_commands(browser: Browser, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was not computed is said, and the commands for these very days can be copied."""
-    monkeypatch.setattr(scores, "MAX_PAIRS", DAYS * 20)
+    monkeypatch.setattr(scores, "MAX_LOOKS", DAYS * 20 * 200)
     tab = Tab(browser, write_page(folder))
     tab.open(f"tab=scores&from={FIRST}&to={LAST}")
     assert "at most 1 apart" in tab.text("#leads")
@@ -112,32 +109,6 @@ def test_days_too_far_apart_have_the_commands(browser: Browser, folder: Path, mo
 
 
 PLACES = "all => all.map((one) => Number(one.getAttribute('cx')))"
-
-LIMITED = """
-import sys
-from tallybook.projections.surfaces.page import scores
-scores.MAX_PAIRS = 0
-from tallybook.projections.surfaces.entry_point import run
-run(sys.argv[1:])
-"""
-
-
-def test_a_server_computes_the_leads_of_any_two_days(browser: Browser, folder: Path) -> None:
-    """A served page asks for days that were not computed, and shows what the command says."""
-    words = [sys.executable, "-c", LIMITED, "page", "--serve", "--json"]
-    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, text=True) as process, ExitStack() as closing:
-        # Ended also where an assertion fails.
-        closing.callback(process.kill)
-        assert process.stdout is not None
-        page = browser.new_context().new_page()
-        page.goto(json.loads(process.stdout.readline())["address"])
-        page.locator("body[data-ready]").wait_for(state="attached")
-        for since, until, answer in [*drops(folder)][-2:]:
-            page.evaluate("words => { location.hash = words; }", f"tab=scores&from={since}&to={until}")
-            page.locator("#leads-title", has_text=f"from {since} to {until}").wait_for()
-            page.locator("#leads h4").first.wait_for()
-            assert [str(lead["seq"]) for lead in answer["leads"]] == [row.split()[0] for row in shown(page)]
-        page.context.close()
 
 
 def test_days_without_events_of_their_own_are_drawn_by_time(browser: Browser, tmp_path: Path) -> None:

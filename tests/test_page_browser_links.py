@@ -89,10 +89,10 @@ def test_digits_choose_the_view_and_question_mark_lists_the_keys(tab: Tab) -> No
 
 def test_every_state_has_a_link_that_opens_it_again(tab: Tab) -> None:
     """Moment, entry, view, policy, comparison and filters are in the fragment, and a new page opens at them."""
-    link = "event=12&entry=kpt_001&tab=graveyard&since=4&policy=policy-final&q=kpt_001&kind=point.rated&rater=reflector"
+    link = "event=12&entry=kpt_001&tab=graveyard&since=4&policy=--policy+final&q=kpt_001&kind=point.rated"
     tab.open(link)
     tab.page.reload()
-    tab.at(12, entry="kpt_001", tab="graveyard", policy="policy-final")
+    tab.at(12, entry="kpt_001", tab="graveyard", policy="--policy final")
     tab.page.keyboard.press("k")
     expected = {key: values[0] for key, values in parse_qs(link).items()}
     assert expected | {"event": "10"} == fragment(tab)
@@ -164,7 +164,7 @@ def test_a_session_shows_what_it_was_given_cited_and_changed(tab: Tab) -> None:
         ("event=10&since=4", "tallybook diff 4 10"),
         ("event=10&tab=graveyard", "tallybook graveyard --at 10"),
         ("event=10&tab=lives&entry=kpt_001", "tallybook why --at 10 kpt_001"),
-        ("event=10&policy=policy-final", "tallybook what-if --policy final --at 10"),
+        ("event=10&policy=--policy+final", "tallybook what-if --policy final --at 10"),
         ("event=10&tab=sessions", "tallybook log --since 8 --until 10"),
         ("event=10&tab=sessions&session=s3", "tallybook log --session=s3"),
     ],

@@ -61,14 +61,14 @@ def test_the_page_has_a_lane_for_each_writer(tmp_path: Path) -> None:
     Without texts it has no labels of machines.
     """
     anna, _ = make_pair(tmp_path)
-    lanes = {lane.writer: lane for lane in read_lanes(SharedLog(anna.project.ledger))}
+    lanes = read_lanes(SharedLog(anna.project.ledger))
     assert ["anna-0a1b2c3d", "ben-0a1b2c3d", "pending"] == [*lanes]
-    rated = next(one for one in lanes["ben-0a1b2c3d"].events if one.name == "book:16")
+    rated = next(one for one in lanes["ben-0a1b2c3d"] if one.name == "book:16")
     rows = {row.get("book") or row["seq"]: row for row in anna.lines("log")}
     taken = {row["seq"]: row["at"] for row in anna.lines("log", "--kind", "book.taken")}
     assert ("kpt_003 rated helpful", 9, taken[9]) == (rated.words, rated.by, rated.came)
     assert rated.when == (rows[16].get("when") or rows[16]["at"])
-    assert [("10", ""), ("11", "")] == [(one.name, one.came) for one in lanes["pending"].events]
+    assert [("10", ""), ("11", "")] == [(one.name, one.came) for one in lanes["pending"]]
     file = tmp_path / "page.html"
     anna.json("page", "--output", str(file))
     text = file.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from helpers.film_reader import play, read_page
 from helpers.manual_edits import edit, read
 from helpers.reference_model import extraction
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.page.track import STATUSES
+from tallybook.projections.surfaces.page.film import STATUSES
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

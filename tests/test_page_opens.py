@@ -15,7 +15,7 @@ from helpers.authors import HUMAN
 from helpers.film_reader import play, read_page
 from helpers.git_repositories import commit, git, keep
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.page.track import STATUSES
+from tallybook.projections.surfaces.page.film import STATUSES
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

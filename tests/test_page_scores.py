@@ -72,6 +72,16 @@ def test_without_measurements_there_are_no_scores(project: Path, run: Run) -> No
     assert scores(Project(project), run)[1] is None
 
 
+def test_scores_that_are_off_are_not_on_the_page(here: Project, run: Run) -> None:
+    """With `enabled: false` the page has no scores, as `score` shows none, and no warning."""
+    config = here.claude / "config" / "scoring-config.yaml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("scoring:\n  enabled: false\n")
+    assert {"enabled": False} == json.loads(run("score", "--json").out)
+    meta, tables = scores(here, run)
+    assert (None, []) == (tables, meta["warnings"])
+
+
 def test_an_invalid_configuration_costs_the_scores_alone(here: Project, run: Run) -> None:
     """The page is written without scores, and says so."""
     config = here.claude / "config" / "scoring-config.yaml"
@@ -134,7 +144,7 @@ def test_what_is_too_much_is_left_out_and_said(project: Path, run: Run, monkeypa
     """Where folding for the leads would cost too much, the page has none, and says between which days it looked."""
     here = Project(project)
     record_days(here)
-    for name, value, apart in [("MAX_PAIRS", 400, 5), ("MAX_FOLDED", 10, 0), ("MAX_LEADS", 1, 0)]:
+    for name, value, apart in [("MAX_LOOKS", 80_000, 5), ("MAX_FOLDED", 10, 0), ("MAX_LEADS", 1, 0)]:
         with monkeypatch.context() as patched:
             patched.setattr(f"tallybook.projections.surfaces.page.scores.{name}", value)
             _, tables = scores(here, run)

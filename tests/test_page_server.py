@@ -270,7 +270,7 @@ def test_connections_that_drip_are_ended_and_bounded(here: Project, monkeypatch:
             most = max(most, active_count() - threads)
             clients = [client for client in clients if drip(client)]
             time.sleep(0.1)
-    assert ([], True) == (clients, most <= server.MAX_CONNECTIONS + 1)
+    assert ([], True) == (clients, most <= server.MAX_THREADS + 2)
     # There is room again: the next browser is answered.
     connection = HTTPConnection("127.0.0.1", running.server_port, timeout=END_S)
     connection.request("GET", "/")

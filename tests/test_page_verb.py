@@ -253,7 +253,7 @@ def test_a_long_history_has_no_half_lives_and_says_so(here: Project, run: Run, m
     assert ([], set(ALTERNATIVES)) == (meta["omitted_policies"], {policy["stream"] for policy in meta["policies"]})
     monkeypatch.setattr("tallybook.projections.surfaces.page.make.AGED_EVENTS", 10)
     meta, document, _ = page(here, run)
-    assert ["30d", "90d"] == [policy["half_life"] for policy in meta["omitted_policies"]]
+    assert ["--half-life 30d", "--half-life 90d"] == [policy["stream"] for policy in meta["omitted_policies"]]
     assert ["tallybook what-if --half-life 30d --at {event}"] == [meta["omitted_policies"][0]["command"]]
     assert {policy["stream"] for policy in meta["policies"]} == document["film"]["policies"].keys()
 

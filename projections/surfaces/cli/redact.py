@@ -79,7 +79,7 @@ def _confirm(preview: RedactionResult, *, as_json: bool) -> None:
 
 def _print(project: Project, done: RedactionResult, result: str, *, as_json: bool) -> int:
     """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
-    from tallybook.projections.surfaces.page.exported import find_pages
+    from tallybook.projections.surfaces.page.document import find_pages
 
     erased, pages = done.erased, find_pages(project)
     if as_json:

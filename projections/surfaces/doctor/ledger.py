@@ -153,7 +153,7 @@ def _is_far(later: str, earlier: str) -> bool:
 
 def check_pages(context: Context) -> Iterator[Finding]:
     """List the pages in the project: they hold texts that a redaction does not reach."""
-    from tallybook.projections.surfaces.page.exported import find_pages
+    from tallybook.projections.surfaces.page.document import find_pages
 
     for path in find_pages(context.project):
         fix = "after a redaction delete it, or write it again with `tallybook page`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 import zlib
@@ -12,7 +13,9 @@ import zlib
 from tallybook.ledger.fast_stdlib import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from tallybook.projections.surfaces.workspace.project import Project
 
 FORMAT: Final = 2
 """Number of the format of the data, for the script."""
@@ -20,7 +23,6 @@ FORMAT: Final = 2
 MARK: Final = b'<meta name="generator" content="tallybook page">'
 """What a page has among its first bytes, and other files have not."""
 
-_LANES_PLACE: Final = "<footer>\n"
 _HEAD_BYTES: Final = 4096
 _BROWSER: Final = Path(__file__).with_name("browser")
 
@@ -47,20 +49,20 @@ def security_policy(*, served: bool) -> str:
     return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
 
 
-def assemble(meta: Mapping[str, Any], document: Mapping[str, Any], lanes: str = "") -> bytes:
+def assemble(meta: Mapping[str, Any], document: Mapping[str, Any], sections: str = "") -> bytes:
     """Return the file.
 
     Args:
         meta: What the script knows before it unpacks the document; ``served`` is whether a server sends the page.
         document: The history.
-        lanes: The section of a shared project; empty without sharing.
+        sections: Markup that needs no script; empty for none.
     """
     template, style, script = _parts()
-    template = template.replace(_LANES_PLACE, _LANES_PLACE + lanes)
     policy = f'<meta http-equiv="Content-Security-Policy" content="{security_policy(served=meta["served"])}">'
     parts = {
         "policy": f"{MARK.decode()}\n{policy}",
         "style": f"<style>{style}</style>",
+        "sections": sections,
         "data": _data(meta, document),
         "script": f"<script>{script}</script>",
     }
@@ -89,3 +91,29 @@ def is_page(path: Path) -> bool:
     """
     with path.open("rb") as file:
         return MARK in file.read(_HEAD_BYTES)
+
+
+MAX_FILES: Final = 50_000
+"""Most files whose names are looked at: a search for pages must not take longer than the command that it serves."""
+
+
+def find_pages(project: Project) -> list[Path]:
+    """Return the pages in a project's folder, without hidden folders; in a large project those found first."""
+    return sorted(filter(_is_readable_page, _candidates(project)))
+
+
+def _candidates(project: Project) -> Iterator[Path]:
+    seen = 0
+    for folder, folders, names in os.walk(project.root):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
+        seen += len(names)
+        yield from (Path(folder, name) for name in names if name.lower().endswith((".html", ".htm")))
+        if seen > MAX_FILES:
+            return
+
+
+def _is_readable_page(path: Path) -> bool:
+    try:
+        return path.is_file() and not path.is_symlink() and is_page(path)
+    except OSError:
+        return False

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from datetime import date
-from functools import lru_cache
-import json
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 import pickle
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.encoding.codec import texts_of
-from tallybook.ledger.encoding.event_json import FREE_FIELDS
+from tallybook.ledger.events import Entry
 from tallybook.ledger.line import CONTINUED, START, Position
-from tallybook.projections.fold import undos_in
-from tallybook.projections.surfaces.page.track import PRUNED, Track, differences
-from tallybook.projections.surfaces.page.undone import Undos, numbers_of
+from tallybook.projections.entry_history.status import affected_names
+from tallybook.projections.fold import UndoneIds, View, find_undone, fold, mark_undone, undos_in
+from tallybook.projections.playbook.aging import AgedPolicy, aged_view
+from tallybook.projections.playbook.view import UNDONE, Playbook, playbook_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.ledger.records import Batch
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.playbook.prune import Policy
-    from tallybook.projections.surfaces.page.track import Changed, Row
 
     Read = Callable[[Position], Iterable[Batch]]
-    Special = Callable[["Film", int, Any], None]
 
 MAX_MOMENTS: Final = 50_000
 """Most moments of a page; the ones before them are one snapshot."""
@@ -41,30 +38,253 @@ QUOTED: Final = ("reason", "note")
 """Free texts that are no texts of entries."""
 
 _STRIDE: Final = 1024
-"""Moments between two copies of the playbooks, from which history is folded again after an undo."""
+"""Batches between two copies of the playbooks, from which history is folded again after an undo."""
 
 _MAX_COPIES: Final = 16
 """Most copies that are held; each has every entry under every policy."""
 
-_PLAIN: Final = {events.PointRated, events.PlaybookUpdated}
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-_DAY_MS: Final = 86_400_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", UNDONE)
+"""Status of a name in a row, by its number."""
+
+KEPT, PRUNED = STATUSES.index("kept"), STATUSES.index("pruned")
+
+SAME: Final = len(STATUSES)
+"""Status in a row of another policy: from here on the entry is as under the playbook's own."""
+
+PLACES: Final = 2**16
+"""Places for the entries that one moment brings."""
+
+PINNED, PARDONED = 1, 2
+"""Flags of an entry: no update prunes it; only a further harmful rating can prune it."""
+
+
+class Row(NamedTuple):
+    """All that the page shows of an entry.
+
+    Attributes:
+        status: Index of STATUSES.
+        helpful: Count of helpful ratings.
+        harmful: Count of harmful ratings.
+        text: Its text; empty for a name that never had one.
+        flags: PINNED and PARDONED.
+        into: The entry that it was merged into; empty for none.
+        place: The playbook lists entries by rising places.
+    """
+
+    status: int = 0
+    helpful: int = 0
+    harmful: int = 0
+    text: str = ""
+    flags: int = 0
+    into: str = ""
+    place: int = 0
+
+
+ABSENT: Final = Row()
+_LIKE_OWN: Final = Row(SAME)
+
+Changed = dict[str, Row]
+
+
+# The playbook under one policy
+
+
+@attrs.define
+class Track:
+    """A playbook under one policy, and what the page shows of it.
+
+    Attributes:
+        policy: The policy.
+        book: The playbook.
+        rows: Name → what the page shows of it.
+        told: Name → what the page was last told of it, besides the rows of the playbook's own policy.
+    """
+
+    policy: Policy
+    book: Playbook = attrs.field(init=False)
+    rows: dict[str, Row] = attrs.field(factory=dict)
+    told: dict[str, Row] = attrs.field(factory=dict)
+    _view: View[Any] = attrs.field(init=False)
+    _last_place: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        """Begin before the first event."""
+        policy = self.policy
+        if isinstance(policy, AgedPolicy):
+            self._view = aged_view(policy, policy.half_life_us)
+        else:
+            self._view = playbook_view(policy)
+        self.book = self.begin()
+
+    def begin(self) -> Playbook:
+        """Return the playbook before the first event."""
+        book: Playbook = self._view.start()
+        return book
+
+    def fold(self, batch: Batch) -> None:
+        """Apply a batch."""
+        fold(self._view, (batch,), self.book)
+
+    def advance(self, batch: Batch) -> Changed:
+        """Apply a batch, and return the rows that it changed."""
+        names = dict.fromkeys(self._names_in(batch))
+        self.fold(batch)
+        return self.note(names, batch.last)
+
+    def _names_in(self, batch: Batch) -> Iterator[str]:
+        """Yield the names that a batch can change; what it makes prunable, its events name."""
+        book = self.book
+        for event in batch.events:
+            yield from affected_names(book, event)
+            if type(event) is events.PointRated:
+                continue
+            if isinstance(event, events.PlaybookUpdated) and not self.policy.is_permanent:
+                yield from book.pruned
+            elif isinstance(event, events.PlaybookOrdered):
+                yield from book.mutable
+            elif isinstance(event, events.PointMatched):
+                yield book.merged.get(event.to, event.to)
+            elif isinstance(event, events.PointMerged):
+                # Names merged earlier into one that is merged now get another target.
+                yield from (name for name, into in book.merged.items() if into in event.merged)
+
+    def note_all(self, seq: int) -> Changed:
+        """Return the rows of all names that changed since they were noted: what an undo changes."""
+        book = self.book
+        return self.note(dict.fromkeys([*self.rows, *book.mutable, *book.gone, *book.used, *book.pinned]), seq)
+
+    def note(self, names: Collection[str], seq: int) -> Changed:
+        """Note the rows of names as of an event, and return those that changed."""
+        before = self.rows
+        changed = {name: row for name in names if (row := self._row(name)) != before.get(name, ABSENT)}
+        changed |= self._place(names, changed, seq)
+        self.rows |= changed
+        return changed
+
+    def has_ratable(self, name: str) -> bool:
+        """Return whether a rating of a name counts for an entry of the playbook."""
+        return name in self.book.mutable or self.book.merged.get(name) in self.book.mutable
+
+    def _row(self, name: str) -> Row:
+        """Return what the page shows of a name now, in its place so far."""
+        book, old = self.book, self.rows.get(name, ABSENT)
+        flags = PINNED * (name in book.pinned) + PARDONED * (name in book.pardons)
+        status = "kept" if name in book.mutable else book.status_of(name)
+        if status not in STATUSES:
+            return ABSENT._replace(flags=flags)
+        # Of an entry whose addition is undone the playbook has the name alone.
+        entry = book.mutable.get(name) or book.gone.get(name) or Entry(name, old.text)
+        into = book.merged.get(name, "")
+        return Row(STATUSES.index(status), entry.helpful, entry.harmful, entry.text, flags, into, old.place)
+
+    def _place(self, names: Collection[str], changed: Changed, seq: int) -> Changed:
+        """Return the rows of the last entries of the playbook with rising places.
+
+        An entry that comes in or comes back is the last one, so only names that may have moved are looked at.
+        """
+        moved, last = [], 0
+        for name in reversed(self.book.mutable):
+            if name not in names:
+                last = self.rows[name].place
+                break
+            moved.append(name)
+        placed = {}
+        for name in reversed(moved):
+            row = changed.get(name) or self.rows[name]
+            if row.place <= last:
+                self._last_place = max(self._last_place + 1, seq * PLACES)
+                row = placed[name] = row._replace(place=self._last_place)
+            last = row.place
+        return placed
+
+
+def differences(track: Track, changed: Changed, real: Track, really: Iterable[str]) -> Changed:
+    """Return the rows of another policy that differ from the own ones, or no longer do: these have the status SAME.
+
+    Args:
+        track: The other policy's.
+        changed: What changed in it.
+        real: The playbook's own.
+        really: The names that changed there.
+    """
+    rows = {}
+    for name in {**changed, **dict.fromkeys(really)}:
+        row = track.rows.get(name, ABSENT)
+        row = _LIKE_OWN if row == real.rows.get(name, ABSENT) else row
+        if row != track.told.get(name, _LIKE_OWN):
+            rows[name] = track.told[name] = row
+    return rows
+
+
+# Undos
+
+
+class Undos:
+    """The undos of a history, and what they undo.
+
+    Attributes:
+        records: The undos, in order.
+    """
+
+    def __init__(self, records: Sequence[EventRecord]) -> None:
+        """Begin before the first event."""
+        self.records = records
+        self._named = UndoneIds()
+        self._touched: list[EventRecord] = []
+        self._since: dict[int, int] = {}
+        self._ended: list[tuple[int, int, int]] = []
+        for record in records:
+            if isinstance(record.event, events.EventsVoided):
+                self._named.add(record, record.event)
+
+    @property
+    def spans(self) -> list[tuple[int, int, int]]:
+        """Return each undone event with the undos since which and up to which it is undone, 0 for none, in order."""
+        return sorted([*self._ended, *((seq, since, 0) for seq, since in self._since.items())])
+
+    def see(self, batch: Batch) -> None:
+        """Note the events of a batch that an undo may name."""
+        if self.records and self._named.may_touch(batch):
+            self._touched += batch.records
+
+    def note(self, until: int) -> tuple[UndoneIds, int]:
+        """Note what is undone as of an event; return it, and the first event that is undone now or was before.
+
+        Returns:
+            The undone events, and the number of the first one that changed, ``until`` + 1 where none did.
+        """
+        known = [record for record in self.records if record.seq <= until]
+        ids = find_undone(known)
+        undone = {record.seq for record in self._touched if ids.by(record) is not None}
+        changed = sorted(undone ^ self._since.keys())
+        for seq in changed:
+            if seq in undone:
+                self._since[seq] = known[-1].seq
+            else:
+                self._ended.append((seq, self._since.pop(seq), known[-1].seq))
+        return ids, changed[0] if changed else until + 1
+
+
+# The history
 
 
 class Interned:
-    """Strings by number, in the order of first use.
+    """Values by number, in the order of first use.
 
     Attributes:
-        numbers: String → its number, from 0.
+        numbers: Value → its number, from 0.
     """
 
     def __init__(self) -> None:
-        """Begin without a string."""
-        self.numbers: dict[str, int] = {}
+        """Begin without a value."""
+        self.numbers: dict[Any, int] = {}
 
-    def number(self, text: str) -> int:
-        """Return the number of a string."""
-        return self.numbers.setdefault(text, len(self.numbers))
+    def number(self, value: Hashable) -> int:
+        """Return the number of a value."""
+        return self.numbers.setdefault(value, len(self.numbers))
 
 
 @attrs.define
@@ -76,22 +296,24 @@ class Film:
         undos: The undos of the history.
         base: Number of the last event before the first moment of the page; 0 where the page has every moment.
         skipped: How many moments are before it.
-        names: Names of entries.
         rows: Stream → event, name and row of each change, those of the snapshot with the number ``base``.
+        names: Names of entries.
         sizes: How many event numbers each moment has, those before the page as well.
         times: The time of each, in milliseconds since 1970.
         moment_authors: Number of the author of each moment of the page.
         kinds: Number of the kind of each event of the page.
         entries: The entry that each event names, plus 1; 0 for none.
-        kind_names: Kind, words, the rating of one and whether it counted, joined by tabs.
-        authors: Rater, session, agent and model, as JSON.
+        kind_names: Kind, words, the rating of one and whether it counted.
+        authors: Number of the rater, and that of the session plus 1, 0 for none.
+        raters: human, reflector and so on.
+        sessions: Ids of sessions.
+        agents: Number of a session plus 1 → the agent and the model that its events name first, None where none does.
         injections: Event number of each injection, and the entries that it has or the one before has, not both.
-        quotes: Event number, field and text, where they are asked for.
+        quotes: Event number, field and text of the reasons and notes.
         last: Number of the last event.
         chain: The chain value there.
         ledger: Id of the ledger.
-        redacted: Numbers of the events that redact others.
-        types: The classes of events that there are.
+        redacted: How many events redact others.
     """
 
     tracks: dict[str, Track]
@@ -107,193 +329,165 @@ class Film:
     entries: list[int] = attrs.field(factory=list)
     kind_names: Interned = attrs.field(factory=Interned)
     authors: Interned = attrs.field(factory=Interned)
+    raters: Interned = attrs.field(factory=Interned)
+    sessions: Interned = attrs.field(factory=Interned)
+    agents: dict[int, tuple[str | None, str | None]] = attrs.field(factory=dict)
     injections: list[tuple[int, list[int]]] = attrs.field(factory=list)
     quotes: list[tuple[int, str, str]] = attrs.field(factory=list)
     last: int = 0
     chain: str = ""
     ledger: str = ""
-    redacted: list[int] = attrs.field(factory=list)
-    types: set[type[Any]] = attrs.field(factory=set)
+    redacted: int = 0
     _injected: dict[str, None] = attrs.field(factory=dict)
-    _author_numbers: dict[bytes, int] = attrs.field(factory=dict)
+    _author_numbers: dict[tuple[bytes, ...], int] = attrs.field(factory=dict)
     _copies: list[tuple[Position, bytes]] = attrs.field(factory=list)
 
-    def add_old(self, batch: Batch) -> None:
-        """Add a batch before the first moment of the page, with its undone events marked."""
-        self._begin(batch)
-        for seq, event in zip(numbers_of(batch, self.last), batch.events, strict=True):
-            if (special := _SPECIAL.get(type(event))) is not None:
-                special(self, seq, event)
-        for track in self.tracks.values():
-            track.fold(batch)
-        self._end(batch)
-
-    def take_snapshot(self) -> None:
-        """Note the playbooks before the first moment of the page."""
-        self.quotes.clear()
-        self.injections = [(self.base, [self.names.number(name) for name in self._injected])] if self._injected else []
-        self._add_rows(
-            {stream: track.note_all(self.base) for stream, track in self.tracks.items()}, lambda *_: self.base
-        )
-
     def add(self, batch: Batch, read: Read) -> None:
-        """Add a moment of the page."""
-        self._begin(batch)
-        self.moment_authors.append(self._author(batch))
-        rated = {event.name for event in batch.events if isinstance(event, events.PointRated)}
-        real = self.tracks["film"]
-        counted = set(filter(real.has_ratable, rated))
-        if events.EventsVoided in map(type, batch.events):
-            self._fold_again(batch, read)
-            changed = {stream: track.note_all(batch.last) for stream, track in self.tracks.items()}
-        else:
-            changed = self._advance(batch)
-        self._add_rows(changed, self._deciding(batch))
-        self._add_events(batch, {*counted, *filter(real.has_ratable, rated)})
-        self._end(batch)
-
-    def _begin(self, batch: Batch) -> None:
-        self.types.update(map(type, batch.events))
+        """Add a batch: before the first moment of the page its time alone, and the last of those as a snapshot."""
         self.undos.see(batch)
         self.sizes.append(batch.last - self.last)
         self.times.append(to_ms(batch.unverified_at))
-
-    def _end(self, batch: Batch) -> None:
+        if batch.last > self.base:
+            self._add_moment(batch, read)
+        self._note_events(batch)
         self.last, self.chain = batch.last, batch.chain
-        if len(self.sizes) % _STRIDE == 0:
-            self._copy(batch)
+        if batch.last == self.base:
+            self._take_snapshot(read)
 
-    def _advance(self, batch: Batch) -> dict[str, Changed]:
-        """Apply a batch under every policy, and return the rows that it changed under each."""
-        real, kinds = self.tracks["film"], set(map(type, batch.events))
-        is_plain = kinds <= _PLAIN and not real.may_prune(batch)
-        names = dict.fromkeys(real.names_in(batch)) if is_plain else {}
-        changed = {"film": real.advance(batch)}
-        is_plain = is_plain and all(map(real.is_listed, changed["film"]))
-        for stream, track in self.tracks.items():
-            if track is real:
-                continue
-            if not is_plain or track.may_prune(batch) or not track.differing.isdisjoint(names):
-                changed[stream] = track.advance(batch)
-                continue
-            # Ratings change the same counts under each policy, of entries that do not differ already.
-            track.fold(batch)
-            if all(name in track.book.mutable for name in changed["film"]):
-                track.rows |= changed["film"]
-            else:
-                changed[stream] = track.note(names, batch.last)
-        return changed
+    def _take_snapshot(self, read: Read) -> None:
+        """Note the playbooks before the first moment of the page."""
+        ids, _ = self.undos.note(self.base)
+        self._fold_again(mark_undone(read(START), ids), self.base)
+        self.quotes.clear()
+        self.injections = [(self.base, [self.names.number(name) for name in self._injected])] if self._injected else []
+        self._add_rows(lambda track: track.note_all(self.base), lambda *_: self.base)
+
+    def _add_moment(self, batch: Batch, read: Read) -> None:
+        self.moment_authors.append(self._author(batch))
+        names, own = [str(getattr(event, "name", "")) for event in batch.events], self.tracks["film"]
+        counted = set(filter(own.has_ratable, names))
+        ids, first = (
+            self.undos.note(batch.last) if events.EventsVoided in map(type, batch.events) else (None, batch.last + 1)
+        )
+        if ids is not None and first <= batch.last:
+            begin = self._go_back(first)
+            self._fold_again(mark_undone(read(begin), ids), batch.last)
+            self._add_rows(lambda track: track.note_all(batch.last), self._deciding(batch))
+        else:
+            self._add_rows(lambda track: track.advance(batch), self._deciding(batch))
+            self._copy(batch, len(self.sizes))
+        self._add_events(batch, {*counted, *filter(own.has_ratable, names)})
 
     def _deciding(self, batch: Batch) -> Callable[[str, Row], int]:
         """Return what gives, for a row that a batch changed, the number of the event that did so."""
-        seqs = {"update": batch.last, "undo": 0}
-        for seq, event in zip(numbers_of(batch, self.last), batch.events, strict=True):
-            name = getattr(event, "name", None)
-            if isinstance(event, events.PlaybookUpdated):
-                seqs["update"] = seq
-            elif isinstance(event, events.EventsVoided):
-                seqs["undo"] = seq
-            elif isinstance(name, str):
-                seqs |= dict.fromkeys([f"name {name}", *(f"name {old}" for old in getattr(event, "merged", ()))], seq)
+        named: dict[str, int] = {}
+        deciding = batch.last
+        for seq, event in _numbered(batch, self.last):
+            if isinstance(event, events.PlaybookUpdated | events.EventsVoided):
+                deciding = seq
+            elif isinstance(name := getattr(event, "name", None), str):
+                named |= dict.fromkeys((name, *getattr(event, "merged", ())), seq)
+        if events.EventsVoided in map(type, batch.events):
+            named.clear()
+        return lambda name, row: deciding if row.status == PRUNED else named.get(name, deciding)
 
-        def decide(name: str, row: Row) -> int:
-            named = seqs["update"] if row.status == PRUNED else seqs.get(f"name {name}", seqs["update"])
-            return seqs["undo"] or named
-
-        return decide
-
-    def _add_rows(self, changed: Mapping[str, Changed], decide: Callable[[str, Row], int]) -> None:
+    def _add_rows(self, change: Callable[[Track], Changed], decide: Callable[[str, Row], int]) -> None:
         """Add the rows of a moment: of another policy, those that differ from the playbook's own."""
-        real = self.tracks["film"]
-        for stream, rows in changed.items():
-            track = self.tracks[stream]
-            told = rows if track is real else differences(track, rows, real, changed["film"])
-            self.rows[stream] += sorted(
-                ((decide(name, row), name, row) for name, row in told.items()), key=itemgetter(0)
-            )
+        own = self.tracks["film"]
+        changed = change(own)
+        for stream, track in self.tracks.items():
+            rows = changed if track is own else differences(track, change(track), own, changed)
+            decided = ((decide(name, row), name, row) for name, row in rows.items())
+            self.rows[stream] += sorted(decided, key=itemgetter(0))
 
-    def _copy(self, batch: Batch) -> None:
-        """Keep a copy of the playbooks, where a later undo may go on from it."""
-        records = self.undos.records
-        if records and records[-1].seq > batch.last and not (self._copies and self._copies[-1][0].seq >= batch.last):
-            books = {stream: track.book for stream, track in self.tracks.items()}
-            for book in books.values():
-                # The page asks no playbook for its last batch.
-                book.latest = book.latest_batch = None
-            self._copies.append((Position(batch.last, batch.chain, batch.end), pickle.dumps(books)))
-            if len(self._copies) > _MAX_COPIES:
-                del self._copies[1::2]
+    # Undos
 
-    def _fold_again(self, batch: Batch, read: Read) -> None:
-        """Fold history up to a batch with undos without what is undone as of it."""
-        first = self.undos.first_of(batch)
+    def _copy(self, batch: Batch, number: int) -> None:
+        """Keep a copy of the playbooks at every so many batches, where a later undo may go on from it."""
+        if number % _STRIDE or not self.undos.records or self.undos.records[-1].seq <= batch.last:
+            return
+        books = {stream: track.book for stream, track in self.tracks.items()}
+        for book in books.values():
+            # The page asks no playbook for its last batch.
+            book.latest = book.latest_batch = None
+        self._copies.append((Position(batch.last, batch.chain, batch.end), pickle.dumps(books)))
+        if len(self._copies) > _MAX_COPIES:
+            del self._copies[1::2]
+
+    def _go_back(self, first: int) -> Position:
+        """Go back to the last copy before an event, or to the beginning."""
         while self._copies and self._copies[-1][0].seq >= first:
             self._copies.pop()
-        begin, copies = self._copies[-1] if self._copies else (START, b"")
-        books = pickle.loads(copies) if copies else {}  # noqa: S301 - pickled by this process
+        begin, copy = self._copies[-1] if self._copies else (START, b"")
+        books = pickle.loads(copy) if copy else {}  # noqa: S301 - pickled by this process
         for stream, track in self.tracks.items():
             track.book = books.get(stream) or track.begin()
-        for number, earlier in enumerate(self.undos.mark(read(begin), begin.seq, batch.last), 1):
+        return begin
+
+    def _fold_again(self, batches: Iterable[Batch], until: int) -> None:
+        for number, batch in enumerate(_until(batches, until), 1):
             for track in self.tracks.values():
-                track.fold(earlier)
-            if number % _STRIDE == 0:
-                self._copy(earlier)
+                track.fold(batch)
+            self._copy(batch, number)
+
+    # Events
 
     def _add_events(self, batch: Batch, counted: set[str]) -> None:
         """Add the kind and the entry of each event."""
-        seqs, size = numbers_of(batch, self.last), batch.last - self.last
+        size = batch.last - self.last
         # The lines on which a text goes on have numbers, and no event.
-        kinds, entries = [self.kind_names.number("\t".join(CONTINUED_WORDS))] * size, [0] * size
-        if len(batch.events) == size:
-            kinds, entries = [0] * size, [0] * size
-        for seq, event in zip(seqs, batch.events, strict=True):
-            name = getattr(event, "name", None)
+        kinds, entries = [self.kind_names.number(CONTINUED_WORDS) if len(batch.events) < size else 0] * size, [0] * size
+        for seq, event in _numbered(batch, self.last):
             kind, words, *rating = kind_words(event)
             if isinstance(event, events.PointRated) and event.rating in {"helpful", "harmful"}:
                 if event.name in counted:
                     rating.append("counts")
                 else:
                     words += ", no effect"
-            kinds[seq - self.last - 1] = self.kind_names.number("\t".join([kind, words, *rating]))
-            entries[seq - self.last - 1] = 0 if not isinstance(name, str) else self.names.number(name) + 1
-            if (special := _SPECIAL.get(type(event))) is not None:
-                special(self, seq, event)
+            kinds[seq - self.last - 1] = self.kind_names.number((kind, words, *rating))
+            name = getattr(event, "name", None)
+            entries[seq - self.last - 1] = self.names.number(name) + 1 if isinstance(name, str) else 0
         self.kinds += kinds
         self.entries += entries
 
+    def _note_events(self, batch: Batch) -> None:
+        """Note what single events say of the ledger, of injections, and in quotes."""
+        for seq, event in _numbered(batch, self.last):
+            if isinstance(event, events.LedgerOpened):
+                self.ledger = event.ledger
+            elif isinstance(event, events.PlaybookInjected):
+                new = dict.fromkeys(event.names)
+                changed = [*(n for n in new if n not in self._injected), *(n for n in self._injected if n not in new)]
+                self.injections.append((seq, [self.names.number(name) for name in changed]))
+                self._injected = new
+            elif isinstance(event, events.EventRedacted):
+                self.redacted += 1
+            if getattr(event, "reason", None) or getattr(event, "note", None):
+                self.quotes += [(seq, field, text) for field, text in texts_of(event).items() if field in QUOTED]
+
     def words_of(self, seq: int) -> str:
         """Return what an event did, in a few words."""
-        return list(self.kind_names.numbers)[self.kinds[seq - self.base - 1]].split("\t")[1] if seq > self.base else ""
+        words: str = list(self.kind_names.numbers)[self.kinds[seq - self.base - 1]][1] if seq > self.base else ""
+        return words
 
     def _author(self, batch: Batch) -> int:
         """Return the number of the author of a batch; where another program wrote several, of its first event."""
         _, authors = batch.unverified_authors
-        key = next(iter(authors)) if len(authors) == 1 else b""
-        number = self._author_numbers.get(key) if key else None
-        if number is None:
-            author = _read_author(key) or _encode_author(attrs.asdict(batch.records[0].by))
-            number = self._author_numbers[key] = self.authors.number(author)
-        return number
-
-    def note_injection(self, seq: int, names: Iterable[str]) -> None:
-        """Add which entries an injection has and the one before it has not, and the other way round."""
-        new = dict.fromkeys(names)
-        changed = [*(name for name in new if name not in self._injected), *(n for n in self._injected if n not in new)]
-        self.injections.append((seq, [self.names.number(name) for name in changed]))
-        self._injected = new
+        key = tuple(authors)
+        if len(key) != 1 or key not in self._author_numbers:
+            by = batch.records[0].by
+            session = 0 if by.session is None else self.sessions.number(by.session) + 1
+            agent, model = self.agents.get(session, (None, None))
+            self.agents[session] = (agent or by.agent, model or by.model)
+            self._author_numbers[key] = self.authors.number((self.raters.number(by.rater), session))
+        return self._author_numbers[key]
 
 
-def _read_author(by: bytes) -> str:
-    """Return the author in a line's head, empty where Tallybook did not write it so."""
-    try:
-        fields = json.loads(by)
-    except ValueError:
-        return ""
-    return _encode_author(fields) if isinstance(fields, dict) and isinstance(fields.get("rater"), str) else ""
-
-
-def _encode_author(fields: dict[str, Any]) -> str:
-    return json.dumps([fields.get(name) for name in ("rater", "session", "agent", "model")])
+def _numbered(batch: Batch, before: int) -> Iterable[tuple[int, Any]]:
+    """Return a batch's events with their numbers; a text that continues on further lines takes numbers of its own."""
+    if len(batch.events) == batch.last - before:
+        return zip(range(before + 1, batch.last + 1), batch.events, strict=True)
+    return [(record.seq, record.event) for record in batch.records]
 
 
 def kind_words(event: Any) -> tuple[str, ...]:
@@ -326,40 +520,9 @@ WORDS: Final = {
 """Kind → what such an event does; other kinds are named as in the ledger."""
 
 
-def _quote(film: Film, seq: int, event: Any) -> None:
-    film.quotes.extend((seq, field, text) for field, text in texts_of(event).items() if field in QUOTED)
-
-
-def _redact(film: Film, seq: int, event: Any) -> None:
-    film.redacted.append(seq)
-    _quote(film, seq, event)
-
-
-def _open(film: Film, _seq: int, event: events.LedgerOpened) -> None:
-    film.ledger = event.ledger
-
-
-def _inject(film: Film, seq: int, event: events.PlaybookInjected) -> None:
-    film.note_injection(seq, event.names)
-
-
-_SPECIAL: Final[dict[type[Any], Special]] = {
-    **{cls: _quote for cls, fields in FREE_FIELDS.items() if not {*QUOTED}.isdisjoint(fields)},
-    events.LedgerOpened: _open,
-    events.PlaybookInjected: _inject,
-    events.EventRedacted: _redact,
-}
-
-
-@lru_cache(maxsize=4096)
-def _day_ms(day: str) -> int:
-    return (date.fromisoformat(day).toordinal() - _EPOCH) * _DAY_MS
-
-
 def to_ms(at: str) -> int:
     """Return the milliseconds since 1970 of a time as the ledger writes it."""
-    day_ms = _day_ms(at[:10])
-    return day_ms + int(at[11:13]) * 3_600_000 + int(at[14:16]) * 60_000 + int(at[17:19]) * 1000 + int(at[20:23])
+    return (datetime.fromisoformat(at) - _EPOCH) // _MILLISECOND
 
 
 def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENTS) -> Film:
@@ -370,21 +533,16 @@ def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENT
         policies: Stream → policy.
         most: Most moments; those before them are one snapshot.
     """
-    latest: deque[Position] = deque(maxlen=most + 1)
+    lasts: deque[int] = deque([0], maxlen=most + 1)
     moments, undos = 0, []
     for batch in read(START):
         moments += 1
-        latest.append(Position(batch.last, batch.chain, batch.end))
+        lasts.append(batch.last)
         undos += undos_in(batch)
-    begin = latest[0] if moments > most else START
-    end = latest[-1].seq if latest else 0
+    base = lasts[0] if moments > most else 0
     tracks = {stream: Track(policy) for stream, policy in policies.items()}
-    film = Film(tracks, Undos(undos), begin.seq, max(0, moments - most), {stream: [] for stream in policies})
-    if begin.seq:
-        for batch in film.undos.mark(read(START), 0, begin.seq):
-            film.add_old(batch)
-        film.take_snapshot()
-    for batch in _until(read(begin), end):
+    film = Film(tracks, Undos(undos), base, max(0, moments - most), {stream: [] for stream in policies})
+    for batch in _until(read(START), lasts[-1]):
         film.add(batch, read)
     return film
 

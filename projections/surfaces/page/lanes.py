@@ -43,39 +43,26 @@ class Done:
     name: str
     words: str
     when: str
-    came: str
-    by: int
+    came: str = ""
+    by: int = 0
 
 
-@attrs.define
-class Lane:
-    """What one writer did.
-
-    Attributes:
-        writer: Its label, or that it is this machine's pending work.
-        events: Its events, in the order in which they came in here.
-    """
-
-    writer: str
-    events: list[Done] = attrs.field(factory=list)
-
-
-def read_lanes(log: SharedLog) -> list[Lane]:
-    """Return the lanes of the writers of the book, in the order of their first events, then of what is pending."""
-    found, lanes, pending = arrivals(log), dict[str, Lane](), Lane(PENDING)
+def read_lanes(log: SharedLog) -> dict[str, list[Done]]:
+    """Return what each writer of the book did, in the order in which it came in here, then what is pending."""
+    found, lanes, pending = arrivals(log), dict[str, list[Done]](), list[Done]()
     for batch in decode(log.read()):
         for record in batch.records:
             number = book_number(record.seq)
             words = " ".join(filter(None, (getattr(record.event, "name", None), kind_words(record.event)[1])))
-            when = record.when or record.at
+            done = Done(str(record.seq), words, record.when or record.at)
             if number is not None and record.by.writer:
                 arrival = arrival_of(found, number)
-                came, by = ("", 0) if arrival is None else (arrival.at, arrival.seq)
-                lane = lanes.setdefault(record.by.writer, Lane(record.by.writer))
-                lane.events.append(Done(str(record.seq), words, when, came, by))
+                if arrival is not None:
+                    done = attrs.evolve(done, came=arrival.at, by=arrival.seq)
+                lanes.setdefault(record.by.writer, []).append(done)
             elif number is None and type(record.event) in SHARED:
-                pending.events.append(Done(str(record.seq), words, when, "", 0))
-    return [*lanes.values(), *([pending] if pending.events else [])]
+                pending.append(done)
+    return lanes | ({PENDING: pending} if pending else {})
 
 
 def lanes_section(log: SharedLog, *, with_texts: bool) -> str:
@@ -86,12 +73,12 @@ def lanes_section(log: SharedLog, *, with_texts: bool) -> str:
         with_texts: Whether the labels of writers are in it.
     """
     lanes = read_lanes(log)
-    times = [to_ms(at) for lane in lanes for one in lane.events for at in (one.when, one.came) if at]
+    times = [to_ms(at) for lane in lanes.values() for done in lane for at in (done.when, done.came) if at]
     first, span = min(times, default=0), max(max(times, default=0) - min(times, default=0), 1)
     parts: list[str] = []
-    for number, lane in enumerate(lanes, 1):
-        label = lane.writer if with_texts or lane.writer == PENDING else f"machine {number}"
-        parts += _lane(label, lane.events, first, span)
+    for number, (writer, lane) in enumerate(lanes.items(), 1):
+        label = writer if with_texts or writer == PENDING else f"machine {number}"
+        parts += _lane(escape(label), lane, "".join(_marks(lane, first, span)))
     about = (
         "For each machine, above when it did something and below when that came in here, along one axis of time. "
         "Times are in UTC."
@@ -102,21 +89,19 @@ def lanes_section(log: SharedLog, *, with_texts: bool) -> str:
     )
 
 
-def _lane(label: str, events: Sequence[Done], first: int, span: int) -> Iterator[str]:
-    yield f"<h3><bdi>{escape(label)}</bdi></h3>"
-    waiting = sum(not one.came for one in events)
-    total = format_count(len(events), "event")
-    came = max((one.came for one in events), default="")
+def _lane(label: str, events: Sequence[Done], marks: str) -> Iterator[str]:
+    waiting = sum(not done.came for done in events)
+    came = max(done.came for done in events)
     state = f"the last came in here {_time(came)}" if came else "not in the book yet"
     more = f"; {waiting} not in the book yet" if came and waiting else ""
-    words = f"{total}, done from {_time(min(e.when for e in events))} to {_time(max(e.when for e in events))}; {state}"
-    yield f"<p>{words}{more}.</p>"
-    marks = "".join(_marks(events, first, span))
+    total, times = format_count(len(events), "event"), [done.when for done in events]
+    words = f"{total}, done from {_time(min(times))} to {_time(max(times))}; {state}{more}"
+    yield f"<h3><bdi>{label}</bdi></h3><p>{words}.</p>"
     yield (
         f'<svg width="100%" height="{_HIGH}" viewBox="0 0 {_STEPS + 2 * _EDGE} {_HIGH}" preserveAspectRatio="none" '
-        f'role="img" aria-label="{escape(label)}: {_plain(words)}" class="cited">{marks}</svg>'
+        f'role="img" aria-label="{label}: {words}" class="cited">{marks}</svg>'
     )
-    latest = [f"<li>{_item(one)}</li>" for one in reversed(events[-LATEST:])]
+    latest = [f"<li>{_item(done)}</li>" for done in reversed(events[-LATEST:])]
     yield f"<p>The latest {len(latest)} of {total}:</p><ul>{''.join(latest)}</ul>"
 
 
@@ -126,7 +111,7 @@ def _marks(events: Iterable[Done], first: int, span: int) -> Iterator[str]:
     def place(at: str) -> int:
         return _EDGE + (to_ms(at) - first) * _STEPS // span
 
-    for begin, end in dict.fromkeys((place(one.when), place(one.came) if one.came else None) for one in events):
+    for begin, end in dict.fromkeys((place(done.when), place(done.came) if done.came else None) for done in events):
         yield _line(f"M{begin} 2v12", 3)
         if end is not None:
             yield _line(f"M{begin} 14L{end} {_HIGH - 14}", 1) + _line(f"M{end} {_HIGH - 14}v12", 3)
@@ -137,14 +122,10 @@ def _line(path: str, width: int) -> str:
     return f'<path d="{path}" stroke="currentColor" stroke-width="{width}" vector-effect="non-scaling-stroke"/>'
 
 
-def _item(one: Done) -> str:
-    arrival = f"came in here {_time(one.came)} by event {one.by}" if one.came else "pending"
-    return f"<bdi>{escape(one.name)}</bdi> <bdi>{escape(one.words)}</bdi>: done {_time(one.when)}, {arrival}"
-
-
-def _plain(markup: str) -> str:
-    return markup.replace("<time>", "").replace("</time>", "")
+def _item(done: Done) -> str:
+    arrival = f"came in here {_time(done.came)} by event {done.by}" if done.came else "pending"
+    return f"<bdi>{escape(done.name)}</bdi> <bdi>{escape(done.words)}</bdi>: done {_time(done.when)}, {arrival}"
 
 
 def _time(at: str) -> str:
-    return f"<time>{at[:16].replace('T', ' ')}</time>"
+    return at[:16].replace("T", " ")

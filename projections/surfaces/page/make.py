@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,77 +11,53 @@ import attrs
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import KIND_OF
+from tallybook.ledger.line import START
 from tallybook.ledger.names import find_name
 from tallybook.projections.fold import UNDOABLE
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.page import document, parts
-from tallybook.projections.surfaces.page.film import MAX_MOMENTS, fold_film
-from tallybook.projections.surfaces.page.scores import Source, scores_part
-from tallybook.projections.surfaces.page.stories import Privacy, stories_part
-from tallybook.projections.surfaces.page.track import STATUSES
+from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
+from tallybook.projections.surfaces.page.scores import scores_part
 from tallybook.projections.surfaces.writing.curation import is_of_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tallybook.ledger.line import Position, RawBatch
+    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.page.film import Film, Read
     from tallybook.projections.surfaces.workspace.project import Project
 
-FLOORS: Final = (1, 2, 5, 8)
-"""The floors of the specification's policy that are computed for the page besides its own."""
-
-MARGINS: Final = (2, 4)
-"""Its margins that are computed as well."""
-
-HALF_LIVES: Final = (30, 90)
-"""The half-lives of ratings, in days, with which it is computed as well."""
-
 AGED_EVENTS: Final = 20_000
 """Longest history for which half-lives are computed: each costs as much as several other policies."""
 
-ALTERNATIVES: Final[dict[str, tuple[Policy, str]]] = {
+ALTERNATIVES: Final[dict[str, Policy]] = {
+    **{f"--policy {name}": policy for name, policy in POLICIES.items() if policy is not SPEC_POLICY},
     **{
-        f"policy-{name}": (policy, f"tallybook what-if --policy {name} --at {{event}}")
-        for name, policy in POLICIES.items()
-        if policy is not SPEC_POLICY
+        f"--floor {floor}": attrs.evolve(
+            SPEC_POLICY, floor=floor, about=f"an update prunes it for good from {floor} harmful on"
+        )
+        for floor in (1, 2, 5, 8)
     },
     **{
-        f"policy-floor-{floor}": (
-            attrs.evolve(SPEC_POLICY, floor=floor, about=f"an update prunes it for good from {floor} harmful on"),
-            f"tallybook what-if --floor {floor} --at {{event}}",
+        f"--margin {margin}": attrs.evolve(
+            SPEC_POLICY, margin=margin, about=f"an update prunes it for good at {margin} more harmful than helpful"
         )
-        for floor in FLOORS
+        for margin in (2, 4)
     },
     **{
-        f"policy-margin-{margin}": (
-            attrs.evolve(
-                SPEC_POLICY,
-                margin=margin,
-                about=f"an update prunes it for good at {margin} more harmful than helpful",
-            ),
-            f"tallybook what-if --margin {margin} --at {{event}}",
+        f"--half-life {days}d": AgedPolicy(
+            half_life=f"{days}d", half_life_us=days * DAY_US, about=f"a rating counts half after {days} days"
         )
-        for margin in MARGINS
-    },
-    **{
-        f"policy-half-life-{days}d": (
-            AgedPolicy(
-                half_life=f"{days}d", half_life_us=days * DAY_US, about=f"a rating counts half after {days} days"
-            ),
-            f"tallybook what-if --half-life {days}d --at {{event}}",
-        )
-        for days in HALF_LIVES
+        for days in (30, 90)
     },
 }
-"""Stream → another policy, and the command that computes the same."""
+"""Options of `what-if` → another policy that is computed for the page."""
 
 COMMANDS: Final = {
     "show": "tallybook show --at {event}",
@@ -159,53 +134,56 @@ def make(project: Project, choices: Choices) -> Page:
         NothingToDoError: The ledger has no event.
         UnknownEntryError: No event names the entry.
     """
-    now = open_log(project).now().at
-    moment = choices.moment
+    log = open_log(project)
+    now = log.now().at
     # A commit's history may be another than the project's own.
-    read, _ = commands.up_to(project, moment if moment is not None and moment.commit else None)
-    policies = alternatives(open_log(project).head().seq)
-    shared = not (moment is not None and moment.commit) and log_with_book(open_log(project))
-    if shared:
-        read = partial(numbered_history, open_log(project))
-    is_other = shared or (moment is not None and moment.commit)
-    film = fold_film(
-        partial(_after, read) if is_other else history_of(project), {"film": SPEC_POLICY, **policies}, MAX_MOMENTS
-    )
+    commit = choices.moment if choices.moment is not None and choices.moment.commit else None
+    shared = log if commit is None and log_with_book(log) else None
+    if commit is not None:
+        read = from_beginning(commit.history)
+    elif shared is not None:
+        read = from_beginning(lambda: numbered_history(shared))
+    else:
+        read = history_of(project)
+    film = fold_film(read, {"film": SPEC_POLICY, **alternatives(log.head().seq)}, MAX_MOMENTS)
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
-    meta = _meta(film, project, choices, now)
-    if shared:
-        head = open_log(project).head()
-        meta |= {"head": f"{head.seq}:{head.chain}", "warnings": [*meta["warnings"], SHARED]}
-    content = _content(film, read, choices)
+    # Commands read the project's own history, and name events by other numbers than the page of a shared one.
+    meta = _meta(film, project, choices, has_commands=commit is None and shared is None)
+    meta |= {"made": now}
+    with_texts = choices.with_texts
+    content = {
+        "film": parts.film_part(film, with_texts=with_texts),
+        "sessions": parts.sessions_part(film, with_texts=with_texts),
+        "stories": parts.stories_part(film, lambda: read(START), choices),
+        "quotes": parts.quotes_part(film) if choices.with_quotes else None,
+        "scores": None,
+    }
+    sections = ""
+    if shared is not None:
+        from tallybook.projections.surfaces.page.lanes import lanes_section
+
+        head = log.head()
+        meta |= {"head": f"{head.seq}:{head.chain}", "opens": meta["opens"] | {"event": film.last}}
+        meta["warnings"].append(SHARED)
+        sections = lanes_section(shared, with_texts=with_texts)
     try:
-        content["scores"] = scores_part(
-            project, Source(film, read, choices.with_texts), moment if moment is not None and moment.commit else None
-        )
+        content["scores"] = scores_part(project, film, lambda: read(START), commit, with_texts=with_texts)
     except BadInputError:
         # Its own message has the path of the file.
         meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
-    sections = _lanes(project, choices) if shared else ""
-    if moment is None or not moment.commit:
-        sections += _lift(project)
+    if commit is None:
+        from tallybook.projections.surfaces.lift.notes import page_section
+
+        # With scores that cannot be read nothing is known of lift either.
+        with suppress(BadInputError):
+            sections += page_section(project)
     return Page(document.assemble(meta, content, sections), meta)
 
 
-def _lift(project: Project) -> str:
-    """Return the section about lift; without it where the scores' configuration is invalid."""
-    from tallybook.projections.surfaces.lift.notes import page_section
-
-    with suppress(BadInputError):
-        return page_section(project)
-    return ""
-
-
-def _lanes(project: Project, choices: Choices) -> str:
-    """Return the section of a shared project: a lane for each writer."""
-    from tallybook.projections.surfaces.page.lanes import lanes_section
-    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-
-    return lanes_section(SharedLog(project.ledger), with_texts=choices.with_texts)
+def from_beginning(read: Callable[[], Iterable[Batch]]) -> Read:
+    """Return what reads a history after a position that can be read from its beginning only."""
+    return lambda position: (batch for batch in read() if batch.last > position.seq)
 
 
 def numbered_history(log: Log) -> Iterator[Batch]:
@@ -223,10 +201,10 @@ def numbered_history(log: Log) -> Iterator[Batch]:
 
 
 def alternatives(events: int) -> dict[str, Policy]:
-    """Return the other policies that are computed for a history of about so many events, by stream."""
+    """Return the other policies that are computed for a history of about so many events, by their options."""
     return {
-        stream: policy
-        for stream, (policy, _) in ALTERNATIVES.items()
+        options: policy
+        for options, policy in ALTERNATIVES.items()
         if events <= AGED_EVENTS or not isinstance(policy, AgedPolicy)
     }
 
@@ -237,42 +215,29 @@ def history_of(project: Project) -> Read:
     return lambda position: decode(log.read(position))
 
 
-def _after(read: Callable[[], Iterable[Batch]], position: Position) -> Iterator[Batch]:
-    """Yield the batches after a position of a history that can be read from its beginning only."""
-    return (batch for batch in read() if batch.last > position.seq)
-
-
-def _content(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, Any]:
-    """Return the document of a page, without scores."""
-    return {
-        "film": parts.film_part(film, with_texts=choices.with_texts),
-        "sessions": parts.sessions_part(film, with_texts=choices.with_texts),
-        "stories": stories_part(film, read, Privacy(choices.with_quotes, choices.with_texts)),
-        "quotes": parts.quotes_part(film) if choices.with_quotes else None,
-        "scores": None,
-    }
-
-
-def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str, Any]:
-    """Return what the script knows before it unpacks a stream."""
+def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool) -> dict[str, Any]:
+    """Return what the script knows before it unpacks the document."""
     numbers = film.names.numbers
     name = None if choices.name is None else find_name(choices.name, set(numbers))
     if choices.name is not None and name is None:
         raise UnknownEntryError(choices.name, None)
-    # Commands read the project's own history, not that of a commit.
-    is_own = choices.moment is None or not choices.moment.commit
-    shared = is_own and log_with_book(open_log(project))
-    # The commands name events by other numbers than the page of a shared history.
-    is_own = is_own and not shared
-    redacted = len(film.redacted)
-    warnings = [f"the texts of {format_count(redacted, 'event')} are redacted"] if redacted else []
+    warnings = [f"the texts of {format_count(film.redacted, 'event')} are redacted"] if film.redacted else []
     if film.base:
         older, shown = format_count(film.skipped, "older moment"), format_count(len(film.moment_authors), "moment")
         warnings.append(f"the page has the last {shown}; {older}, up to event {film.base}, are one snapshot")
+    policies = [
+        {
+            "stream": options,
+            "policy": policy.name,
+            "rule": policy.rule,
+            "about": policy.about,
+            "command": f"tallybook what-if {options} --at {{event}}" if has_commands else "",
+        }
+        for options, policy in ALTERNATIVES.items()
+    ]
     return {
         "format": document.FORMAT,
         "tallybook": version("tallybook"),
-        "made": now,
         "project": project.root.name if choices.with_texts else "",
         "ledger": film.ledger,
         "head": f"{film.last}:{film.chain}",
@@ -285,31 +250,16 @@ def _meta(film: Film, project: Project, choices: Choices, now: str) -> dict[str,
             "moments": len(film.sizes),
             "entries": len(film.tracks["film"].book.mutable),
             "names": len(numbers),
-            "sessions": len(parts.read_people(film).sessions),
+            "sessions": len(film.sessions.numbers),
         },
         "opens": {
-            "event": film.last if choices.moment is None or shared else choices.moment.seq,
+            "event": film.last if choices.moment is None else choices.moment.seq,
             "entry": None if name is None else numbers[name],
         },
         "statuses": STATUSES,
         "rule": SPEC_POLICY.rule,
-        "policies": [_policy(stream, is_own=is_own) for stream in ALTERNATIVES if stream in film.tracks],
-        "omitted_policies": [_policy(stream, is_own=is_own) for stream in ALTERNATIVES if stream not in film.tracks],
-        "commands": COMMANDS if is_own else {},
+        "policies": [policy for policy in policies if policy["stream"] in film.tracks],
+        "omitted_policies": [policy for policy in policies if policy["stream"] not in film.tracks],
+        "commands": COMMANDS if has_commands else {},
         "undo": {kind: "event" if is_of_entry(kind) else "batch" for kind in sorted(KIND_OF[one] for one in UNDOABLE)},
-    }
-
-
-def _policy(stream: str, *, is_own: bool) -> dict[str, Any]:
-    """Return a policy as the script knows it; its command reads the project's own history."""
-    policy, command = ALTERNATIVES[stream]
-    return {
-        "stream": stream,
-        "policy": policy.name,
-        "floor": policy.floor,
-        "margin": policy.margin,
-        "half_life": policy.half_life if isinstance(policy, AgedPolicy) else None,
-        "rule": policy.rule,
-        "about": policy.about,
-        "command": command if is_own else "",
     }

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from datetime import date, datetime, time
 from itertools import accumulate
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
-from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.configuration.model import SESSION
 from tallybook.projections.scores.grades import DASHBOARD, alerts, is_enough
 from tallybook.projections.scores.periods import series
-from tallybook.projections.scores.playbook_health import is_measured
 from tallybook.projections.scores.reports.drop_causes import (
     find_drop,
     interval_of,
@@ -27,10 +23,8 @@ from tallybook.projections.scores.reports.drop_causes import (
 )
 from tallybook.projections.scores.reports.score_files import OVERALL_ID
 from tallybook.projections.scores.reports.summary import names
-from tallybook.projections.scores.session_inputs import KINDS
-from tallybook.projections.surfaces.page.film import to_ms
+from tallybook.projections.surfaces.page.film import Interned, to_ms
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.drop_report import leads_between
 from tallybook.projections.surfaces.scores.score_state import state_of
 
 if TYPE_CHECKING:
@@ -38,18 +32,14 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from tallybook.ledger.records import Batch
-    from tallybook.projections.scores.configuration.model import Config
     from tallybook.projections.scores.reports.drop_causes import Lead, ScoredSession
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.page.film import Film
     from tallybook.projections.surfaces.workspace.project import Project
 
-MAX_PAIRS: Final = 20_000
-"""Most pairs of days, times scores, between which drops are looked for."""
-
 MAX_LOOKS: Final = 4_000_000
-"""Most looks at a session for that: each pair looks at those from its earlier day on."""
+"""Most looks at a session to find drops: each pair of days looks, for each score, at those from its earlier day on."""
 
 MAX_FOLDED: Final = 200_000
 """Most events that are folded for the leads: once to the end, and once to each undo before which there is a drop."""
@@ -57,55 +47,46 @@ MAX_FOLDED: Final = 200_000
 MAX_LEADS: Final = 100_000
 """Most leads of all drops together."""
 
+_FEWEST_SESSIONS: Final = 200
 _LATEST: Final = "~"
 """After every time that the ledger writes."""
 
 
-@attrs.frozen
-class Source:
-    """What the scores of a page are made of.
-
-    Attributes:
-        film: The film.
-        read: Reads its history from the beginning.
-        with_texts: Whether sessions may be named.
-    """
-
-    film: Film
-    read: Callable[[], Iterable[Batch]]
-    with_texts: bool = True
-
-
-def scores_part(project: Project, source: Source, moment: Moment | None) -> dict[str, Any] | None:
-    """Return the scores of a project, None where nothing was measured.
+def scores_part(
+    project: Project, film: Film, read: Callable[[], Iterable[Batch]], moment: Moment | None, *, with_texts: bool
+) -> dict[str, Any] | None:
+    """Return the scores of a project, None where nothing was measured or scoring is off.
 
     Args:
         project: The project.
-        source: Its film and history.
+        film: Its film.
+        read: Reads the history of the film from the beginning.
         moment: The moment of a commit whose own history the film shows; None for the project's.
+        with_texts: Whether sessions may be named.
 
     Raises:
         BadInputError: The configuration of the scores is invalid.
     """
     config = configuration.load(project)
-    if source.film.types.isdisjoint(KINDS) and not is_measured(config):
+    if not config.enabled:
         return None
     state = state_of(project, config, moment)
-    return _tables(state, config, source) if state.days else None
-
-
-def _tables(state: Scores, config: Config, source: Source) -> dict[str, Any]:
     days = sorted(state.days)
+    if not days:
+        return None
     labels = names(config)
     rows = [_series(state, score, labels[score], days) for score in config.score_ids]
-    shown = {row["id"]: row["values"] for row in rows}
     low = [
         [number, alert.score_id, alert.level]
         for number in range(len(days))
-        for alert in alerts({score: values[number] for score, values in shown.items()}, config.levels, DASHBOARD)
+        for alert in alerts({row["id"]: row["values"][number] for row in rows}, config.levels, DASHBOARD)
     ]
-    ends = _ends(days, config.timezone, source.film)
-    return {"days": days, "ends": ends, "series": rows, "alerts": low, **_drops(state, days, source)}
+    drops = _drops(state, days, film, read)
+    if not with_texts:
+        for drop in drops["drops"]:
+            for side in ("good", "bad"):
+                del drop[side]["session"]
+    return {"days": days, "ends": _ends(days, config.timezone, film), "series": rows, "alerts": low, **drops}
 
 
 def _series(state: Scores, score: str, label: str, days: Sequence[str]) -> dict[str, Any]:
@@ -125,32 +106,34 @@ def _series(state: Scores, score: str, label: str, days: Sequence[str]) -> dict[
     }
 
 
+def _last_events(film: Film, times: Iterable[int]) -> list[int]:
+    """Return for each time the largest number of an event recorded by then, also where the clock ran back."""
+    by_time = sorted(zip(film.times, accumulate(film.sizes), strict=True))
+    ends, numbers = [at for at, _ in by_time], [0, *accumulate((seq for _, seq in by_time), max)]
+    return [numbers[bisect_right(ends, at)] for at in times]
+
+
 def _ends(days: Sequence[str], zone: tzinfo, film: Film) -> list[int]:
     """Return for each day the number of the last event that was recorded by its end, in the zone of the scores."""
-    ends_ms = [int(datetime.combine(date.fromisoformat(day), time.max, zone).timestamp() * 1000) for day in days]
-    last = [0] * (len(days) + 1)
-    for at, seq in zip(film.times, accumulate(film.sizes), strict=True):
-        # As of a time is the largest number recorded by then, also where the clock ran back.
-        day = bisect_left(ends_ms, at)
-        last[day] = max(last[day], seq)
-    return list(accumulate(last, max))[: len(days)]
+    ends = (datetime.combine(date.fromisoformat(day), time.max, zone) for day in days)
+    return _last_events(film, (int(end.timestamp() * 1000) for end in ends))
 
 
-def _drops(state: Scores, days: Sequence[str], source: Source) -> dict[str, Any]:
+def _drops(state: Scores, days: Sequence[str], film: Film, read: Callable[[], Iterable[Batch]]) -> dict[str, Any]:
     """Return the drops of each score between days, with the leads that `score --blame` lists for each.
 
     Returns:
         ``{apart, drops, spans, leads}`` as README.md has them: between days more than ``apart`` days with data apart
         nothing was looked for.
     """
-    scores = state.config.score_ids
-    pairs, sessions = max(1, len(days) * len(scores)), sum(1 for _ in state.sessions.latest())
-    apart = min(len(days) - 1, MAX_PAIRS // pairs, MAX_LOOKS // (pairs * max(1, sessions // 2)))
+    scores, sessions = state.config.score_ids, sum(1 for _ in state.sessions.latest())
+    looks = len(days) * max(1, len(scores)) * max(_FEWEST_SESSIONS, sessions // 2)
+    apart = min(len(days) - 1, MAX_LOOKS // looks)
     while apart > 0:
         drops = [drop for score in scores for drop in _drops_of(state, score, days, apart)]
-        spans = leads_of({(drop["good"]["at"], drop["bad"]["at"]) for drop in drops}, source)
+        spans = _leads_of({(drop["good"]["at"], drop["bad"]["at"]) for drop in drops}, film, read)
         if spans is not None and sum(map(len, spans.values())) <= MAX_LEADS:
-            return {"apart": apart, **number_leads(drops, spans, with_texts=source.with_texts)}
+            return {"apart": apart, **_number_leads(drops, spans)}
         apart //= 2
     return {"apart": 0, "drops": [], "spans": [], "leads": []}
 
@@ -181,61 +164,36 @@ def _drops_of(state: Scores, score: str, days: Sequence[str], apart: int) -> Ite
             }
 
 
-def pair_leads(project: Project, pair: tuple[str, str], moment: Moment | None, *, with_texts: bool) -> dict[str, Any]:
-    """Return the drops between two days, with their leads, as ``_drops``.
-
-    Raises:
-        BadInputError: One of them has no data, or the configuration of the scores is invalid.
-    """
-    state = state_of(project, configuration.load(project), moment)
-    for day in pair:
-        if day not in state.days:
-            raise BadInputError(f"leads of {day}", "the day has no data", "choose one that has")
-    drops = [drop for score in state.config.score_ids for drop in _drops_of(state, score, sorted(pair), 1)]
-    times = {(drop["good"]["at"], drop["bad"]["at"]) for drop in drops}
-    spans = {span: leads_between(project, span, moment).leads[::-1] for span in times}
-    return number_leads(drops, spans, with_texts=with_texts)
-
-
-def leads_of(spans: Collection[tuple[str, str]], source: Source) -> dict[tuple[str, str], list[Lead]] | None:
+def _leads_of(
+    spans: Collection[tuple[str, str]], film: Film, read: Callable[[], Iterable[Batch]]
+) -> dict[tuple[str, str], list[Lead]] | None:
     """Return what changed in the playbook after one time and up to another, as of then, the newest first.
 
     Returns:
         Span → its leads; None where that would fold too many events.
     """
-    film = source.film
     undos = [record.seq for record in film.undos.records]
-    # As of a time is the largest number recorded by then, also where the clock ran back meanwhile.
-    by_time = sorted(zip(film.times, accumulate(film.sizes), strict=True))
-    times, numbers = [at for at, _ in by_time], list(accumulate((seq for _, seq in by_time), max))
     ends: dict[tuple[str, str], int] = {}
-    for span in spans:
-        at = bisect_right(times, to_ms(span[1]))
+    for span, last in zip(spans, _last_events(film, (to_ms(until) for _, until in spans)), strict=True):
         # Up to the next undo, history reads as it did at that moment.
-        later = bisect_right(undos, numbers[at - 1] if at else 0)
+        later = bisect_right(undos, last)
         ends[span] = undos[later] - 1 if later < len(undos) else film.last
     if sum(set(ends.values())) > MAX_FOLDED:
         return None
-    folds = {end: fold_history(leads_view("", _LATEST), source.read, end).leads for end in set(ends.values())}
+    folds = {end: fold_history(leads_view("", _LATEST), read, end).leads for end in set(ends.values())}
     return {
         (since, until): [lead for lead in reversed(folds[end]) if since < lead.record.at <= until]
         for (since, until), end in ends.items()
     }
 
 
-def number_leads(
-    drops: Sequence[dict[str, Any]], spans: Mapping[tuple[str, str], Sequence[Lead]], *, with_texts: bool
-) -> dict[str, Any]:
+def _number_leads(drops: Sequence[dict[str, Any]], spans: Mapping[tuple[str, str], Sequence[Lead]]) -> dict[str, Any]:
     """Return drops with their leads by number: what several drops share is there once."""
-    rows: dict[str, int] = {}
-    keys = ("seq", "change", "came", "went", "changed")
-    lists: dict[tuple[str, str], list[int]] = {}
-    for span, leads in spans.items():
-        told = [lead_json(lead) for lead in leads]
-        lists[span] = [rows.setdefault(dumps([one[key] for key in keys]), len(rows)) for one in told]
-    order = {span: number for number, span in enumerate(lists)}
+    rows, keys = Interned(), ("seq", "change", "came", "went", "changed")
+    lists = [[rows.number(dumps([lead_json(lead)[key] for key in keys])) for lead in leads] for leads in spans.values()]
+    order = {span: number for number, span in enumerate(spans)}
     for drop in drops:
         drop["span"] = order[drop["good"]["at"], drop["bad"]["at"]]
         for side in ("good", "bad"):
-            drop[side] = {key: drop[side][key] for key in ("at", "score", "session") if with_texts or key != "session"}
-    return {"drops": list(drops), "spans": list(lists.values()), "leads": list(map(json.loads, rows))}
+            del drop[side]["period"]
+    return {"drops": list(drops), "spans": lists, "leads": list(map(json.loads, rows.numbers))}

@@ -7,24 +7,21 @@ from hmac import compare_digest
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from math import inf
 import os
 import signal
 import socket
 import sys
-from threading import Lock
-from time import monotonic
+from threading import Lock, Timer, active_count
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from tallybook.ledger.clock import new_secret
-from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.surfaces.console.output import note
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.page.document import security_policy
 from tallybook.projections.surfaces.page.make import make
-from tallybook.projections.surfaces.page.scores import pair_leads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +35,8 @@ _CHECK_S: Final = 1.0
 """Seconds between two looks at whether the process that started this one is still there."""
 _REQUEST_S: Final = 10
 """Seconds that a client has to send its request, however many pieces it comes in."""
-MAX_CONNECTIONS: Final = 32
-"""Connections at a time, each with a thread; a browser opens six. Further ones are closed at once."""
+MAX_THREADS: Final = 64
+"""Threads at a time, two for a connection until its request is read; a browser opens six. Further ones are closed."""
 
 REFUSED: Final = "the token is missing, wrong or used; use the last address the server printed"
 """Why a browser without the cookie gets nothing, and how it gets in."""
@@ -55,43 +52,25 @@ _HEADERS: Final = {
 
 
 class Source:
-    """The page of a project, and the head of its ledger, both computed again only after the log file changed."""
+    """The page of a project, made again only after the log file changed, and the head of its ledger."""
 
     def __init__(self, project: Project, choices: Choices) -> None:
-        """Compute nothing yet."""
+        """Make nothing yet."""
         self._project, self._choices = project, choices
         self._lock = Lock()
-        self._known: dict[Callable[[], bytes], tuple[object, bytes]] = {}
+        self._made: tuple[object, bytes] | None = None
 
     def page(self) -> bytes:
         """Return the page."""
-        return self._fresh(self._make)
-
-    def head(self) -> bytes:
-        """Return ``{head, last_redaction}`` as JSON."""
-        return self._fresh(self._read_head)
-
-    def leads(self, since: str, until: str) -> bytes:
-        """Return the drops of the scores between two days, with their leads, as JSON."""
-        moment = self._choices.moment
-        with self._lock:
-            own = moment if moment is not None and moment.commit else None
-            found = pair_leads(self._project, (since, until), own, with_texts=self._choices.with_texts)
-        return dumps(found).encode()
-
-    def _fresh(self, compute: Callable[[], bytes]) -> bytes:
         with self._lock:
             # Taken first: what is appended meanwhile is noticed the next time.
             state = _state_of(self._project)
-            known = self._known.get(compute)
-            if known is None or known[0] != state:
-                known = self._known[compute] = (state, compute())
-            return known[1]
+            if self._made is None or self._made[0] != state:
+                self._made = (state, make(self._project, self._choices).data)
+            return self._made[1]
 
-    def _make(self) -> bytes:
-        return make(self._project, self._choices).data
-
-    def _read_head(self) -> bytes:
+    def head(self) -> bytes:
+        """Return ``{head, last_redaction}`` as JSON."""
         book = current(open_log(self._project))
         return dumps({"head": f"{book.seq}:{book.chain}", "last_redaction": book.last_redaction}).encode()
 
@@ -124,7 +103,7 @@ class Server(ThreadingHTTPServer):
             announce: Takes the next address each time that one was used.
         """
         self.source, self._announce, self._lock = source, announce, Lock()
-        self._deadlines: dict[Any, float] = {}
+        self._other_threads = active_count()
         # Taken before anybody knows the address: from then on whoever started this process may end.
         self.parent = os.getppid()
         self.token, self.cookie = (new_secret(_TOKEN_BYTES).hex() for _ in range(2))
@@ -144,29 +123,7 @@ class Server(ThreadingHTTPServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Return whether there is room for a connection."""
         del request, client_address
-        return len(self._deadlines) < MAX_CONNECTIONS
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Note by when a connection must have sent its request, and answer it in a thread."""
-        self._deadlines[request] = monotonic() + _REQUEST_S
-        super().process_request(request, client_address)
-
-    def begin_answer(self, request: Any) -> None:
-        """Take the request of a connection as sent; the answer may take longer."""
-        self._deadlines[request] = inf
-
-    def shutdown_request(self, request: Any) -> None:
-        """Close a connection, and forget it."""
-        self._deadlines.pop(request, None)
-        super().shutdown_request(request)
-
-    def end_slow_requests(self) -> None:
-        """End the connections whose request is not complete in time; each thread then closes its own."""
-        now = monotonic()
-        for request, deadline in [*self._deadlines.items()]:
-            if deadline < now:
-                with suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
+        return active_count() - self._other_threads < MAX_THREADS
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say in one line what failed; a client that went away is no error."""
@@ -198,11 +155,27 @@ class Handler(BaseHTTPRequestHandler):
     timeout = _REQUEST_S
     server_version, sys_version = "tallybook", ""
 
+    def setup(self) -> None:
+        """End the connection if its request is not complete in time."""
+        super().setup()
+        self._timer = Timer(_REQUEST_S, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end(self) -> None:
+        with suppress(OSError):
+            self.request.shutdown(socket.SHUT_RDWR)
+
     def parse_request(self) -> bool:
-        """Read the request, and note that it is complete."""
+        """Read the request; the answer may take longer."""
         is_whole = super().parse_request()
-        self.server.begin_answer(self.request)
+        self._timer.cancel()
         return is_whole
+
+    def finish(self) -> None:
+        """End the timer of a connection that sent no request."""
+        self._timer.cancel()
+        super().finish()
 
     def do_GET(self) -> None:
         """Answer with the page, the head of the ledger, or the cookie."""
@@ -224,9 +197,6 @@ class Handler(BaseHTTPRequestHandler):
             self._send("text/html", self.server.source.page)
         elif path.path == "/head":
             self._send("application/json", self.server.source.head)
-        elif path.path == "/leads":
-            days = [parse_qs(path.query).get(key, [""])[0] for key in ("from", "to")]
-            self._send("application/json", lambda: self.server.source.leads(*days))
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
 
@@ -252,8 +222,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             data = compute()
         except (TallybookError, OSError) as error:
-            is_asked_wrong = isinstance(error, BadInputError)
-            self._refuse(HTTPStatus.BAD_REQUEST if is_asked_wrong else HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
         else:
             self._answer(HTTPStatus.OK, kind, data)
 
@@ -286,4 +255,3 @@ def serve(server: Server) -> None:
     with server:
         while os.getppid() == server.parent:
             server.handle_request()
-            server.end_slow_requests()

@@ -28,44 +28,25 @@ function daySelect(key, words) {
   );
 }
 
-/** Return the drops between two days, or why the page has none of them. */
+/** Return the drops between two days, each with its leads, the newest first, or why the page has none of them. */
 function findDrops([from, to]) {
-  const { scores } = page;
-  if (to - from <= scores.apart)
-    return drawDrops(
-      scores.drops.filter((drop) => drop.from === from && drop.to === to),
-      scores,
-    );
-  const key = `${scores.days[from]}..${scores.days[to]}`;
-  if (!META.served)
+  const { apart, drops, spans, leads: rows, series } = page.scores;
+  if (to - from > apart)
     return el("p", {
       class: "note",
-      text: scores.apart
-        ? `Computed for this page were the leads between days with data that are at most ${scores.apart} apart; a command below lists these.`
+      text: apart
+        ? `Computed for this page were the leads between days with data that are at most ${apart} apart; a command below lists these.`
         : "The history is too long for the page to have leads; a command below lists these.",
     });
-  const known = (page.pairs ??= new Map()).get(key);
-  if (known) return drawDrops(known.drops, known);
-  fetch(`leads?from=${scores.days[from]}&to=${scores.days[to]}`, { cache: "no-store" })
-    .then(async (answer) => {
-      if (!answer.ok) throw new Error(await answer.text());
-      page.pairs.set(key, await answer.json());
-      page.draw();
-    })
-    .catch((error) => fill($("leads"), el("p", { class: "note", text: `The server has no leads: ${error.message}` })));
-  return el("p", { class: "note", text: "The leads are being computed…" });
-}
-
-/** Return drops as a list, each with its leads, the newest first. */
-function drawDrops(drops, { spans, leads: rows }) {
-  if (!drops.length)
+  const found = drops.filter((drop) => drop.from === from && drop.to === to);
+  if (!found.length)
     return el("p", { class: "note", text: "No score dropped between these days, of those that both have." });
   return [
-    drops.map((drop) => [
+    found.map((drop) => [
       el(
         "h4",
         {},
-        quoted(page.scores.series.find(({ id }) => id === drop.score)?.label ?? drop.score),
+        quoted(series.find(({ id }) => id === drop.score)?.label ?? drop.score),
         `: ${drop.before} → ${drop.after}`,
       ),
       drop.enough

@@ -12,7 +12,7 @@ const dayAt = (event) => above(page.scores.ends, event) - 1;
 function drawScores() {
   const { scores } = page;
   if (!scores) {
-    $("panel-note").textContent = "No scores: the ledger has no measurements, or the page was made without them.";
+    $("panel-note").textContent = "No scores: the ledger has no measurements, scoring is off, or the page was made without them.";
     fill($("charts"));
     return;
   }
