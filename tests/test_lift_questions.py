@@ -290,14 +290,12 @@ def test_asking_names_what_a_verdict_takes(here: Project, run: Run) -> None:
         observe(here, f"s{number}", measured(number % 4))
     said = run("lift", "ask", "playbook").out
     assert "half of the failures, takes about " in said
-    assert " with no session without an outcome, as in the last 40 measured ones; above " in said
+    assert " sessions if 0.0% of the sessions have no outcome, as of the last ones; above " in said
     run("lift", "stop")
     for number in range(20):
         observe(here, f"lost{number}", ReflectionRequested(90, "SessionEnd", "/x"))
     said = run("lift", "ask", "new").out
-    assert (
-        "No verdict can come with 33.3% of the sessions without an outcome, as in the last 40 measured ones; " in said
-    )
+    assert "No verdict can come if 33.3% of the sessions have no outcome, as of the last ones; at most " in said
 
 
 # What is said

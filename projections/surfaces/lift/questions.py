@@ -141,14 +141,11 @@ def _plan(state: Lift, question: Question, hold: float) -> str:
         return "No verdict can come: no call of the last sessions failed, so nothing can be avoided."
     sessions = count_sessions(world, log(2 * len(SIZES) / question.event.share))
     most = f"{greatest_missing(world):.0%}"
-    counted = "no session" if not missing else f"{missing:.1%} of the sessions"
-    seen = f"{counted} without an outcome, as in the last {len(outcomes)} measured ones"
+    seen = f"if {missing:.1%} of the sessions have no outcome, as of the last ones"
     if sessions is None:
-        return (
-            f"No verdict can come with {seen}; about {most} at most may be without one, where half of the failures go."
-        )
+        return f"No verdict can come {seen}; at most {most} may have none, where half of the failures are avoided."
     difference = f"a difference of {effect:.1f} points, half of the failures"
-    return f"A verdict on {difference}, takes about {sessions} sessions with {seen}; above {most} none can come."
+    return f"A verdict on {difference}, takes about {sessions} sessions {seen}; above {most} none can come."
 
 
 def _require_hold(project: Project) -> float:
