@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from tallybook.ledger import clock
-from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import BadInputError, CannotWriteError, Problem, TallybookError
 from tallybook.ledger.names import UNPRINTABLE
 from tallybook.ledger.storage import disk
@@ -91,6 +90,9 @@ def report(
         told: What its caller has reported already.
     """
     told = told or Told(None, frozenset())
+    # Slow to load, and most projects have no diagnostics.
+    from tallybook.ledger.decisions.legacy_import import read_legacy
+
     files = [result.file.legacy] if result.file.events else []
     for request, outcome in zip(requests, result.outcomes, strict=True):
         if isinstance(request.decide, Import) and outcome.events:
