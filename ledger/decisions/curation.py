@@ -75,8 +75,7 @@ def decide_curation(curation: Curation, state: Playbook) -> Decision:
         UnknownEntryError: No entry ever had one of the names.
         NothingToDoError: The request is already fulfilled, or impossible for an entry in its present state.
     """
-    if curation.reason and (fault := reason_fault(curation.reason)) is not None:
-        raise BadInputError("reason", fault, "nothing was recorded")
+    check_reason(curation.reason)
     names = dict.fromkeys(_find_used_name(name, state) for name in (curation.name, *curation.more_names))
     curation = attrs.evolve(curation, sources=tuple(_find_used_name(name, state) for name in curation.sources))
     events: list[Event] = []
@@ -104,11 +103,19 @@ def _find_used_name(given: str, state: Playbook) -> str:
     return name
 
 
-def reason_fault(reason: str) -> str | None:
-    """Return why a text cannot be a reason; None where it can."""
+def check_reason(reason: str) -> None:
+    """Refuse a text that cannot be a reason; an empty one is none.
+
+    Raises:
+        BadInputError: It is too long, blank, or not Unicode text.
+    """
+    if not reason:
+        return
+    fault = text_fault(reason)
     if len(reason) > MAX_REASON_CHARS:
-        return f"the reason has {len(reason):,} characters, at most {MAX_REASON_CHARS:,} are taken"
-    return text_fault(reason)
+        fault = f"the reason has {len(reason):,} characters, at most {MAX_REASON_CHARS:,} are taken"
+    if fault is not None:
+        raise BadInputError("reason", fault, "nothing was recorded")
 
 
 def _check_present(name: str, state: Playbook) -> None:

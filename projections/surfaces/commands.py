@@ -189,8 +189,7 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
             raise BadInputError("rating", fault, "nothing was recorded")
     if rating not in RATINGS:
         raise BadInputError("rating", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
-    if reason and (fault := curation.reason_fault(reason)) is not None:
-        raise BadInputError("reason", fault, "nothing was recorded")
+    curation.check_reason(reason)
     delivery = _digest_delivery([names, rating, reason], key)
     proposed: tuple[PointProposed, ...] = ()
     if by.get("rater") == AGENT and by.get("session") and not _is_delivered(project, key):

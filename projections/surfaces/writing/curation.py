@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, Curation, reason_fault
+from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, Curation, check_reason
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import (
@@ -137,7 +137,7 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
         NothingToDoError: There is nothing to undo, it is undone already, or the last change is an import, an undo or
             a redaction.
     """
-    _check_reason(reason)
+    check_reason(reason)
     mine = None if session is None else personal.find(project)
     if session is not None and mine is not None:
         with personal.named_damage(mine):
@@ -202,11 +202,6 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
     return UndoResult(outcome, tuple((one.seq, summary(one.event)) for one in records), option=option)
 
 
-def _check_reason(reason: str) -> None:
-    if reason and (fault := reason_fault(reason)) is not None:
-        raise BadInputError("reason", fault, "nothing was recorded")
-
-
 def _prepared(project: Project) -> JsonlLog:
     """Return the ledger, with the spool and a manual edit recorded: they came first, and may be the last change."""
     log = reading.open_log(project)
@@ -243,7 +238,7 @@ def undo_events(project: Project, records: Sequence[EventRecord], reason: str, b
     Raises:
         BadInputError: The reason could not be recorded.
     """
-    _check_reason(reason)
+    check_reason(reason)
     outcomes = [
         commands.recorded(
             project, Request(Undo(tuple(one.id for one in records[begin : begin + IDS_A_LINE]), None, reason), by)

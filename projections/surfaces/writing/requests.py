@@ -14,7 +14,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
-from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal, read_entries, read_extraction
+from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal, read_extraction
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import REFUSALS, structure
@@ -24,8 +24,8 @@ from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL
+from tallybook.ledger.sharing.landed_kinds import IDS_A_LINE
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, Redactions
-from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file
 
@@ -45,8 +45,6 @@ else:
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
-# As many ids as fit into one line of the ledger with any reason and rater.
-_IDS_A_LINE: Final = 1_000
 _SHOWN_CHARS: Final = 40
 
 Decide = Callable[[Playbook, Redactions, Mapping[str, str]], Decision]
@@ -339,7 +337,7 @@ class Undo:
     def __call__(self, _state: Playbook, redactions: Redactions, _renamed: Mapping[str, str]) -> Decision:
         """Return the events of the undo; without a session each names as many ids as a line can hold."""
         redactions.check("reason", self.reason)
-        ids = [self.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(self.ids), _IDS_A_LINE)] or [()]
+        ids = [self.ids[begin : begin + IDS_A_LINE] for begin in range(0, len(self.ids), IDS_A_LINE)] or [()]
         return Decision(tuple(EventsVoided(part, self.session, self.reason) for part in ids))
 
 
@@ -392,9 +390,6 @@ def request_to_json(request: Request) -> dict[str, Any]:
         return fields | update | terms
     if isinstance(decide, PlainEvents):
         return fields | {"facts": _to_rows(decide.events)}
-    if isinstance(decide, Change):
-        base, found = ([entry_json(entry) for entry in entries] for entries in (decide.base, decide.found))
-        return fields | {"base": base, "found": found, "top": decide.top}
     raise BadInputError("request", "is not in the spool")
 
 
@@ -444,7 +439,7 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
 
 
 def _decide_from_json(fields: Mapping[str, Any]) -> Decide:
-    names, top, origin = fields.get("names"), fields.get("top"), fields.get("origin")
+    names, origin = fields.get("names"), fields.get("origin")
     if "update" in fields:
         pairs = names.items() if isinstance(names, dict) else ()
         texts = {text: name for text, name in pairs if isinstance(name, str)}
@@ -456,9 +451,7 @@ def _decide_from_json(fields: Mapping[str, Any]) -> Decide:
         if not (events := _parse_plain_events(fields["facts"])):
             raise BadInputError("facts", "are none")
         return PlainEvents(events)
-    if "found" in fields and isinstance(top, str):
-        return Change(read_entries(fields.get("base"), "base"), read_entries(fields["found"], "found"), top)
-    raise BadInputError("request", "is not an update, a change or facts")
+    raise BadInputError("request", "is neither an update nor facts")
 
 
 def _terms(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...] | None]:
