@@ -85,12 +85,6 @@ def test_a_damaged_ledger_exits_with_3(here: Project, run: Run) -> None:
     assert (3, {"ledger": "bad", "playbook.json": "note", "gate": "note"}) == found(run)
 
 
-def test_a_lost_head_is_a_note(here: Project, run: Run) -> None:
-    """Without its head a ledger cannot show that its end is missing; this alone does not fail."""
-    (here.ledger / "head").unlink()
-    assert (0, {"head": "note", "gate": "note"}) == found(run)
-
-
 @pytest.mark.parametrize("change", ["edited", "older", "missing", "unreadable"])
 def test_a_playbook_that_differs_exits_with_1(here: Project, run: Run, change: str) -> None:
     """An edit that is not recorded, an older file, none, and one that is no playbook; the file is left as it is."""
@@ -158,16 +152,3 @@ def test_markdown_takes_no_markup_from_texts() -> None:
     finding = Finding("bad", "a|b <img src=x> [x](y) `c`\n# d", check="gate")
     *_, row = markdown(page([finding], "failed")).splitlines()
     assert r"| gate | bad | a\|b \<img src=x\> \[x\](y) \`c\`\\n\# d |  |" == row
-
-
-def test_markdown_has_a_row_for_each_finding(here: Project, run: Run) -> None:
-    """The heading has the result."""
-    assert run("check", "--markdown").out.startswith("# Tallybook: ok\n\n| Check | Result | Finding | Fix |\n")
-    here.playbook.unlink()
-    done = run("check", "--markdown")
-    assert 1 == done.code
-    assert done.out.startswith("# Tallybook: failed\n\n")
-    (row,) = [line for line in done.out.splitlines() if line.startswith("| playbook.json | bad | ")]
-    assert row.endswith(" | run \\`tallybook replay\\`, which keeps manual edits; then commit the file |")
-    assert (len(json.loads(run("check", "--json").out)["findings"]) + 2) == done.out.count("\n| ")
-    assert json.loads(run("check", "--json", "--markdown").out)["ok"] is False

@@ -90,13 +90,6 @@ def test_rate_accepts_capitals_and_short_names(here: Project, run: Run) -> None:
     ]
 
 
-@pytest.mark.usefixtures("here")
-def test_rate_answers_a_program_with_the_new_counts(run: Run) -> None:
-    """`rate --json` lists each rated entry with its new counts, under `rated`."""
-    rated = [{"name": "kpt_002", "text": "Name the unit.", "helpful": 0, "harmful": 1}]
-    assert rated == json.loads(run("rate", "kpt_002", "harmful", "--json").out)["rated"]
-
-
 def test_a_long_text_is_cut_when_a_rating_is_shown(here: Project, run: Run) -> None:
     """`rate` prints at most 100 characters of a text, on one line."""
     commands.add(here, "long\n" + "x" * 200, HUMAN)
@@ -180,13 +173,6 @@ def test_the_project_and_json_options_are_accepted_anywhere(
     assert (0, 3) == (answer.code, len(json.loads(answer.out)["key_points"]))
 
 
-@pytest.mark.parametrize("verb", ["add", "rate", "log", "score", "reflect", "init", "retire", "metrics"])
-def test_every_verb_accepts_a_project_after_it(run: Run, verb: str) -> None:
-    """The error names a project that does not exist, whichever verb it follows."""
-    words = {"add": ["x"], "rate": ["a", "helpful"], "retire": ["a"]}.get(verb, [])
-    assert (2, "", "tallybook: /nowhere: is not a folder\n") == run(verb, *words, "--project", "/nowhere")
-
-
 @pytest.mark.parametrize(
     ("word", "right"),
     [
@@ -250,15 +236,6 @@ def test_show_of_an_entry_is_answered_with_why(run: Run) -> None:
     """`show NAME` exits 2 and names `why NAME`, which explains an entry."""
     says = "tallybook: show kpt_001: takes no entry; run `tallybook why kpt_001`, which explains it\n"
     assert (2, "", says) == run("show", "kpt_001")
-
-
-@pytest.mark.usefixtures("project")
-def test_an_added_entry_is_named_before_event_numbers(run: Run) -> None:
-    """The answers of `add`, `record` and a curation begin with the entry, and end with the event's number."""
-    assert "added kpt_001; recorded as events 2 to 3\n" == run("add", "Quote ids.").out
-    sent = b'{"new_key_points": ["Name the unit."], "evaluations": []}'
-    assert "added kpt_002; recorded as events 4 to 5\n" == run("record", stdin=sent).out
-    assert "kpt_002 pinned; recorded as event 6\n" == run("pin", "kpt_002").out
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.reference_model import extraction
-import tallybook
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.as_of import WITH_EDIT
 from tallybook.projections.surfaces.history.entry_story import AmbiguousEntryError
-from tallybook.projections.surfaces.mcp.tools import TOOLS
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 
@@ -80,84 +78,6 @@ def test_why_answers_matches_in_json(capsys: pytest.CaptureFixture[str]) -> None
     assert [["name", "status", "text"]] * 2 == [list(one) for one in answer["matches"]]
 
 
-@pytest.mark.usefixtures("here")
-def test_why_prints_a_short_story(capsys: pytest.CaptureFixture[str]) -> None:
-    """The story has the origin, the ratings, the end with rule and counts, its cause, and the other name."""
-    story = ask(capsys, "why", "kpt_001")
-    assert 3 == story.count("human  kpt_001 rated harmful\n")
-    assert [True] * 5 == [
-        words in " ".join(story.split())
-        for words in (
-            "kpt_001 pruned Use type hints Learned",
-            "by the rule harmful >= 3 AND harmful > helpful, with 0 helpful and 3 harmful.",
-            'human learned kpt_001 "Use type hints"',
-            "human kpt_001 pruned with 0 helpful and 3 harmful: harmful >= 3 AND harmful > helpful",
-            "kpt_003 kept, same words as kpt_001: use TYPE hints!",
-        )
-    ]
-    # Each of the three ratings has a line.
-    assert len(story.splitlines()) <= 14 + 3
-    assert ask(capsys, "why", "kpt_001", "--trail").startswith(story)
-    assert ask(capsys, "why", "kpt_001", "--chart").startswith(story)
-    assert "x left" in ask(capsys, "why", "kpt_001", "--chart")
-
-
-def test_an_entry_whose_adding_was_undone_is_told_as_undone(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """`why`, `why --json`, `graveyard`, the library and MCP say that an undone entry is undone, with exit code 0."""
-    curation.undo(here, "9", None, "", HUMAN)
-    ledger = tallybook.open(here.root)
-    tool = next(tool for tool in TOOLS if tool.name == "why")
-    stories = [
-        json.loads(ask(capsys, "why", "kpt_003", "--json")),
-        json.loads(ask(capsys, "why", "kpt_003", "--json", "--at", "12")),
-        ledger.why("kpt_003"),
-        tool.run(ledger, {"name": "kpt_003"}),
-    ]
-    assert [("undone", "use TYPE hints!", 12)] * 4 == [
-        (story["status"], story["text"], story["decided_by"]["seq"]) for story in stories
-    ]
-    assert ask(capsys, "why", "kpt_003").startswith("kpt_003  undone\n  use TYPE hints!\n")
-    assert "undone" == json.loads(ask(capsys, "graveyard", "--json"))[-1]["status"]
-    assert "unknown" == json.loads(ask(capsys, "why", "kpt_009", "--json", code=1))["status"]
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("option", ["--chart", "--trail"])
-def test_why_draws_nothing_in_json(capsys: pytest.CaptureFixture[str], option: str) -> None:
-    """The JSON answer has every count and no chart."""
-    assert "" == ask(capsys, "why", "kpt_001", "--json", option, code=2)
-    assert 1 == main.run(["why", "zebra", option])
-
-
-@pytest.mark.usefixtures("here")
-def test_blame_lists_each_entry_with_its_event(capsys: pytest.CaptureFixture[str]) -> None:
-    """The JSON has its stable shape, now and at a moment; people get one line for each entry."""
-    (row,) = json.loads(ask(capsys, "blame", "--json"))
-    assert (["name", "text", "helpful", "harmful", "event"], EVENT) == (list(row), list(row["event"]))
-    assert ("kpt_003", 9) == (row["name"], row["event"]["seq"])
-    earlier = json.loads(ask(capsys, "blame", "--json", "--at", "7"))
-    assert [("kpt_001", 2), ("kpt_002", 3)] == [(one["name"], one["event"]["seq"]) for one in earlier]
-    line = ask(capsys, "blame")
-    assert line.startswith("kpt_003  +0 -0          9  ")
-    assert line.endswith('  human  learned kpt_003 "use TYPE hints!"\n')
-
-
-@pytest.mark.usefixtures("here")
-def test_graveyard_lists_all_removed_entries(capsys: pytest.CaptureFixture[str]) -> None:
-    """The JSON has its stable shape, newest last, now and at a moment; people are shown the reason."""
-    rows = json.loads(ask(capsys, "graveyard", "--json"))
-    shape = ["name", "text", "helpful", "harmful", "status", "rule", "reason", "into", "event"]
-    assert [shape] * 2 == [list(row) for row in rows]
-    assert [("kpt_001", "pruned", None), ("kpt_002", "retired", "stale")] == [
-        (row["name"], row["status"], row["reason"]) for row in rows
-    ]
-    assert 1 == len(json.loads(ask(capsys, "graveyard", "--json", "--at", "8")))
-    told = " ".join(ask(capsys, "graveyard").split())
-    assert "kpt_001 pruned +0 -3 event 8, " in told
-    assert "by human, harmful >= 3 AND harmful > helpful Use type hints" in told
-    assert "by human, stale Mock the clock" in told
-
-
 def test_a_manual_edit_that_is_not_recorded_is_included(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """As in `show`, the answer names added and removed entries as a manual edit, without number or id."""
     changed = json.loads(here.playbook.read_bytes())
@@ -197,18 +117,6 @@ def test_a_resolved_moment_is_a_note_with_other_answers(capsys: pytest.CaptureFi
         assert told == capsys.readouterr().err
 
 
-def test_needs_ratings_answers_the_widest_first(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """The JSON has its stable shape, at most as many as requested; people get one line for each entry."""
-    commands.add(here, "another", HUMAN)
-    commands.rate(here, "kpt_003", "helpful", HUMAN)
-    rows = json.loads(ask(capsys, "needs-ratings", "--json"))
-    assert ["name", "text", "helpful", "harmful", "low", "high", "width"] == list(rows[0])
-    assert ["kpt_004", "kpt_003"] == [row["name"] for row in rows]
-    assert 1 == len(json.loads(ask(capsys, "needs-ratings", "--limit", "1", "--json")))
-    assert "kpt_003  +1 -0      21 to 100 %  use TYPE hints!" == ask(capsys, "needs-ratings").splitlines()[1]
-    assert "" == ask(capsys, "needs-ratings", "--limit", "0", code=2)
-
-
 def notes(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Return what the command prints on standard error."""
     capsys.readouterr()
@@ -238,14 +146,6 @@ def test_an_answer_names_manual_edits_that_it_leaves_out(here: Project, capsys: 
     told = "note: playbook.json has manual edits of kpt_003, kpt_004, kpt_001"
     assert told + hint == notes(capsys, "what-if")
     assert "manual edits" not in notes(capsys, "what-if", "--at", "3")
-
-
-def test_a_playbook_without_a_ledger_is_noted_in_short(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """If nothing was ever imported, the note names the first few entries."""
-    points = [{"name": f"kpt_00{number}", "text": "x" * number, "helpful": 0, "harmful": 0} for number in range(1, 8)]
-    Project(project).playbook.write_text(json.dumps({"version": "1.0", "key_points": points}), encoding="utf-8")
-    assert "of kpt_001, kpt_002, kpt_003, kpt_004, kpt_005 and 2 more; " in notes(capsys, "what-if")
-    assert "a manual edit added it in playbook.json" in notes(capsys, "why", "kpt_007")
 
 
 @pytest.mark.usefixtures("here")

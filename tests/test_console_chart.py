@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from helpers.screens import KEPT, LEARNED, shown
-from tallybook.projections.surfaces.console.chart import MAX_COLUMNS, ROWS, print_chart
+from tallybook.projections.surfaces.console.chart import ROWS, print_chart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,33 +110,6 @@ helpful up, harmful down, x left
 def test_a_chart_keeps_its_look(name: str, encoding: str) -> None:
     """At 40 columns a chart runs over time, event by event within one moment, and scaled for large counts."""
     assert GOLDEN[name, encoding] == draw(STORIES[name], 40, encoding)
-
-
-def test_a_wider_terminal_gets_a_wider_chart() -> None:
-    """A chart is wider on a wider terminal, up to its maximum."""
-    (narrow, wide, widest) = (
-        len(line) for width in (40, 60, 200) for line in draw(STORIES["back"], width).splitlines() if "┼" in line
-    )
-    assert (39, 59, MAX_COLUMNS + len("0 ┼")) == (narrow, wide, widest)
-
-
-def test_an_entry_of_one_event_has_a_flat_chart() -> None:
-    """The chart is an empty axis that starts and ends at the same moment."""
-    lines = draw(KEPT | {"trail": [row(1, "point.added", 0, 0)]}).splitlines()
-    assert [f"0 ┼{'─' * 36}", "helpful up, harmful down"] == [lines[1], lines[3]]
-
-
-@pytest.mark.parametrize("trail", [[], [row(8, "point.noted", 0, 0)]])
-def test_an_unknown_entry_has_no_chart(trail: list[dict[str, Any]]) -> None:
-    """One sentence takes the chart's place."""
-    assert draw(KEPT | {"trail": trail}, 80).startswith("There is nothing to draw")
-
-
-def test_a_clock_that_ran_back_does_not_reverse_the_chart() -> None:
-    """A later event is drawn further to the right, or in the same column."""
-    steps = [row(day, "point.rated", count, 0) for count, day in enumerate([1, 9, 3, 11], 1)]
-    top, *_ = [line for line in draw(KEPT | {"trail": steps}).splitlines() if "┤" in line]
-    assert "4 ┤                                   █" == top
 
 
 def test_ratings_have_colours_on_a_terminal() -> None:

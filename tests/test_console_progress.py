@@ -13,7 +13,6 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.repository import ROOT
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -91,15 +90,10 @@ def on_terminal(project: Project, words: list[str], pager: str) -> str:
     "words",
     [
         ["replay"],
-        ["what-if", "--floor", "1"],
-        ["bisect", "count > 2"],
-        ["sql", "SELECT count(*) AS n FROM events"],
         ["why", "kpt_001"],
         ["log"],
-        ["log", "-n", "1", "--kind", "point.added"],
         ["import", "{}/old.json"],
         ["score"],
-        ["verify"],
     ],
     ids=lambda words: words[0],
 )
@@ -112,15 +106,13 @@ def test_a_long_read_shows_progress_and_clears_it(here: Project, words: list[str
     assert "%" not in terminal.rpartition(CLEARED)[2]
     assert CLEARED in terminal
     assert "\x1b" not in out
-    assert "%" not in out or words[0] in {"score", "what-if"}
+    assert "%" not in out or words[0] == "score"
 
 
-@pytest.mark.parametrize("verb", ["verify", "log", "why"])
-def test_a_short_command_shows_no_progress(here: Project, verb: str) -> None:
+def test_a_short_command_shows_no_progress(here: Project) -> None:
     """A command that ends before the delay writes no progress to the terminal."""
     program = AT_ONCE.replace("0.0", "600.0")
-    words = [verb, "kpt_001"] if verb == "why" else [verb]
-    assert (0, "") == with_errors_on_terminal(here, words, program)[::2]
+    assert (0, "") == with_errors_on_terminal(here, ["log"], program)[::2]
 
 
 @pytest.mark.usefixtures("here")
@@ -187,21 +179,3 @@ def test_damage_is_reported_after_the_pager(here: Project, tmp_path: Path) -> No
     shown = on_terminal(here, ["log"], f"tee {page}")
     assert "Quote ids." in page.read_text(encoding="utf-8")
     assert "tallybook: events.jsonl:" in shown.splitlines()[-1]
-
-
-def test_a_log_reports_its_progress(project: Path) -> None:
-    """A read and a search report the bytes done, and their end, however they end; without a file, nothing."""
-    place = Project(project)
-    commands.add(place, "Quote ids.", HUMAN)
-    log = JsonlLog(place.ledger)
-    heard: list[tuple[int, int]] = []
-    log.watch = lambda done, size: heard.append((done, size))
-    size = log.path.stat().st_size
-    assert 2 == len(list(log.read()))
-    assert [(0, size), (size, size), (size, size)] == heard
-    heard.clear()
-    assert (True, False) == (log.may_contain(b"Quote ids."), log.may_contain(b"no such text"))
-    assert [(size, size)] * 3 == heard
-    log.path.unlink()
-    (place.ledger / "head").unlink()
-    assert [] == list(log.read())

@@ -13,10 +13,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from helpers.repository import ROOT
-from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown, words
+from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
-from tallybook.ledger.errors import Problem
 from tallybook.ledger.line import Draft
 from tallybook.projections.surfaces.console import chart, output, story_text, tables, terminal
 from tallybook.projections.surfaces.history import moments
@@ -73,13 +72,6 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
 
 @WIDTHS
 @screens
-def test_a_pipe_gets_no_colour_codes(screen: Callable[[Console], None], width: int) -> None:
-    """No terminal control codes are printed to a pipe."""
-    assert "\x1b" not in shown(screen, width)
-
-
-@WIDTHS
-@screens
 def test_a_terminal_without_utf_8_gets_ascii(screen: Callable[[Console], None], width: int) -> None:
     """Boxes, bars and texts use the characters of the encoding, and nothing fails."""
     text = shown(screen, width, "ascii")
@@ -94,16 +86,6 @@ def test_a_terminal_gets_colour_unless_it_is_turned_off(name: str, no_color: boo
     stream = StringIO()
     SCREENS[name](Console(file=stream, width=80, force_terminal=True, color_system="standard", no_color=no_color))
     assert no_color == (re.search(r"\x1b\[(\d+;)*3[12]m", stream.getvalue()) is None)
-
-
-@WIDTHS
-def test_the_playbook_shows_every_entry_with_its_counts(width: int) -> None:
-    """Each entry has its name, both counts, the whole text, and a bar or the word unrated."""
-    text = shown(SCREENS["playbook"], width)
-    assert [True] * 3 == [point["name"] in text for point in POINTS]
-    assert 24 == sum(text.count(word) for word in ("Use", "type", "hints"))
-    assert {"███░░", "░░░░░", "unrated"} <= set(text.split())
-    assert "3 key points, last updated 2026-11-21 20:17 UTC" in words(text)
 
 
 @pytest.mark.parametrize(
@@ -123,25 +105,6 @@ def test_a_bar_is_the_lower_end_of_the_interval(helpful: int, harmful: int, bar:
     """The bar of an entry grows with its ratings; with a harmful one among a thousand it is not full."""
     point = {"name": "kpt_001", "text": "x", "helpful": helpful, "harmful": harmful}
     assert bar in shown(lambda console: terminal.print_playbook(console, [point], None), encoding="ascii").split()
-
-
-def test_an_empty_playbook_names_the_next_commands() -> None:
-    """The answer to an empty playbook names the two commands that fill it."""
-    text = words(shown(lambda console: terminal.print_playbook(console, [], None), 40))
-    assert text.startswith("The playbook is empty.")
-    assert "`tallybook add TEXT`" in text
-    assert "`tallybook import FILE`" in text
-
-
-def test_an_empty_playbook_of_the_past_names_no_command() -> None:
-    """At an earlier moment the answer names no command."""
-    text = shown(lambda console: terminal.print_playbook(console, [], None, at="2025-01-01"))
-    assert "The playbook was empty at 2025-01-01.\n" == text
-
-
-def test_a_playbook_of_the_past_names_its_moment() -> None:
-    """The answer names the moment as the person wrote it."""
-    assert "as of 7" in shown(lambda console: terminal.print_playbook(console, POINTS, None, at=7))
 
 
 @WIDTHS
@@ -175,18 +138,6 @@ def test_the_log_is_one_line_per_event(width: int) -> None:
     assert [rf"     7  2026-11-21 20:17 UTC  reflector  a\nb {'x' * 200}"] == lines[1:]
 
 
-@pytest.mark.parametrize("text", ["x " * 100, "日本語" * 40, "[b]a[/b] :smile:", "a\nb\u202ec\x1b[2J", "  ", ""])
-def test_a_line_has_the_same_characters_in_a_pipe_as_on_a_terminal(text: str) -> None:
-    """Without colour Rich is not used, and the output is the same but for the breaks of a terminal's lines."""
-    stream = StringIO()
-    coloured = Console(file=stream, width=40, force_terminal=True, color_system="standard", markup=False, emoji=False)
-    terminal.print_line(coloured, text, "dim")
-    coloured_text = re.sub(r"\x1b\[\d+m", "", stream.getvalue())
-    assert "".join(coloured_text.split()) == "".join(
-        shown(lambda console: terminal.print_line(console, text), 40).split()
-    )
-
-
 def test_the_log_is_printed_event_by_event() -> None:
     """Each event is printed before the next is read."""
     stream = StringIO()
@@ -199,20 +150,6 @@ def test_the_log_is_printed_event_by_event() -> None:
 
     terminal.print_log_rows(Console(file=stream, width=80), reading())
     assert [0, 1] == seen
-
-
-@pytest.mark.parametrize(
-    ("problem", "expected"),
-    [
-        (Problem("events.jsonl:812", "was changed", 812, 812)._asdict(), "events.jsonl:812: was changed\n"),
-        ({"seq": 5, "line": 6, "message": "was changed"}, "line 6, seq 5: was changed\n"),
-        ({"seq": None, "line": 6, "message": "was changed"}, "line 6: was changed\n"),
-        ({"message": "[b] a\nb"}, "[b] a\\nb\n"),
-    ],
-)
-def test_a_problem_is_one_line_with_its_place(problem: dict[str, Any], expected: str) -> None:
-    """The place comes first, in the form in which a person would look it up."""
-    assert expected == shown(lambda console: terminal.print_problems(console, [problem]))
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,7 @@ LAYOUTS: dict[str, Callable[[Installation], bytes | None]] = {
 }
 
 
-@pytest.mark.parametrize("user", [False, True], ids=["project", "user"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("layout", "user"), [*((layout, False) for layout in LAYOUTS), ("another's hooks", True)])
 @pytest.mark.parametrize("name", AGENTS)
 def test_each_agent_is_installed_once_and_removed_to_the_byte(
     project: Path, run: Callable[..., Answer], name: str, layout: str, *, user: bool

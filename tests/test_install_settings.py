@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
 from helpers.agent_settings import CLAUDE
-from helpers.settings_files import COMMAND, KEPT, OTHERS, OURS, PLAIN, documents, files, groups, odd, parsed, plain
+from helpers.settings_files import COMMAND, KEPT, OTHERS, OURS, documents, files, groups, odd, parsed, plain
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.surfaces.install import hook_entries, json_editor
+from tallybook.projections.surfaces.install import hook_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,41 +41,6 @@ def commands_in(groups: Any) -> list[dict[str, Any]]:
 def has_ours(groups: Any) -> bool:
     """Say whether one of OURS stands in the list of an event."""
     return any(one["command"] in OURS for one in commands_in(groups))
-
-
-@given(files(odd))
-def test_an_installation_adds_what_is_missing_and_nothing_else(data: bytes) -> None:
-    """One group of ours for each event that does not call us yet, and this line for an older; then nothing more."""
-    expected = copy.deepcopy(parsed(data))
-    hooks = expected.setdefault("hooks", {})
-    for event in CLAUDE.events:
-        for one in commands_in(hooks.get(event, [])):
-            if one["command"] in PLAIN:
-                one["command"] = COMMAND
-        if not has_ours(hooks.setdefault(event, [])):
-            hooks[event].append({"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]})
-    done = install(data)
-    assert json.dumps(expected) == json.dumps(parsed(done))
-    assert done == install(done)
-
-
-@given(files(kept))
-def test_an_installation_takes_no_byte_away(data: bytes) -> None:
-    """What stood there stands there still, in its order, but for white space in what was empty."""
-    rest = iter(install(data).decode())
-    assert all(char in rest for char in data.decode() if not char.isspace())
-
-
-@given(files(others))
-@example(b"{\n}\n")
-@example(b'{"a": 1\n}')
-@example(b'{ "a" : 1 }')
-@example(b'{\n    "a": 1\n  , "hooks": {\n      "Stop": [{"hooks": [{"command": "x"}]}]\n  }\n}')
-def test_what_was_put_in_is_taken_out_to_the_byte(data: bytes) -> None:
-    """Also where nobody kept a backup."""
-    assert parsed(data) == parsed(remove(install(data)))
-    if parsed(data):
-        assert data == remove(install(data))
 
 
 @given(files(odd))
@@ -138,24 +102,3 @@ def test_what_is_no_settings_is_refused(work: Callable[[bytes], bytes], data: by
     with pytest.raises(BadInputError, match="nothing was changed") as caught:
         work(data)
     assert says in str(caught.value)
-
-
-@given(files(odd), plain)
-def test_an_item_is_put_in_and_taken_out_anywhere(data: bytes, value: Any) -> None:
-    """At the end of every object and array of a text; where it is not the only one, not a byte remembers it."""
-    text = data.decode().removeprefix("\ufeff")
-    paths: list[tuple[tuple[str | int, ...], Any]] = [((), json.loads(text))]
-    for path, found in paths:
-        inner = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
-        paths += [((*path, step), one) for step, one in inner]
-    for path, found in paths:
-        if not isinstance(found, dict | list):
-            continue
-        key = "".join(found) + "new" if isinstance(found, dict) else None
-        more = json_editor.insert(text, path, key, value)
-        node = json.loads(more)
-        for step in path:
-            node = node[step]
-        assert json.dumps(value) == json.dumps(list(node.values())[-1] if isinstance(node, dict) else node[-1])
-        less = json_editor.remove(more, (*path, len(found) if key is None else key))
-        assert less == text if found else json.loads(less) == json.loads(text)

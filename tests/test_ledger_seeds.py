@@ -12,7 +12,7 @@ import pytest
 
 from helpers.legacy_files import entries, messages, read, read_text
 from helpers.reference_model import book, migrate, point
-from tallybook.ledger.decisions.legacy_import import HEADING, LegacyFile, LegacyItem, read_legacy, seed_events
+from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem, read_legacy, seed_events
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import MAX_INT, Event, ItemSkipped, PlaybookAdopted, PointSeeded
@@ -40,71 +40,6 @@ COUNTERS = (
     | {"2.0": 2, "1e2": 100, '"12"': 12, '"+12"': 12}
 )
 """A counter's JSON → the count that it is read as."""
-
-
-def test_bare_string() -> None:
-    """REQ-SCORE-004, SCN-SCORE-004-01: a string becomes an entry with a generated name and no ratings."""
-    legacy = read("always use type hints")
-    assert [point("kpt_001", "always use type hints")] == entries(legacy)
-    assert ("bare_string", "", ()) == (only(legacy).origin, only(legacy).original, legacy.problems)
-
-
-def test_dict_without_name() -> None:
-    """REQ-SCORE-005, REQ-SCORE-006: a missing name is generated, in every branch, and is no problem."""
-    legacy = read({"text": "a"}, {"text": "b", "score": 1}, {"text": "c", "helpful": 1, "harmful": 0})
-    assert [point("kpt_001", "a"), point("kpt_002", "b", 1), point("kpt_003", "c", 1)] == entries(legacy)
-    assert ['{"text":"a"}', '{"text":"b","score":1}'] == [item.original for item in legacy.items[:2]]
-    assert () == legacy.problems
-
-
-@pytest.mark.parametrize(("score", "helpful", "harmful"), [(5, 5, 0), (0, 0, 0), (-3, 0, 3), (-7, 0, 7)])
-def test_dict_with_score(score: int, helpful: int, harmful: int) -> None:
-    """REQ-SCORE-006, SCN-SCORE-006-01: the contract's table of migration formulas."""
-    legacy = read({"name": "kpt_001", "text": "use types", "score": score})
-    assert [point("kpt_001", "use types", helpful, harmful)] == entries(legacy)
-    assert "dict_with_score" == only(legacy).origin
-    assert {"name": "kpt_001", "text": "use types", "score": score} == json.loads(only(legacy).original)
-    assert () == legacy.problems
-
-
-def test_counters_win_over_a_residual_score() -> None:
-    """SCN-SCORE-006-02: an entry with both counters keeps them, and its score is dropped without a word."""
-    item = {"name": "kpt_001", "text": "use types", "helpful": 3, "harmful": 1, "score": 2}
-    legacy = read(item)
-    assert [point("kpt_001", "use types", 3, 1)] == entries(legacy)
-    assert ("canonical", item) == (only(legacy).origin, json.loads(only(legacy).original))
-    assert ([], ()) == (legacy.migrated, legacy.problems)
-
-
-def test_mixed_formats() -> None:
-    """REQ-SCORE-004, -005, -006: the contract's mixed example, with its top-level keys."""
-    legacy = read(
-        "Use type hints",
-        {"name": "kpt_002", "text": "Prefer pathlib"},
-        {"name": "kpt_003", "text": "Avoid globals", "score": -3},
-        {"name": "kpt_004", "text": "Write tests", "helpful": 8, "harmful": 2},
-        version="1.0",
-        last_updated="2026-01-15T10:00:00",
-    )
-    assert [
-        point("kpt_001", "Use type hints"),
-        point("kpt_002", "Prefer pathlib"),
-        point("kpt_003", "Avoid globals", 0, 3),
-        point("kpt_004", "Write tests", 8, 2),
-    ] == entries(legacy)
-    assert {"version": "1.0", "last_updated": "2026-01-15T10:00:00"} == legacy.top_keys
-    assert ["bare_string", "dict_no_score", "dict_with_score", "canonical"] == [item.origin for item in legacy.items]
-
-
-def test_migrated_entries_are_listed() -> None:
-    """OBS-SCORE-001: each migrated entry is listed with its former format and its original score."""
-    legacy = read("a", {"text": "b"}, {"text": "c", "score": -3}, point("kpt_004", "d"), {"text": "e", "score": "7"})
-    assert [
-        {"name": "kpt_001", "from": "bare_string", "original_score": None},
-        {"name": "kpt_002", "from": "dict_no_score", "original_score": None},
-        {"name": "kpt_003", "from": "dict_with_score", "original_score": -3},
-        {"name": "kpt_005", "from": "dict_with_score", "original_score": '"7"'},
-    ] == legacy.migrated
 
 
 @pytest.mark.parametrize(
@@ -177,18 +112,6 @@ def test_json_that_readers_disagree_on(texts: str, text: str, flaw: str) -> None
     assert [point("kpt_001", text)] == entries(legacy)
     assert ("odd", item) == (only(legacy).origin, only(legacy).original)
     assert [f"playbook.json: key_points[0]: {flaw}"] == messages(legacy)
-
-
-def test_sections_of_entries() -> None:
-    """The later shape: entries in order under their sections, names kept, headings kept as evidence."""
-    sections = {"PATTERNS": [point("pat-001", "a", 2, 1), "b"], "OTHERS": [], "more": {"items": ["c"], "why": "d"}}
-    legacy = read_legacy(json.dumps({"version": "2.0", "sections": sections}).encode())
-    assert [point("pat-001", "a", 2, 1), point("kpt_001", "b"), point("kpt_002", "c")] == entries(legacy)
-    assert [("section", text) for text in ("", '"b"', '"c"')] == [(item.origin, item.original) for item in legacy.items]
-    headings = {0: '{"PATTERNS":[]}', 3: '{"OTHERS":[]}', 4: '{"more":{"items":[],"why":"d"}}'}
-    assert [ItemSkipped(i, HEADING, h) for i, h in headings.items()] == list(legacy.skipped)
-    names = {"PATTERNS": ["pat-001", "kpt_001"], "OTHERS": [], "more": ["kpt_002"]}
-    assert ({"version": "2.0", "section_names": names}, ()) == (legacy.top_keys, legacy.problems)
 
 
 @pytest.mark.parametrize("key", ["entries", "items", "key_points"])

@@ -108,15 +108,6 @@ def test_a_rating_after_the_prune_changes_nothing(rating: str) -> None:
     assert before == after | {"ignored": []}
 
 
-def test_an_entry_removed_by_a_manual_edit_is_retired_without_a_rule() -> None:
-    """The removal decides; later ratings find the entry not in the playbook."""
-    removed: list[Event] = [PointRemoved("kpt_001"), PlaybookEdited(2, None, "")]
-    story = audit("kpt_001", ADDED, rated("helpful"), removed, rated("helpful"))
-    assert ("retired", None, 5) == (story["status"], story["rule"], story["decided_by"]["seq"])
-    assert (1, 0) == (story["helpful"], story["harmful"])
-    assert ["not in the playbook"] == [row["reason"] for row in story["ignored"]]
-
-
 def test_ratings_of_a_merged_name_count_for_the_target() -> None:
     """The merged story ends with the merge and names the entry of later ratings; the other story counts them."""
     both: list[Event] = [PointAdded("kpt_001", "Mock the clock"), PointAdded("kpt_002", "Mock time"), CLOSED]

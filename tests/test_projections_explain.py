@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 
 from helpers.injections import injected
+from helpers.sweep import slice_of
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     EventsVoided,
@@ -61,7 +62,7 @@ def presence(batches: Sequence[Batch], name: str) -> list[bool]:
     return [name in fold_history(PLAYBOOK, lambda: batches, last).entries for last in lasts]
 
 
-@settings(max_examples=150)
+@settings(max_examples=slice_of(150, 50))
 @given(HISTORIES)
 def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
     """`why` names an event for each, and without that event's batch the entry is there at that moment.

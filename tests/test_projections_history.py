@@ -9,25 +9,15 @@ import attrs
 import pytest
 
 from helpers.injections import injected, injected_by_task
+from helpers.ledger_codec import sample
 from tallybook.ledger.events import (
     EVENT_TYPES,
     BaselineSet,
     BenchmarkRecorded,
-    BookBlock,
-    BookOpened,
-    BookRules,
-    BookTaken,
-    EventRedacted,
-    EventRepeated,
     EventsVoided,
     FeedbackRecorded,
-    ItemSkipped,
-    LedgerOpened,
     LiftAsked,
-    LiftStopped,
-    LogRecovered,
     MetricsRecorded,
-    NamesMeant,
     Numbers,
     PlaybookAdopted,
     PlaybookEdited,
@@ -37,23 +27,16 @@ from tallybook.ledger.events import (
     PointAdded,
     PointCited,
     PointEdited,
-    PointLimited,
-    PointMatched,
     PointMerged,
     PointNoted,
     PointPinned,
-    PointPlaced,
-    PointProposed,
     PointRated,
     PointRemoved,
     PointRestored,
     PointRetired,
-    PointReviewed,
     PointReworded,
     PointSeeded,
     PointUnpinned,
-    ProposalDecided,
-    RedactionLinked,
     ReflectionCompleted,
     ReflectionFailed,
     ReflectionRequested,
@@ -76,81 +59,11 @@ from tallybook.projections.event_rows import (
 )
 
 AT = "2026-11-21T20:17:03.123456Z"
-EXAMPLES: list[Any] = [
-    LedgerOpened("019a9f3e", 1),
-    PlaybookAdopted("ab12", 2, '{"version":"1.0"}'),
-    PointSeeded("kpt_001", 3, 1, "dict_with_score", "Use types", '{"score":2}'),
-    ItemSkipped(4, "is a number", "7"),
-    PointAdded("kpt_004", "Write tests first"),
-    PointRated("kpt_003", "harmful"),
-    PlaybookUpdated(2, 3, 0),
-    PointEdited("kpt_001", 4, 0, "Use type hints"),
-    PointRemoved("kpt_003"),
-    PlaybookOrdered(("kpt_004", "kpt_001")),
-    PlaybookEdited(7, "ab12", ""),
-    EventRedacted("019a", "a name"),
-    LogRecovered(10, 90, "cd34"),
-    PointNoted("kpt_003", "It slowed me down"),
-    PointReworded("kpt_001", "", "Use type hints everywhere"),
-    PointRetired("kpt_003", "outdated"),
-    PointRestored("kpt_003", ""),
-    PointPinned("kpt_001", "house rule"),
-    PointUnpinned("kpt_001", ""),
-    PointMerged("kpt_001", ("kpt_003", "kpt_004"), ""),
-    EventsVoided(("019a", "019b"), None, "misread"),
-    injected(("kpt_001", "kpt_004"), 3),
-    PointCited("kpt_001", "Bash"),
-    ReflectionRequested(81920, "SessionEnd", "/home/me/.claude/projects/p/s1.jsonl"),
-    ReflectionStarted("claude", 21000),
-    TranscriptRead("agent-a1", 0, 81900, 81920, "6f1c2f0e", "claude"),
-    ReflectionCompleted("claude", 20500, 310),
-    ReflectionFailed("claude", "unusable", 20500, 4, "no JSON"),
-    MetricsRecorded("ac01", Numbers({"startup_ms": 8000, "orientation_done": True}), ""),
-    BenchmarkRecorded("ac06", "small", 41, 50),
-    FeedbackRecorded("ac09", 100, "helpful", "all was there"),
-    BaselineSet("session.overall", 87, "the release"),
-    SessionEnded("2.0.0"),
-    SessionMeasured(Numbers({"prompts": 4, "calls": 31, "failed": 3, "ended": True})),
-    TelemetryKept("AC-02", "coffee_made", "says nothing of a score", "{}"),
-    BookOpened("019a9f40", "demo", 1, 1),
-    BookRules(2),
-    BookBlock(101, 200),
-    PointMatched("kpt_103", "kpt_001", 2, 0, "Use types"),
-    EventRepeated("point.rated"),
-    RedactionLinked(("019a9f41", "019a9f42")),
-    BookTaken(57, "ab" * 16, 41, ("kpt_004",), ("kpt_104",)),
-    NamesMeant(("kpt_105",), ("019a9f41",)),
-    PointProposed("reword", "kpt_001", (), "protected", "", "Use types", "shorter"),
-    PointPlaced("kpt_001", "a mistake", "MISTAKES TO AVOID"),
-    PointLimited("kpt_001", "a workaround", "2026-12-31"),
-    ProposalDecided("019a9f43", "accepted", ""),
-    LiftAsked("new", ("kpt_001",), "session.overall", 0.03, "ab12"),
-    LiftStopped("019a9f44"),
-    PointReviewed(("kpt_001", "kpt_002"), "duplicate", "keep"),
-]
-"""One event of every kind; a new kind needs one here too."""
-
-kinds = pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
 
 
 def recorded(event: Any, **head: Any) -> EventRecord:
     """Return a record of an event by a reflector."""
     return EventRecord(812, AT, event, "019a", Author("reflector", session="s1"), **head)
-
-
-def test_a_row_holds_the_header_and_the_fields_of_the_kind() -> None:
-    """A rating has kind, version, place in its batch, rater and body; a missing field has no key."""
-    expected = {
-        "seq": 812,
-        "id": "019a",
-        "at": AT,
-        "kind": "point.rated",
-        "v": 1,
-        "part": [3, 5],
-        "by": {"rater": "reflector", "session": "s1"},
-        "body": {"name": "kpt_003", "rating": "harmful"},
-    }
-    assert expected == row(recorded(PointRated("kpt_003", "harmful"), part=(3, 5)))
 
 
 def test_a_row_has_time_and_key_if_the_event_has_them() -> None:
@@ -170,18 +83,14 @@ def test_the_text_of_an_unknown_kind_is_listed_too() -> None:
     assert ({"name": "kpt_001"}, {"note": "later"}) == (told["body"], told["free"])
 
 
-@kinds
-def test_every_kind_becomes_a_row_of_plain_json(event: Any) -> None:
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_every_kind_becomes_a_row_of_plain_json(kind: str) -> None:
     """Each field of each kind is in body or free, and survives JSON unchanged."""
+    event = sample(kind)
     told = row(recorded(event))
     assert told == json.loads(json.dumps(told))
-    assert EVENT_TYPES[told["kind"]] == (type(event), told["v"])
+    assert (kind, EVENT_TYPES[kind][1]) == (told["kind"], told["v"])
     assert {field.name for field in attrs.fields(type(event))} == {*told["body"], *(told.get("free") or {})}
-
-
-def test_the_examples_hold_every_kind() -> None:
-    """The tests here cover each class of the vocabulary."""
-    assert {cls for cls, _ in EVENT_TYPES.values()} == {type(event) for event in EXAMPLES}
 
 
 @pytest.mark.parametrize(
@@ -261,14 +170,6 @@ def test_the_examples_hold_every_kind() -> None:
 def test_a_summary_describes_the_event(event: Any, expected: str) -> None:
     """It has names, counts and the beginning of a text."""
     assert expected == summary(event)
-
-
-@pytest.mark.parametrize("text", ["line\nbreak", "carriage\rreturn", "line\u2028separator", "x" * 10_000])
-def test_a_summary_is_one_short_line(text: str) -> None:
-    """No text breaks the line or exceeds its length."""
-    told = summary(PointAdded("kpt_001", text))
-    assert 1 == len(told.splitlines())
-    assert len(told) <= len('learned kpt_001 ""') + QUOTE_CHARS
 
 
 @pytest.mark.parametrize(

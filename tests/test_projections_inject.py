@@ -31,14 +31,6 @@ def test_the_bound_is_the_lowest_share_that_the_ratings_allow(helpful: int, harm
     assert isclose(share - bound, Z_95 * sqrt(bound * (1 - bound) / number), rel_tol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("better", "worse"), [((10, 0), (1, 0)), ((10, 1), (10, 2)), ((90, 10), (9, 1)), ((1, 0), (0, 0))]
-)
-def test_many_ratings_rank_higher_than_few(better: tuple[int, int], worse: tuple[int, int]) -> None:
-    """Of equal shares the one with more ratings is surer, and any helpful rating is more than none."""
-    assert lower_bound(*better) > lower_bound(*worse)
-
-
 @given(entries=ENTRIES, room=st.integers(0, 2_000))
 def test_the_injected_lines_fit_and_are_counted(entries: list[dict[str, Any]], room: int) -> None:
     """Lines are in the playbook's order and fit the room, and a last one counts the rest."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES
+from helpers.sweep import slice_of
 from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
 from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.encoding.codec import decode
@@ -76,6 +77,7 @@ def test_the_same_events_give_the_same_view(stretches: list[list[Any]]) -> None:
         assert first == second, name
 
 
+@settings(max_examples=slice_of(100, 20))
 @given(stretches=HISTORIES)
 def test_a_view_as_of_a_moment_is_the_fold_of_the_batches_up_to_it(stretches: list[list[Any]]) -> None:
     """A moment inside a batch shows the state before that batch."""
@@ -131,7 +133,7 @@ def views_of(log: Log) -> list[Any]:
     return [comparable(fold(view, decode(log.read()))) for _, view in every_view()]
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=slice_of(50, 20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=DELIVERIES)
 def test_all_back_ends_show_the_same(tmp_path: Path, sent: list[Update | Import]) -> None:
     """The same deliveries give the same views, and the same outcomes, with every back end."""
@@ -146,7 +148,7 @@ def test_all_back_ends_show_the_same(tmp_path: Path, sent: list[Update | Import]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=slice_of(30, 10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=DELIVERIES)
 def test_a_second_delivery_changes_no_view(backend: str, tmp_path: Path, sent: list[Update | Import]) -> None:
     """A delivery that repeats a key, at once or after all the others, is refused, and no view includes it."""
@@ -163,7 +165,7 @@ def test_a_second_delivery_changes_no_view(backend: str, tmp_path: Path, sent: l
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=slice_of(30, 10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=DELIVERIES)
 def test_reading_on_from_a_position_equals_reading_at_once(
     backend: str, tmp_path: Path, sent: list[Update | Import]

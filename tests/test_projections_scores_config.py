@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
-import pytest
 
 from helpers.score_histories import config_of
 from tallybook.projections.scores.configuration.model import AlertLevel, Display, Grade, Metric, Sensitivity
-from tallybook.projections.scores.configuration.parser import DocumentError, overlaid
 
 if TYPE_CHECKING:
     from tallybook.projections.scores.configuration.model import Config
@@ -108,21 +106,6 @@ def test_the_default_has_the_nine_components() -> None:
     } == config.sessions
 
 
-def test_every_score_has_an_id() -> None:
-    """The components come first, then the composites in their order, and the overall score last."""
-    names = ("efficiency", "effectiveness", "improvement", "handoff", "overall")
-    expected = (*(f"ac0{n}" for n in range(1, 10)), *(f"session.{name}" for name in names))
-    assert expected == config_of().score_ids
-
-
-@pytest.mark.parametrize("component", ["ac02", "ac06"])
-def test_only_counters_are_summed(component: str) -> None:
-    """Counts are summed and averages are not; a pair of counts always is."""
-    adds_up = config_of().components[component].adds_up
-    assert [True] * 4 == [adds_up(name) for name in ("total", "avg_iterations_count", "x_total", "x_count")]
-    assert [False] * 4 == [adds_up(name) for name in ("avg_iterations", "review_score", "target", "count")]
-
-
 # Laid over it
 
 
@@ -142,12 +125,6 @@ def test_a_metric_with_a_form_replaces_the_default() -> None:
     assert Metric("startup_time", "ratio", "startup_time", per="starts") == metrics_of(config, "ac01")["startup_time"]
 
 
-def test_a_metric_may_be_called_form() -> None:
-    """A metric of that name changes none of its neighbours."""
-    config = config_of("components: {ac03: {metrics: {form: {weight: 2}}}}")
-    assert ["thoroughness", "accuracy", "actionability", "form"] == list(metrics_of(config, "ac03"))
-
-
 def test_a_false_value_is_left_out() -> None:
     """A component, also one that is only switched off, is out of the composites too; a metric and a grade are out."""
     own = """
@@ -160,76 +137,3 @@ def test_a_false_value_is_left_out() -> None:
     assert [("ac02",), ("ac05", "ac06", "ac07")] == [config.sessions[name] for name in ("effectiveness", "improvement")]
     assert ["state_preservation", "handoff_quality"] == list(metrics_of(config, "ac09"))
     assert ["B", "C", "D", "F"] == [grade.name for grade in config.grades]
-
-
-def test_a_composite_is_left_out_with_its_weight() -> None:
-    """A composite that is false in both places is left out, and the weights of the others sum to 1."""
-    config = config_of("{sessions: {handoff: false}, session_weights: {handoff: false, efficiency: 0.4}}")
-    assert {"efficiency": 0.4, "effectiveness": 0.35, "improvement": 0.25} == config.session_weights
-    assert ["efficiency", "effectiveness", "improvement"] == list(config.sessions)
-
-
-def test_a_list_of_all_names_orders_them() -> None:
-    """A new grade has its place if all are listed; a new component is last if they are not."""
-    new = "A+: {least: 97, status: Superb, action: Maintain}"
-    config = config_of(f"{{grades: {{{new}, A: {{}}, B: {{}}, C: {{}}, D: {{}}, F: {{}}}}}}")
-    assert ["A+", "A", "B", "C", "D", "F"] == [grade.name for grade in config.grades]
-    assert 90 == config.grades[1].least
-    reversed_ = config_of("session_weights: {handoff: 0.2, improvement: 0.25, effectiveness: 0.35, efficiency: 0.2}")
-    assert ["handoff", "improvement", "effectiveness", "efficiency"] == list(reversed_.session_weights)
-    added = config_of("components: {aa: {metrics: {speed: {}}}}")
-    assert "aa" == list(added.components)[-1]
-
-
-def test_a_metric_has_defaults() -> None:
-    """A name alone is a percentage of that name, of weight 1."""
-    config = config_of("components: {mine: {metrics: {speed: {}}}}")
-    assert Metric("speed", "linear", "speed", worst=0, best=100, weight=1) == metrics_of(config, "mine")["speed"]
-    assert ("mine", ()) == (config.components["mine"].name, config.components["mine"].counters)
-
-
-def test_neither_document_is_changed() -> None:
-    """Merging them makes a third."""
-    default: dict[str, Any] = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
-    own: dict[str, Any] = {"a": {"c": {"d": 4}, "f": 5}}
-    assert {"a": {"b": 1, "c": {"d": 4}, "f": 5}, "e": 3} == overlaid(default, own)
-    assert ({"a": {"b": 1, "c": {"d": 2}}, "e": 3}, {"a": {"c": {"d": 4}, "f": 5}}) == (default, own)
-
-
-@pytest.mark.parametrize("own", ["{worst: 0, best: 0.5}", "{form: inverse, worst: 0.5, best: 0}"])
-def test_bounds_may_be_close_together(own: str) -> None:
-    """Any two different numbers are bounds."""
-    bounds = metrics_of(config_of(f"components: {{mine: {{metrics: {{x: {own}}}}}}}"), "mine")["x"]
-    assert {0, 0.5} == {bounds.worst, bounds.best}
-
-
-def test_weights_sum_to_1_but_for_what_digits_leave() -> None:
-    """A billionth too much is accepted; twice that is not."""
-    weights = "session_weights: {{efficiency: {}, effectiveness: 0.25, improvement: 0.25, handoff: 0.25}}"
-    assert 0.25 + 2**-30 == config_of(weights.format(0.25 + 2**-30)).session_weights["efficiency"]
-    with pytest.raises(DocumentError, match=r"^scoring\.session_weights sum to 1\.00000000186, and have to sum to 1$"):
-        config_of(weights.format(0.25 + 2**-29))
-
-
-@pytest.mark.parametrize("flags", [(True, False, False), (False, True, False), (False, False, True)])
-def test_each_part_of_the_display_has_a_key(flags: tuple[bool, bool, bool]) -> None:
-    """Grades, trends and recommendations are shown or not, each by itself."""
-    names = ("show_grades", "show_trends", "show_recommendations")
-    own = ", ".join(f"{name}: {str(flag).lower()}" for name, flag in zip(names, flags, strict=True))
-    assert (
-        Display(*flags, min_coverage=0.2) == config_of(f"{{enabled: false, title: Health, display: {{{own}}}}}").display
-    )
-
-
-@pytest.mark.parametrize(("value", "expected"), [("0", 0), ("0.35", 0.35), ("1", 1)])
-def test_the_least_coverage_of_an_overall_score_is_a_share(value: str, expected: float) -> None:
-    """It is a number from 0 to 1; a percentage is refused by its key."""
-    assert expected == config_of(f"display: {{min_coverage: {value}}}").display.min_coverage
-    with pytest.raises(DocumentError, match=r"^scoring\.display\.min_coverage must be from 0 to 1, not 20$"):
-        config_of("display: {min_coverage: 20}")
-
-
-@pytest.mark.parametrize("zone", ["utc", "UTC", "Utc"])
-def test_utc_is_always_known(zone: str) -> None:
-    """No table of time zones is read for it."""
-    assert config_of(f"timezone: {zone}").timezone is UTC

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from helpers.score_examples import AT, config, folded, noon, plain
 from tallybook.ledger.events import (
@@ -118,30 +117,6 @@ def test_benchmarks_and_feedback_are_parts_next_to_the_metrics() -> None:
     assert [{"passed": 9, "total": 10}, {"score": 40}] == [event["values"] for event in found["events"][1:]]
 
 
-def test_feedback_without_a_measurement_gives_nothing() -> None:
-    """Feedback alone is a part with points, with no weight, and of no score."""
-    found = why("ac09", ("s1", AT, FeedbackRecorded("ac09", 0, "harmful", None)))
-    assert (None, 0) == (found["score"], found["coverage"])
-    assert ("feedback", 0, None, [1]) == tuple(found["parts"][-1][key] for key in ("name", "weight", "gives", "events"))
-
-
-@pytest.mark.parametrize(
-    ("metrics", "values"),
-    [
-        ({"avg_iterations": 2, "iterations": 9, "total": 3}, {"avg_iterations": 2}),
-        ({"iterations": 9, "total": 3}, {"iterations": 9, "total": 3}),
-        (
-            {"avg_iterations_count": 6, "avg_iterations_total": 3},
-            {"avg_iterations_count": 6, "avg_iterations_total": 3},
-        ),
-    ],
-)
-def test_a_part_names_its_source(metrics: dict[str, float], values: dict[str, float]) -> None:
-    """It is a measured average, a share, or two counts, and nothing else."""
-    found = why("ac02", ("s1", AT, measured("ac02", **metrics)))
-    assert [values] == [part["values"] for part in found["parts"] if part["name"] == "efficiency"]
-
-
 def test_measurements_of_the_playbook_are_evidence_too() -> None:
     """Two ratings and an update of session s1, of an entry of s2, are metrics with their events."""
     own = config(components={"playbook": {"enabled": True}})
@@ -167,35 +142,6 @@ def test_measurements_of_the_playbook_are_evidence_too() -> None:
     assert (50.0, {"helpful": 1.0, "judged": 2.0}, [5]) == (helpful["points"], helpful["values"], helpful["events"])
 
 
-def test_a_component_without_data_has_no_score() -> None:
-    """A metric that is no part of the component is named, as are the parts without data."""
-    found = why("ac09", ("s1", AT, measured("ac09", mood=3)))
-    assert (None, 0.0, 1) == (found["score"], found["coverage"], len(found["events"]))
-    assert [(name, None, False) for name in ("state_preservation", "handoff_quality", "completeness")] == [
-        (part["name"], part["points"], part["measured"]) for part in found["parts"]
-    ]
-
-
-def test_changes_list_the_parts_that_gave_more_or_less() -> None:
-    """From (90, 60) to (30, 75), each with half of the weight: one part gives 30 less, the other 7.5 more."""
-    parts = ("completeness", "handoff_quality")
-    days = {f"2026-01-{day:02}": (90, 60) for day in range(1, 8)} | {"2026-01-08": (30, 75)}
-    state = folded(
-        config(),
-        *((f"s{day}", noon(day), {"ac09": dict(zip(parts, one, strict=True))}, "") for day, one in days.items()),
-    )
-    found = changes(state, state.config.components["ac09"], 1)
-    assert {
-        "days": 1,
-        "now": 52.5,
-        "before": 75.0,
-        "parts": [
-            {"name": "completeness", "now": 15.0, "before": 45.0, "delta": -30.0},
-            {"name": "handoff_quality", "now": 37.5, "before": 30.0, "delta": 7.5},
-        ],
-    } == found
-
-
 def test_a_day_counts_once_however_many_sessions_it_has() -> None:
     """Two sessions of 60 and 80 the day before one of 90: 70 before, 90 now."""
     sessions = [("a", noon("2026-01-01"), 60), ("b", noon("2026-01-01"), 80), ("c", noon("2026-01-02"), 90)]
@@ -203,12 +149,6 @@ def test_a_day_counts_once_however_many_sessions_it_has() -> None:
     found = changes(state, state.config.components["ac09"], 1)
     assert found is not None
     assert (90.0, 70.0) == (found["now"], found["before"])
-
-
-def test_a_first_period_has_no_changes() -> None:
-    """A first period has no other to be compared with."""
-    state = folded(config(), ("a", AT, plain(60), ""))
-    assert changes(state, state.config.components["ac09"], 7) is None
 
 
 VALUES = st.integers(0, 100) | st.none()

@@ -52,15 +52,6 @@ def test_a_linear_series_ends_at_the_bounds(scores: range, expected: int) -> Non
     assert (expected, "line of 28 days") == (found.next_7_days, found.way)
 
 
-def test_a_step_is_followed_with_less_confidence() -> None:
-    """After 14 days of 40 and 14 of 80 the average of the last three days did best, though not well.
-
-    Of the 15 tries, on the days 7 to 21, the first held, and the last five; between, the scores were 5.7 to 40 points
-    off: (6 + 7) / (15 + 10.5) is 0.5098.
-    """
-    assert Forecast(80, 0.51, "3 days", 15) == forecast(daily(*[40] * 14, *[80] * 14))
-
-
 def test_a_weekly_rhythm_is_averaged() -> None:
     """60 on five days and 95 on two is 70 a week, on any weekday; only the average of seven days finds it.
 
@@ -95,14 +86,6 @@ def test_not_enough_data(series: Series) -> None:
     assert forecast(series) is None
 
 
-def test_weekends_may_be_missing() -> None:
-    """Days without a score are no score of 0: only those with one are used."""
-    series = [(day, score) for day, score in daily(*[80] * 42) if day.weekday() < 5]
-    # Thirty days in six weeks, the first Monday is day 0: those from day 8 to day 32 have six behind them, and a week
-    # to come before the last Friday, day 39; 19 of them: (19 + 7) / (19 + 10.5) is 0.8814.
-    assert Forecast(80, 0.88, "3 days", 19) == forecast(series)
-
-
 def test_a_series_too_short_for_a_line_is_averaged() -> None:
     """Two days in a row every two months still give a forecast, from 7 first days of a pair: 14 / 17.5 is 0.8."""
     pairs = (BEGIN + timedelta(60 * number + day) for number in range(11) for day in (0, 1))
@@ -135,11 +118,6 @@ def test_a_shift_moves_only_the_forecast(series: Series, points: int, days: int)
     assert (found is None) == (moved is None)
     if found is not None and moved is not None:
         assert (found.next_7_days + points, found.confidence) == (moved.next_7_days, moved.confidence)
-
-
-def test_a_forecast_has_the_documents_json() -> None:
-    """The JSON has the two keys of the document."""
-    assert {"next_7_days": 89, "confidence": 0.75} == Forecast(89, 0.75, "3 days", 12).as_json()
 
 
 def test_the_confidence_is_true_and_the_naive_forecast_no_better() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
 from helpers.score_examples import config
 from tallybook.projections.scores.configuration.model import AlertLevel, Grade
-from tallybook.projections.scores.grades import BLOCK, Alert, alert_of, alerts, grade_of, number
+from tallybook.projections.scores.grades import BLOCK, Alert, alert_of, grade_of, number
 from tallybook.projections.scores.trends.regressions import (
     History,
     Regression,
@@ -68,12 +67,6 @@ def test_a_grade(values: tuple[float, ...], name: str, status: str, action: str)
             assert (name, status, action) == (grade.name, grade.status, grade.action)
 
 
-@pytest.mark.parametrize(("value", "rows"), [(None, GRADES), (59, GRADES[:4]), (59, ())])
-def test_no_grade(value: float | None, rows: tuple[Grade, ...]) -> None:
-    """No data has no grade, and neither has a score below every row of a user's table."""
-    assert grade_of(value, rows) is None
-
-
 @pytest.mark.parametrize(
     ("values", "level", "below", "notify"),
     [
@@ -89,18 +82,6 @@ def test_an_alert(values: tuple[float, ...], level: str, below: float, notify: t
             assert Alert("ac06", level, value, below, notify) == alert_of("ac06", value, rows)
 
 
-@pytest.mark.parametrize(("value", "rows"), [(70, LEVELS), (100, LEVELS), (None, LEVELS), (0, ())])
-def test_no_alert(value: float | None, rows: tuple[AlertLevel, ...]) -> None:
-    """A score at the threshold, no data, and an empty table raise no alert."""
-    assert alert_of("ac06", value, rows) is None
-
-
-def test_alerts_of_all_scores() -> None:
-    """High enough scores, and those without data, are left out; the others keep their order."""
-    found = alerts({"ac01": 92, "ac07": 65, "ac05": None, "session.overall": 45}, LEVELS, "log")
-    assert [("ac07", "warning"), ("session.overall", "critical")] == [(one.score_id, one.level) for one in found]
-
-
 @given(st.integers(0, 100), st.integers(0, 100))
 def test_a_higher_score_has_no_worse_grade_or_alert(one: int, other: int) -> None:
     """The grade's least score rises with the score, and the notified channels shrink."""
@@ -111,12 +92,6 @@ def test_a_higher_score_has_no_worse_grade_or_alert(one: int, other: int) -> Non
     assert grades[0].least <= grades[1].least <= high
     told = [set() if alert is None else set(alert.notify) for alert in found]
     assert told[1] <= told[0]
-
-
-@pytest.mark.parametrize(("value", "expected"), [(60, "60"), (100.0, "100"), (0, "0"), (87.5, "87.5"), (1 / 3, "0.33")])
-def test_a_number_in_a_sentence(value: float, expected: str) -> None:
-    """A bound is written with no more digits than it has, and at most two decimals."""
-    assert expected == number(value)
 
 
 def test_a_drop_below_the_baseline() -> None:
@@ -143,12 +118,6 @@ def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, told: s
     )
     assert Regression("ac06", "z-score", below, bound, text) == by_deviation("ac06", below, before, LIMITS)
     assert by_deviation("ac06", below + 1, before, LIMITS) is None
-
-
-@pytest.mark.parametrize(("before", "least"), [((80,) * 4, 5), ((), 0), ((80,), 1)])
-def test_a_history_too_short(before: tuple[int, ...], least: int) -> None:
-    """Too few sessions give no regression, nor does a single one, whatever the setting."""
-    assert by_deviation("ac06", 0, before, attrs.evolve(LIMITS, least_sessions=least)) is None
 
 
 @pytest.mark.parametrize(
@@ -181,20 +150,6 @@ def test_a_trend_that_did_not_turn(values: tuple[int, ...]) -> None:
     assert by_trend("ac06", values, 2, 0) is None
 
 
-def test_every_regression_of_a_score_is_reported() -> None:
-    """One drop can be a regression by all three: 60 below 85 - 10, below 80 - 2 x 2, and down from 80 on average."""
-    told = history(78, 80, 82, 78, 82, 60, days=(80, 80, 80, 80, 60, 60))
-    with_baseline = attrs.evolve(told, baseline=Baseline(85, 5, DAY - timedelta(1)))
-    assert ["baseline", "z-score", "trend"] == [one.method for one in regressions(with_baseline, CONFIG)]
-    assert ["z-score", "trend"] == [one.method for one in regressions(told, CONFIG)]
-
-
-def test_a_baseline_after_a_drop_acknowledges_it() -> None:
-    """A baseline of event 65, after the drop of event 60, whatever its value, leaves no regression."""
-    dropped = history(78, 80, 82, 78, 82, 60, days=(80, 80, 80, 80, 60, 60), baseline=Baseline(85, 65, DAY))
-    assert () == regressions(dropped, CONFIG)
-
-
 def test_a_baseline_begins_a_history_anew() -> None:
     """After it a score is compared with the baseline, and no longer with earlier sessions and days.
 
@@ -206,12 +161,6 @@ def test_a_baseline_begins_a_history_anew() -> None:
     assert () == regressions(history(78, 80, 82, 78, 82, 60, 60, days=days, baseline=baseline), CONFIG)
     later = history(78, 80, 82, 78, 82, 60, 51, days=days, baseline=baseline)
     assert ["baseline"] == [one.method for one in regressions(later, CONFIG)]
-
-
-def test_a_score_that_rose_again_is_no_regression() -> None:
-    """Only the latest session is compared: a recovered score needs no acknowledgement."""
-    recovered = history(80, 80, 80, 80, 80, 40, 80, baseline=Baseline(80, 5, DAY))
-    assert () == regressions(recovered, CONFIG)
 
 
 SCORES = st.lists(st.integers(0, 100), max_size=20).map(tuple)

@@ -22,7 +22,6 @@ from tallybook.ledger.events import (
     PointPinned,
     PointRated,
     PointRemoved,
-    PointRestored,
     PointRetired,
     PointReworded,
     PointSeeded,
@@ -129,20 +128,6 @@ SESSIONS = (
 """The fifth averages 86 of three sessions, the seventh 65.25 of four; the twentieth lies in another week, at 70."""
 
 
-def test_levels_are_the_averages_of_the_periods_that_have_the_score() -> None:
-    """Worked by hand: 258 / 3 = 86, 261 / 4 = 65.25, and 70; weeks of 86 (one Monday) and of 65 and 70."""
-    days = scored(*SESSIONS).days
-    assert [
-        PeriodScore("2026-01-05", 86),
-        PeriodScore("2026-01-07", 65),
-        PeriodScore("2026-01-20", 70),
-    ] == score_levels(days, "ac03", "daily")
-    # 519 / 7 = 74.14
-    assert [PeriodScore("2026-W02", 74), PeriodScore("2026-W04", 70)] == score_levels(days, "ac03", "weekly")
-    assert [PeriodScore("2026-01", 74)] == score_levels(days, "ac03", "monthly")
-    assert [] == score_levels(days, "ac01", "daily")
-
-
 @pytest.mark.parametrize(
     ("rows", "period", "sessions"),
     [
@@ -212,13 +197,6 @@ def test_each_change_is_listed_with_its_entries(events: list[Any], expected: lis
     assert expected == leads(("05 09", "s", [A, B, CLOSE]), ("06 00", "s", events))
 
 
-def test_a_restored_entry_was_added() -> None:
-    """It is listed like an added one."""
-    gone = [PointRetired("kpt_001", "")]
-    rows = ("05 09", "s", [A, CLOSE]), ("05 10", "s", gone), ("06 00", "s", [PointRestored("kpt_001", "")])
-    assert [(4, "restored", ["kpt_001"], [], [])] == leads(*rows)
-
-
 @pytest.mark.parametrize(
     ("at", "seqs"), [("05 09", []), ("05 10", []), ("05 11", [1]), ("07 10", [1]), ("07 11", []), ("20 00", [])]
 )
@@ -246,12 +224,6 @@ def test_what_a_prompt_was_given_is_no_lead() -> None:
     assert [] == leads(("05 09", "s", one), ("06 01", "s", by_task), ("06 02", "t", by_task), ("06 03", "u", one))
 
 
-def test_a_session_with_own_entries_alone_is_no_lead() -> None:
-    """Nothing of the project was selected for it, and the next injection is compared with the last that had any."""
-    one, none = injected(("kpt_001",), 0), injected((), 1)
-    assert [] == leads(("05 09", "s", one), ("06 01", "s", none), ("06 02", "t", none), ("06 03", "u", one))
-
-
 def test_an_undone_change_is_listed_only_as_its_undo() -> None:
     """Before the undo the addition is a lead; an undo of an event outside the scores is none."""
     rows = (
@@ -262,27 +234,6 @@ def test_an_undone_change_is_listed_only_as_its_undo() -> None:
     )
     assert [(1, "added", ["kpt_001"], [], [])] == leads(*rows, until=1)
     assert [(2, "undone", [], [], ["kpt_001"])] == leads(*rows)
-
-
-def test_a_lead_reads_as_in_log_and_names_its_entries() -> None:
-    """A prune and an injection name their entries, at most five; all others read as in `log`."""
-    points = [
-        PointAdded(f"kpt_{number:03}", f"Text  {number}." + " more" * 30 * (number == 1)) for number in range(1, 8)
-    ]
-    rows = (
-        ("06 01", "s", [*points, CLOSE]),
-        ("06 02", "t", [*[PointRated("kpt_001", "harmful")] * 3, CLOSE]),
-        ("06 03", "u", injected(tuple(point.name for point in points[1:]), 0)),
-    )
-    view = leads_view("2026-01-01", "2026-02-01")
-    rows_ = [lead_json(lead) for lead in fold_history(view, lambda: timed_batches(*rows)).leads[-3:]]
-    assert 'learned kpt_007 "Text 7."' == rows_[0]["summary"]
-    assert f'pruned kpt_001 "Text 1.{" more" * 10}…"' == rows_[1]["summary"]
-    names = "kpt_002, kpt_003, kpt_004, kpt_005, kpt_006 and 1 more"
-    assert f"6 entries injected; newly {names}" == rows_[2]["summary"]
-    by = {"rater": "agent", "session": "t"}
-    expected = {"seq": 12, "id": "id-12", "at": "2026-01-06T02:00:00.000000Z", "by": by, "change": "pruned"}
-    assert expected == {key: rows_[1][key] for key in expected}
 
 
 @given(HISTORIES)

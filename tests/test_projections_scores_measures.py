@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import pytest
 
 from tallybook.projections.scores.configuration.model import Metric
-from tallybook.projections.scores.measures import clamped, half_up, linear, points, share, truncated, weighted
+from tallybook.projections.scores.measures import half_up, points, weighted
 
 STARTUP = Metric("startup_time", "inverse", "startup_ms", worst=30_000, best=5_000)
 GREETING = Metric("greeting", "linear", "greeting_score", worst=20, best=60)
@@ -100,75 +100,12 @@ def test_each_form_gives_its_points(metric: Metric, measured: dict[str, float], 
 
 
 @pytest.mark.parametrize(
-    ("value", "worst", "best", "expected"),
-    [(5, 0, 10, 50), (5, 10, 0, 50), (2, 0, 8, 25), (2, 8, 0, 75), (-1, -2, 2, 25), (9, 0, 8, 100), (-1, 0, 8, 0)],
-)
-def test_linear_runs_from_worst_to_best(value: float, worst: float, best: float, expected: float) -> None:
-    """If best is below worst, less is better; beyond either bound the points do not change."""
-    assert expected == linear(value, worst, best)
-
-
-@pytest.mark.parametrize(("given_points", "expected"), [(-0.1, 0), (0, 0), (55.5, 55.5), (100, 100), (100.1, 100)])
-def test_points_are_between_0_and_100(given_points: float, expected: float) -> None:
-    """A value outside is clamped to the bound."""
-    assert expected == clamped(given_points)
-
-
-@pytest.mark.parametrize(
-    ("parts", "expected"),
-    [
-        ([], None),
-        ([(80, 0.3)], 80),
-        # 80 thrice and 50 once: 290 / 4.
-        ([(80, 3), (50, 1)], 72.5),
-        # The same weights in other units.
-        ([(80, 0.75), (50, 0.25)], 72.5),
-        ([(0, 1), (100, 1)], 50),
-        # What weighs nothing gives no average, and no division by zero.
-        ([(80, 0)], None),
-        ([(80, 0), (40, 1)], 40),
-    ],
-)
-def test_weights_are_normalised(parts: list[tuple[float, float]], expected: float | None) -> None:
-    """An average uses only the relative weights of its parts."""
-    assert pytest.approx(expected) == weighted(parts)
-
-
-@pytest.mark.parametrize(
     ("value", "expected"),
     [(89.5, 90), (89.49, 89), (0.5, 1), (0.49, 0), (99.5, 100), (100, 100), (0, 0), (31.499999999999996, 32), (2.5, 3)],
 )
 def test_halves_are_rounded_up(value: float, expected: int) -> None:
     """89.5 is 90, also if a sum of floats falls short of the half by its last bit; 2.5 is 3 and not the even 2."""
     assert expected == half_up(value)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(86.99, 86), (86.0, 86), (87, 87), (86.99999999999999, 87), (0, 0), (0.99, 0), (100, 100)],
-)
-def test_composites_are_cut(value: float, expected: int) -> None:
-    """Decimals are cut off, except for a last bit by which a sum of floats falls short of the whole."""
-    assert expected == truncated(value)
-
-
-@pytest.mark.parametrize(
-    ("measured", "expected"),
-    [({"a": 1, "b": 4}, 0.25), ({"b": 4}, None), ({"a": 1}, None), ({"a": 1, "b": 0}, None), ({"a": 1, "b": -4}, None)],
-)
-def test_a_share_is_a_part_of_a_whole(measured: dict[str, float], expected: float | None) -> None:
-    """Without either of them nothing was measured, and a whole of 0 has no share."""
-    assert expected == share(measured, "a", "b")
-
-
-NUMBERS = st.floats(-1e6, 1e6)
-
-
-@given(value=NUMBERS, worst=NUMBERS, best=NUMBERS)
-def test_no_value_leaves_the_range(value: float, worst: float, best: float) -> None:
-    """For any two bounds a value gives 0 to 100 points."""
-    if worst != best:
-        assert 0 <= linear(value, worst, best) <= 100
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.001, 100)), min_size=1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,13 +10,9 @@ from helpers.score_histories import config_of, folded, line, metrics
 from tallybook.ledger.events import SessionEnded
 from tallybook.projections.scores.periods import (
     PERIODS,
-    Range,
     Tally,
     aggregate,
     grouped,
-    month_of,
-    series,
-    together,
     week_of,
 )
 
@@ -57,78 +52,6 @@ def test_weeks_are_those_of_iso(day: str, expected: str) -> None:
     assert expected == week_of(day)
 
 
-def test_months_are_those_of_the_calendar() -> None:
-    """The last day of a month is in it."""
-    assert ["2026-01", "2026-01", "2026-02"] == [month_of(f"2026-{day}") for day in ("01-01", "01-31", "02-01")]
-
-
-def test_periods_are_named_as_their_files() -> None:
-    """The folders of "Score storage", the key that names a period in its file, and its name."""
-    expected = {
-        "daily": ("date", "2026-01-16"),
-        "weekly": ("week", "2026-W03"),
-        "monthly": ("month", "2026-01"),
-    }
-    assert expected == {folder: (key, name_of("2026-01-16")) for folder, (key, name_of) in PERIODS.items()}
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([], None),
-        ([80], Range(80, 80, 80)),
-        ([0], Range(0, 0, 0)),
-        # 90.5 is rounded up, and 90.33 down.
-        ([88, 93], Range(91, 88, 93)),
-        ([88, 93, 90], Range(90, 88, 93)),
-        ([100, 100, 99], Range(100, 99, 100)),
-        ([0, 1], Range(1, 0, 1)),
-        ([70, 70, 70, 72], Range(71, 70, 72)),
-    ],
-)
-def test_a_range_is_average_least_and_greatest(values: list[int], expected: Range | None) -> None:
-    """Averages are whole points, halves rounded up; without sessions there is none."""
-    assert expected == tally_of(*({"ac01": value} for value in values)).range("ac01")
-
-
-def test_a_score_is_averaged_over_the_sessions_that_have_it() -> None:
-    """A session without ac02 counts as a session, and not as a 0."""
-    tally = tally_of({"ac01": 80, "ac02": 60}, {"ac01": 90})
-    assert (2, Range(85, 80, 90), Range(60, 60, 60)) == (tally.sessions, tally.range("ac01"), tally.range("ac02"))
-
-
-def test_tallies_are_merged_without_being_changed() -> None:
-    """A week is averaged over its sessions and not over its days: (70 + 90 + 91) / 3 = 83.67 and not 80.25."""
-    one, two = tally_of({"ac01": 70}), tally_of({"ac01": 90}, {"ac01": 91})
-    both = together([one, two])
-    assert (3, Range(84, 70, 91)) == (both.sessions, both.range("ac01"))
-    both.add({"ac01": 0}, {"ac01": 1})
-    assert (tally_of({"ac01": 70}), tally_of({"ac01": 90}, {"ac01": 91})) == (one, two)
-    assert Tally() == together([])
-    assert {70: 3} == together([one, tally_of({"ac01": 70}, {"ac01": 70})]).scores["ac01"]
-
-
-def test_days_are_grouped_in_order() -> None:
-    """In any order of the days, periods are in order, each with its days."""
-    days = {day: tally_of({"ac01": int(day[-2:])}) for day in ("2027-01-03", "2026-12-31", "2026-01-16", "2027-01-04")}
-    weeks = grouped(days, week_of)
-    assert ["2026-W03", "2026-W53", "2027-W01"] == list(weeks)
-    assert [(1, 16), (2, 17), (1, 4)] == [(week.sessions, week.range("ac01").avg) for week in weeks.values()]  # type: ignore[union-attr]
-    assert ["2026-01", "2026-12", "2027-01"] == list(grouped(days, month_of))
-    assert {} == grouped({}, week_of)
-
-
-def test_a_series_holds_the_days_that_have_a_score() -> None:
-    """Days are in order, each with its average; a day without the score is left out, and not 0."""
-    days = {
-        "2026-01-17": tally_of({"ac01": 80}, {"ac01": 81}),
-        "2026-01-16": tally_of({"ac01": 70}),
-        "2026-01-18": tally_of({"ac02": 60}),
-    }
-    assert [(date(2026, 1, 16), 70), (date(2026, 1, 17), 81)] == series(days, "ac01")
-    assert [] == series(days, "ac03")
-
-
 def test_an_aggregate_has_the_shape_of_the_specification() -> None:
     """By "Daily Aggregates": ac01 91 of 88 to 94, ac02 85 of 80 to 90; composites have averages, components ranges."""
     tally = tally_of(
@@ -145,29 +68,6 @@ def test_an_aggregate_has_the_shape_of_the_specification() -> None:
         "session_averages": {"efficiency": 91, "overall": 88},
         "session_ranges": {"efficiency": {"min": 88, "max": 94}, "overall": {"min": 84, "max": 91}},
     } == aggregate(tally, config_of())
-
-
-def test_an_aggregate_of_everything_has_every_key_of_the_specification() -> None:
-    """The nine components and the five session scores, in the order of the specification."""
-    names = [f"ac0{n}" for n in range(1, 10)]
-    sessions = ["efficiency", "effectiveness", "improvement", "handoff", "overall"]
-    found = aggregate(tally_of(dict.fromkeys([*names, *(f"session.{name}" for name in sessions)], 50)), config_of())
-    assert (names, sessions) == (list(found["component_averages"]), list(found["session_averages"]))
-
-
-def test_an_aggregate_without_sessions_is_empty() -> None:
-    """Without sessions there are no averages."""
-    assert {
-        "sessions_count": 0,
-        "component_averages": {},
-        "session_averages": {},
-        "session_ranges": {},
-    } == aggregate(Tally(), config_of())
-
-
-def test_an_aggregate_names_no_component_that_is_left_out() -> None:
-    """A score of a component outside the configuration is in no aggregate."""
-    assert {} == aggregate(tally_of({"ac99": 50, "session.luck": 50}), config_of())["component_averages"]
 
 
 def test_a_history_is_averaged_by_day_week_month_and_version() -> None:

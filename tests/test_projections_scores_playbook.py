@@ -11,24 +11,18 @@ from helpers.documentation import examples
 from helpers.injections import injected
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
-    EventsVoided,
-    MetricsRecorded,
-    Numbers,
     PlaybookUpdated,
     PointAdded,
     PointCited,
     PointMerged,
-    PointPinned,
     PointRated,
     PointRestored,
     PointRetired,
     PointReworded,
     PointSeeded,
-    SessionEnded,
 )
-from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores.configuration.parser import DocumentError, overlaid, read_config
+from tallybook.projections.scores.configuration.parser import overlaid, read_config
 from tallybook.projections.scores.scoring import component_score
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration
@@ -37,6 +31,8 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from tallybook.ledger.records import Batch
 
 ON: dict[str, Any] = {"components": {"playbook": {"enabled": True}}}
 CLOSE = PlaybookUpdated(0, 0, 0)
@@ -121,50 +117,6 @@ def test_every_text_that_a_pruned_entry_had_is_remembered(first: list[Any], gone
     assert relearned == found.get("relearned", 0)
 
 
-def test_a_text_added_again_twice_counts_twice() -> None:
-    """Each time it has another name, after a prune in between."""
-    again = [PointAdded("kpt_002", "use types"), *[PointRated("kpt_002", "harmful")] * 3, CLOSE]
-    state = scored(history([[A, CLOSE], PRUNE, again, [PointAdded("kpt_003", "Use types!"), CLOSE]]))
-    assert [1, 1] == [of_session(state, session)["relearned"] for session in ("s2", "s3")]
-
-
-def test_updates_of_a_session_add_up() -> None:
-    """The session is the one that the event names; a manual edit without a session counts for none."""
-    told: list[tuple[Author, list[Any]]] = [
-        (Author("reflector", "s1"), [A, HELPFUL, CLOSE]),
-        (Author("reflector", "s2"), [HARMFUL, CLOSE]),
-        (Author("human"), [HELPFUL, CLOSE]),
-        (Author("reflector", "s1"), [HELPFUL, CLOSE]),
-    ]
-    batches, seq = [], 0
-    for index, (by, events) in enumerate(told):
-        at = f"2026-11-21T0{index}:00:00.000000Z"
-        batches.append(
-            make_batch(*(EventRecord(seq + n, at, one, f"id-{seq + n}", by) for n, one in enumerate(events, 1)))
-        )
-        seq += len(events)
-    state = scored(batches)
-    assert {"ratings": 2, "judged": 2, "helpful": 2, "learned": 1} == of_session(state, "s1")
-    assert {"ratings": 1, "judged": 1} == of_session(state, "s2")
-    assert (["s1", "s2"], {}) == (sorted(state.sessions), state.unscored)
-
-
-def test_a_measurement_has_the_time_of_its_last_event() -> None:
-    """A batch is one measurement, and a pin or an unknown event after the update is not its id."""
-    state = scored(history([[A, HELPFUL, CLOSE, PointPinned("kpt_001", "")]]))
-    assert {"id-3"} == {value.last_from.id for value in state.sessions["s0"].values["playbook"].values()}
-
-
-def test_an_undone_event_measures_nothing() -> None:
-    """Without two of the three ratings nothing is pruned, and a later addition is not a repetition."""
-    learned = [PointAdded("kpt_002", "Use types."), CLOSE]
-    told: list[list[Any]] = [[A, CLOSE], PRUNE, learned, [EventsVoided(("id-3", "id-4"), None, "")]]
-    then, now = (scored(history(told[:end])) for end in (3, 4))
-    assert {"ratings": 3, "judged": 3, "pruned": 1} == of_session(then, "s1")
-    assert {"ratings": 1, "judged": 1} == of_session(now, "s1")
-    assert [1, 0] == [of_session(state, "s2").get("relearned", 0) for state in (then, now)]
-
-
 # What it comes to
 
 
@@ -193,23 +145,6 @@ def test_a_score_is_made_of_the_measured_parts(events: list[Any], expected: tupl
     assert expected == (None if score is None else (score.value, round(score.coverage, 9)))
 
 
-def test_an_addition_of_a_pruned_text_costs_the_weight_of_memory() -> None:
-    """Of two new entries one has a pruned text: (20*0 + 15*100 + 15*50) / 50 = 45."""
-    new = [PointAdded("kpt_002", "use types"), PointAdded("kpt_003", "Quote ids."), CLOSE]
-    counted = scored(history([[A, CLOSE], PRUNE, new])).sessions["s2"].contribution
-    assert {"playbook": 45} == counted.scores
-
-
-def test_it_joins_the_other_components_of_a_session() -> None:
-    """Named in a composite it is averaged there with the other parts: (80 + 100) // 2."""
-    own = ON | {"sessions": {"improvement": ["ac06", "playbook"]}}
-    sent = MetricsRecorded("AC-06", Numbers({"implemented": 2, "successful": 2}), "")
-    state = scored(history([[A, CLOSE], [sent, HELPFUL, HELPFUL, HARMFUL, CLOSE, SessionEnded("1.0")]]), own)
-    expected = {"ac06": 100, "playbook": 80, "session.improvement": 90, "session.overall": 90}
-    assert expected == state.sessions["s1"].contribution.scores
-    assert {score: {value: 1} for score, value in expected.items()} == state.versions["1.0"].scores
-
-
 # Switched off
 
 
@@ -222,31 +157,6 @@ def test_without_the_component_no_playbook_event_is_read(stretches: list[list[An
     assert (None, without.days, without.sessions) == (default.playbook, default.days, default.sessions)
     assert scores_view(config(own)).table == scores_view(config({})).table
     assert PointRated not in scores_view(config({})).table
-
-
-def test_one_key_switches_a_component_everywhere() -> None:
-    """A composite may name one that is off, and ignores it; any component can be switched off so."""
-    named = {"sessions": {"improvement": ["ac06", "playbook"]}}
-    assert ("ac06",) == config(named).sessions["improvement"]
-    assert ("ac06", "playbook") == config(named | ON).sessions["improvement"]
-    assert "playbook" not in config({}).score_ids
-    assert "playbook" in config(ON).score_ids
-    off = config({"components": {"ac01": {"enabled": False}}})
-    assert (("ac04",), False) == (off.sessions["efficiency"], "ac01" in off.components)
-
-
-@pytest.mark.parametrize(
-    ("own", "message"),
-    [
-        ({"enabled": "yes"}, "scoring.components.playbook.enabled must be true or false, not 'yes'"),
-        ({"enabeld": True}, "scoring.components.playbook.enabeld is not a known key"),
-        ({"counters": 3}, "scoring.components.playbook.counters must be a list of names, not 3"),
-    ],
-)
-def test_a_mistake_in_a_switched_off_component_is_named(own: dict[str, Any], message: str) -> None:
-    """A component that is off is read like the others."""
-    with pytest.raises(DocumentError, match=message):
-        config({"components": {"playbook": own}})
 
 
 def test_the_example_in_the_documentation_switches_it_on(project: Path) -> None:

@@ -8,8 +8,6 @@ import pytest
 
 from helpers.score_histories import LINEAR, config_of, metrics, scored, session_of, value_of
 from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded
-from tallybook.projections.scores.configuration.model import component_id, score_id
-from tallybook.projections.scores.grades import grade_of
 from tallybook.projections.scores.scoring import Part, component_score, composites, scores
 
 EXAMPLE = dict(zip([f"ac0{n}" for n in range(1, 10)], (92, 88, 85, 95, 78, 82, 75, 90, 94), strict=True))
@@ -185,34 +183,6 @@ def test_a_user_describes_components_of_their_own() -> None:
     assert "speed" in config_of(own).score_ids
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        *((name, "ac01") for name in ("ac01", "AC-01", "score.ac01", "Score.AC-01", " ac 01 ", "AC_01")),
-        ("GRÖSSE", "grösse"),
-        ("", ""),
-        ("--", "--"),
-    ],
-)
-def test_a_component_is_known_by_letters_and_digits(name: str, expected: str) -> None:
-    """Any spelling of a component is one; a name without letters and digits is unique."""
-    assert expected == component_id(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("score.session.overall", "session.overall"),
-        ("session.overall", "session.overall"),
-        ("score.ac06", "ac06"),
-        ("AC-06", "ac06"),
-    ],
-)
-def test_a_score_is_known_by_the_ids_of_the_specification(name: str, expected: str) -> None:
-    """A score's id may have the prefix that the specification gives it."""
-    assert expected == score_id(name)
-
-
 # Benchmarks and feedback
 
 
@@ -268,33 +238,12 @@ def test_benchmarks_and_feedback_join_with_weights_of_their_own(
     assert expected == joined(*events, own=own)
 
 
-def test_a_default_review_counts_only_with_metrics() -> None:
-    """A benchmark alone does not make the missing review of 80 count."""
-    assert (90, 0.2) == joined(BenchmarkRecorded("ac02", "", 9, 10), component="ac02")
-
-
-def test_joined_parts_are_named_in_the_breakdown() -> None:
-    """Benchmarks weigh a quarter of the three metrics' weight of 3, and follow them."""
-    config = config_of()
-    found = component_score(config.components["ac03"], session_of(ALL_80, RUN, SAID), config)
-    assert found is not None
-    expected = (Part("benchmarks", 90, 0.75, measured=True), Part("feedback", 60, 0.75, measured=True))
-    assert expected == found.parts[3:]
-
-
 # Sessions
 
 
 def test_the_worked_example() -> None:
     """(92 + 95) / 2 = 93.5, 86.5, 81.25 and 94 are cut; 18.6 + 30.1 + 20.25 + 18.8 = 87.75 is cut, too."""
     assert [93, 86, 81, 94, 87] == made(EXAMPLE)
-
-
-def test_the_example_has_grade_b() -> None:
-    """87 is below 90, and at least 80."""
-    grade = grade_of(made(EXAMPLE)[-1], config_of().grades)
-    assert grade is not None
-    assert "B" == grade.name
 
 
 @pytest.mark.parametrize(
@@ -356,15 +305,3 @@ def test_a_user_describes_composites_of_their_own() -> None:
     """
     found = composites({"ac01": 60, "ac02": 81, "ac09": 90}, config_of(own))
     assert {"session.handoff": 90, "session.work": 70, "session.overall": 75} == found
-
-
-def test_a_component_that_is_left_out_is_left_out_of_the_averages() -> None:
-    """Without ac03, effectiveness is the 88 of ac02 alone, and the overall score follows: 88.45."""
-    assert [93, 88, 81, 94, 88] == made(EXAMPLE | {"ac03": 0}, "components: {ac03: false}")
-
-
-def test_the_scores_of_a_session_are_in_order() -> None:
-    """Components are first, then the composites, and the overall score last."""
-    session = session_of(metrics("ac09", completeness=70), metrics("AC-01", startup_ms=5_000))
-    expected = {"ac01": 100, "ac09": 70, "session.efficiency": 100, "session.handoff": 70, "session.overall": 85}
-    assert list(expected.items()) == list(scores(session, config_of()).items())

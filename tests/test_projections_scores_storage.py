@@ -20,12 +20,6 @@ def test_the_documents_session_is_a_file_to_the_byte() -> None:
     assert SESSION_FILE.encode() == score_files.document_bytes(found[f"sessions/{EXAMPLE}.json"])
 
 
-def test_a_session_is_in_a_day_a_week_a_month_and_a_version() -> None:
-    """The folders of "Storage Locations", and one for versions."""
-    periods = ["daily/2026-01-16.json", "weekly/2026-W03.json", "monthly/2026-01.json", "versions/2.0.0.json"]
-    assert [f"sessions/{EXAMPLE}.json", *periods] == [place for place, _ in score_files.files(example(config()))]
-
-
 def test_a_day_is_stored_as_the_document_has_it() -> None:
     """Three sessions of 80, 90 and 95: average 88.33, and 7 days before of 86 → improving; keys in the order there."""
     sessions = [(f"b{day}", noon(f"2026-01-{day:02}"), plain(86), "") for day in range(9, 16)]
@@ -43,13 +37,6 @@ def test_a_day_is_stored_as_the_document_has_it() -> None:
     assert order == list(found)
 
 
-def test_a_trend_needs_days_before() -> None:
-    """Seven days with data have none before them: null; the eighth has one day, of 80, against 81 to 87 at 84."""
-    state = handoffs(config(), {f"2026-01-{day:02}": 79 + day for day in range(1, 9)})
-    trends = [day["trend"] for day in score_files.periods(state, "daily")]
-    assert [None] * 7 + [{"direction": "improving", "delta": 4.0}] == trends
-
-
 def test_weeks_show_the_short_trend_and_months_the_long_one() -> None:
     """Eight days with data: the week has a trend at its end, the month, which compares 30 days, none."""
     state = handoffs(config(), {f"2026-01-{day:02}": 90 - day for day in range(1, 9)})
@@ -63,41 +50,6 @@ def test_a_version_compares_with_the_one_before_by_their_numbers() -> None:
     sessions = [("b", AT, plain(90), "2.10"), ("a", AT, plain(80), "2.9"), ("c", AT, plain(70), "")]
     found = [(one["version"], one["trend"]) for one in score_files.version_documents(folded(config(), *sessions))]
     assert [("2.9", None), ("2.10", {"direction": "improving", "delta": 10.0})] == found
-
-
-def test_missing_data_is_left_out() -> None:
-    """A session with one component has no other, and one without any composite has no grade."""
-    own = config(sessions={"improvement": ["ac05", "ac06", "ac07"]})
-    (place, found), *_ = score_files.files(folded(own, ("s1", AT, plain(80, "ac08"), "")))
-    assert "sessions/s1.json" == place
-    assert ({"ac08": 80}, {}, None, None) == (
-        found["component_scores"],
-        found["session_scores"],
-        found["grade"],
-        found["version"],
-    )
-
-
-def test_files_stay_for_so_many_days_before_the_last_event() -> None:
-    """Of 2 days before the 10th, the 9th and the 10th; their week and version whole, with earlier sessions."""
-    days = {"01": "1", "08": "2", "09": "2", "10": "2"}
-    sessions = [(f"s{day}", noon(f"2026-01-{day}"), plain(80), version) for day, version in days.items()]
-    found = dict(score_files.files(folded(config(storage={"retention_days": 2}), *sessions)))
-    periods = ["daily/2026-01-09.json", "daily/2026-01-10.json", "weekly/2026-W02.json", "monthly/2026-01.json"]
-    assert ["sessions/s10.json", "sessions/s09.json", *periods, "versions/2.json"] == list(found)
-    assert (3, 4) == (found["weekly/2026-W02.json"]["sessions_count"], found["monthly/2026-01.json"]["sessions_count"])
-
-
-def test_days_are_those_of_the_configured_zone() -> None:
-    """Ten in the evening in London is the next morning in Tokyo."""
-    found = dict(score_files.files(example(config(timezone="Asia/Tokyo"))))
-    assert "daily/2026-01-17.json" in found
-
-
-@pytest.mark.parametrize("id_", ["session_2026-01-16_001", "2.0.0", "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60", "x" * 100])
-def test_a_plain_id_is_its_own_file_name(id_: str) -> None:
-    """Small letters, digits, dots, underscores and dashes, at most 100."""
-    assert f"{id_}.json" == score_files.file_name(id_)
 
 
 @pytest.mark.parametrize(

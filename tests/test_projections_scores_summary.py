@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from helpers.score_examples import AT, MEASURED, config, example, folded, handoffs, noon, plain
-from tallybook.projections.scores.reports.summary import Focus, current_scores, feed, focus, summary
-
-if TYPE_CHECKING:
-    from tallybook.projections.scores.view import Scores
-
-
-def declining(first: int, drop: int) -> Scores:
-    """Return seven days of a score and seven more that are so many points lower."""
-    scores = [first] * 7 + [first - drop] * 7
-    return handoffs(config(), {f"2026-01-{day:02}": value for day, value in enumerate(scores, 1)})
+from helpers.score_examples import AT, MEASURED, config, example, folded, noon, plain
+from tallybook.projections.scores.reports.summary import Focus, current_scores, feed, focus
 
 
 def test_a_score_is_that_of_its_latest_day() -> None:
@@ -45,20 +34,6 @@ def test_the_documents_example_has_two_focus_areas() -> None:
     ] == found
 
 
-@pytest.mark.parametrize(("drop", "areas"), [(0, []), (1, [1.0]), (9, [9.0])])
-def test_a_declining_trend_is_a_focus_area(drop: int, areas: list[float]) -> None:
-    """A decline of one point makes one, even for a score above the target."""
-    state = declining(95, drop)
-    assert areas == [one.drop for one in focus(current_scores(state).values(), state.config)]
-
-
-def test_a_scale_of_one_grade_has_no_target() -> None:
-    """Such a scale makes no score too low."""
-    grades = {**dict.fromkeys("ABCD", False), "F": {"least": 0, "status": "Done", "action": "Rest"}}
-    own = config(grades=grades)
-    assert [] == focus(current_scores(example(own)).values(), own)
-
-
 def test_the_feed_has_the_documents_shape() -> None:
     """``{current, trend, alerts}``: a component of 55 has an alert, and the composites that it lowers have others."""
     state = folded(config(), ("s1", AT, MEASURED | plain(55), "2.0.0"))
@@ -78,12 +53,3 @@ def test_the_feed_has_the_documents_shape() -> None:
     } == found["trend"]
     both = {"level": "alert", "value": 55, "day": "2026-01-16", "below": 60, "notify": ["log", "dashboard", "user"]}
     assert [{"score": "ac09"} | both, {"score": "session.handoff"} | both] == found["alerts"]
-
-
-def test_an_empty_summary_has_no_data() -> None:
-    """It has no date, score, grade, trend or focus."""
-    found = summary(folded(config()))
-    assert (None, {}, {}, None, []) == (
-        *(found[key] for key in ("date", "component_scores", "session_scores", "grade", "focus")),
-    )
-    assert ([], None) == (found["trend"]["data"], found["trend"]["trend"])

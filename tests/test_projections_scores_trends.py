@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from tallybook.projections.scores.trends.forecast import Forecast
-from tallybook.projections.scores.trends.trend import Trend, tenths, trend, trend_json
+from tallybook.projections.scores.trends.trend import Trend, trend
 
 WEEK = [82, 84, 83, 85, 87, 86, 88]
 """The data of the document's example: 595 in all, 85 on average."""
@@ -64,22 +61,6 @@ def test_not_enough_data(series: list[float], days: int) -> None:
     assert trend(series, days) is None
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (Fraction(9, 4), 2.3),
-        (Fraction(-9, 4), -2.3),
-        (Fraction(224, 100), 2.2),
-        (Fraction(0), 0.0),
-        (Fraction(-1, 50), 0.0),
-        (Fraction(1, 20), 0.1),
-    ],
-)
-def test_tenths(value: Fraction, expected: float) -> None:
-    """Half of a tenth rounds away from zero, and no zero is negative."""
-    assert (expected, f"{expected}") == (tenths(value), f"{tenths(value)}")
-
-
 @given(SCORES, DAYS)
 def test_a_trend_is_bounded(series: list[int], days: int) -> None:
     """Averages stay between 0 and 100, the percent fits the sign, and nothing but missing data has no trend."""
@@ -110,35 +91,3 @@ def test_a_drop_mirrors_a_rise(one: list[int], other: list[int]) -> None:
     assert there is not None
     assert back is not None
     assert there.delta == -back.delta
-
-
-@given(st.lists(st.floats(0, 100), max_size=40), DAYS)
-def test_no_series_of_floats_is_too_odd(series: list[float], days: int) -> None:
-    """For any floats from 0 to 100 there is a trend or none, and its averages are such floats."""
-    found = trend(series, days)
-    assert found is None or (0 <= found.current_avg <= 100 and 0 <= found.previous_avg <= 100)
-
-
-def test_the_output_of_the_document() -> None:
-    """The JSON has the document's keys: the metric under its full name, the period, its data, trend and forecast."""
-    expected = {
-        "metric": "score.session.overall",
-        "period": "7_days",
-        "data": WEEK,
-        "trend": {
-            "direction": "improving",
-            "delta": 4.0,
-            "delta_percent": 4.9,
-            "current_avg": 85.0,
-            "previous_avg": 81.0,
-        },
-        "forecast": {"next_7_days": 89, "confidence": 0.75},
-    }
-    forecast = Forecast(89, 0.75, "3 days", 12)
-    assert expected == trend_json("session.overall", WEEK_BEFORE + WEEK, 7, forecast)
-
-
-def test_the_output_without_enough_data() -> None:
-    """A missing trend or forecast is null, and the data are complete."""
-    expected = {"metric": "score.ac06", "period": "30_days", "data": [80, 81], "trend": None, "forecast": None}
-    assert expected == trend_json("ac06", [80, 81], 30, None)

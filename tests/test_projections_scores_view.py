@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,26 +11,15 @@ from helpers.score_histories import batches, config_of, folded, line, metrics
 from tallybook.ledger.events import (
     BaselineSet,
     BenchmarkRecorded,
-    EventRedacted,
-    EventsVoided,
     FeedbackRecorded,
-    MetricsRecorded,
-    Numbers,
     PointAdded,
     SessionEnded,
     TelemetryKept,
 )
 from tallybook.ledger.records import make_batch
-from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.fold import fold
 from tallybook.projections.scores import view as module
-from tallybook.projections.scores.periods import Range, Tally
-from tallybook.projections.scores.view import Baseline, Scores, Sessions, day_of, scores_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tallybook.ledger.records import EventRecord
-    from tallybook.projections.scores.session_inputs import Session
+from tallybook.projections.scores.view import Baseline, Scores, day_of, scores_view
 
 BERLIN = "timezone: Europe/Berlin"
 DAYS_LATER = "2026-01-18T09:00:00"
@@ -81,19 +69,6 @@ def overall(state: Scores) -> dict[str, dict[int, int]]:
 def test_days_begin_in_the_configured_zone(zone: str, at: str, expected: str) -> None:
     """Midnight is the zone's own, even if a day is shorter or longer than others."""
     assert expected == day_of(at, config_of(f"timezone: {zone}").timezone)
-
-
-def test_a_session_is_on_the_day_of_its_zone() -> None:
-    """Half past eleven at night in Greenwich is the next day in Berlin."""
-    records = [line(1, greeting(80), at="2026-01-16T23:30:00")]
-    assert {"2026-01-16": {80: 1}} == overall(folded(records))
-    assert {"2026-01-17": {80: 1}} == overall(folded(records, config_of(BERLIN)))
-
-
-def test_the_time_of_happening_counts_before_that_of_recording() -> None:
-    """Metrics that are recorded days later belong to the day that they measured."""
-    late = line(1, greeting(80), at="2026-01-20T12:00:00", when="2026-01-16T12:00:00")
-    assert {"2026-01-16": {80: 1}} == overall(folded([late]))
 
 
 @pytest.mark.parametrize(
@@ -165,15 +140,6 @@ def test_a_session_has_the_version_that_it_ended_with(ends: list[tuple[str, str]
     assert 1 == state.days["2026-01-16"].sessions
 
 
-def test_versions_are_counted_like_days() -> None:
-    """Two sessions of one version are averaged: (80 + 91) / 2 = 85.5 is 86."""
-    records = [line(1, greeting(80)), line(2, greeting(91), "s2"), line(3, greeting(10), "s3")]
-    ends = [line(4, SessionEnded("2.0"), "s1"), line(5, SessionEnded("2.0"), "s2"), line(6, SessionEnded("1.0"), "s3")]
-    state = folded([*records, *ends])
-    assert Range(86, 80, 91) == state.versions["2.0"].range("ac01")
-    assert Range(10, 10, 10) == state.versions["1.0"].range("session.overall")
-
-
 # Late, again, and taken back
 
 
@@ -201,33 +167,6 @@ def test_an_older_value_does_not_replace_a_newer_one() -> None:
     measured = session.measured(config_of().components["ac02"])
     assert {"review_score": 90, "completed": 1, "total": 4} == measured
     assert "2026-01-16T11:00:00.000000Z" == session.first_at
-
-
-def test_a_second_count_changes_nothing() -> None:
-    """A recomputed period is the same."""
-    state = folded([line(1, greeting(80)), line(2, greeting(60), "s2")])
-    before = deepcopy((state.days, state.versions, state.sessions))
-    state.count().count()
-    assert before == (state.days, state.versions, state.sessions)
-
-
-def test_an_undone_measurement_does_not_count() -> None:
-    """Undone metrics are out of their session; an undone session is out of its day."""
-    told = [line(1, greeting(80)), line(2, greeting(60), at="2026-01-16T13:00:00"), line(3, greeting(70), "s2")]
-    one = line(4, EventsVoided(("id-002",), None, ""), None)
-    whole = line(5, EventsVoided((), "s2", ""), None)
-    view = scores_view(config_of())
-    assert {"2026-01-16": {80: 1, 70: 1}} == overall(fold_history(view, lambda: batches(*told, one)).count())
-    assert {"2026-01-16": {80: 1}} == overall(fold_history(view, lambda: batches(*told, one, whole)).count())
-    assert {"2026-01-16": {60: 1, 70: 1}} == overall(
-        fold_history(view, lambda: batches(*told, one, whole), until=4 - 1).count()
-    )
-
-
-def test_rewriting_the_past_is_noted() -> None:
-    """A fold that continues from a state sees that earlier events may have been undone."""
-    told = [EventsVoided((), None, ""), EventRedacted("id-001", ""), greeting(80)]
-    assert 2 == folded(line(seq, event) for seq, event in enumerate(told, 1)).rewrites
 
 
 # What counts nothing
@@ -267,48 +206,6 @@ def test_ignored_events_are_counted() -> None:
     assert ({}, {}) == (state.days, state.versions)
 
 
-def test_a_metric_of_no_component_is_counted() -> None:
-    """A misspelt one is listed by its name; counters, shares as two counts, and telemetry's further values are not."""
-    told = [
-        line(1, metrics("AC-01", startup_mss=1, startup_ms=1, greeting_score_count=1, greeting_score_total=1)),
-        line(2, metrics("ac01", startup_mss=2)),
-        line(3, metrics("ac02", iterations=1, total=1, Completed=1)),
-        line(4, MetricsRecorded("ac02", Numbers({"errors": 1}), "task_error")),
-        line(5, metrics("ac06", processed=1, target=1)),
-    ]
-    assert {"unknown metric startup_mss of ac01": 2, "unknown metric Completed of ac02": 1} == folded(told).unscored
-    mine = config_of("components: {ac01: {metrics: {start: {of: startup_mss}}}}")
-    assert {"unknown metric Completed of ac02": 1} == folded(told, mine).unscored
-
-
-def test_another_configuration_uses_formerly_unknown_components() -> None:
-    """A measurement of an unknown component is stored with its session, and scored once it is configured."""
-    told = [line(1, metrics("Mine", speed=40))]
-    assert {} == folded(told).days
-    state = folded(told, config_of("components: {mine: {metrics: {speed: {}}}}"))
-    assert {"mine": {40: 1}} == state.days["2026-01-16"].scores
-    assert ({"mine": None}, {}) == (state.session("s1").components, state.unscored)  # type: ignore[union-attr]
-
-
-def test_a_session_without_scores_is_in_no_period() -> None:
-    """A session that only ended, or without a scored measurement, makes no day."""
-    state = folded([line(1, SessionEnded("1.0")), line(2, metrics("ac01", speed=1), "s2")])
-    assert ({}, {}, {"s1", "s2"}) == (state.days, state.versions, set(state.sessions))
-
-
-def test_a_session_that_loses_its_scores_leaves_its_period() -> None:
-    """If the configuration gives benchmarks no weight, a benchmark alone makes no day."""
-    told = [line(1, BenchmarkRecorded("ac01", "", 7, 10))]
-    assert {"2026-01-16": {70: 1}} == overall(folded(told))
-    assert {} == folded(told, config_of("benchmarks: {weight: 0}")).days
-
-
-def test_feedback_alone_makes_no_day() -> None:
-    """A session about which people only gave feedback has no score, however much of it there is."""
-    judged = [line(seq, FeedbackRecorded(name, 0, "harmful", "")) for seq, name in enumerate(("ac01", "", "ac09"), 1)]
-    assert {} == folded(judged).days
-
-
 # Baselines, and the last moment
 
 
@@ -326,43 +223,7 @@ def test_the_baseline_that_was_set_last_counts() -> None:
     assert expected == folded(told, config_of(BERLIN)).baselines
 
 
-def test_the_last_moment_is_that_of_the_last_event() -> None:
-    """The age of files counts back from it, and from no clock."""
-    told = [line(1, greeting(80), at="2026-01-18T12:00:00"), line(2, greeting(80), when="2026-01-17T12:00:00")]
-    assert ["", "2026-01-18T12:00:00.000000Z"] == [folded(told[:n]).last_at for n in (0, 2)]
-
-
 # Where sessions are kept
-
-
-class Copies(dict[str, Any]):
-    """A shelf that returns and stores copies, like a database."""
-
-    def get(self, id_: str, /) -> Session | None:  # type: ignore[override]
-        """Return a copy."""
-        return deepcopy(super().get(id_))
-
-    def __setitem__(self, id_: str, session: Session, /) -> None:
-        """Store a copy."""
-        super().__setitem__(id_, deepcopy(session))
-
-    def latest(self) -> Iterator[Session]:
-        """Yield nothing: no test uses it."""
-        yield from ()
-
-
-@pytest.mark.parametrize("fresh", [1, 2, 10_000])
-def test_a_shelf_of_copies_counts_the_same(fresh: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often sessions are counted and stored while history is read, they are counted once."""
-    monkeypatch.setattr(module, "MOST_UNCOUNTED", fresh)
-    told = [line(seq, greeting(seq), f"s{seq % 3}", f"2026-01-{16 + seq % 2}T12:00:{seq:02}") for seq in range(1, 20)]
-    shelf, config = Copies(), config_of()
-    kept = fold(scores_view(config, lambda: Scores(config=config, sessions=shelf)), batches(*told)).count()
-    assert shelf is kept.sessions
-    assert folded(told).days == kept.days
-    assert dict(folded(told).sessions) == dict(kept.sessions)
-    # Odd seconds lie on the 17th: 15 of s0, 19 of s1 and 17 of s2 are the last of each.
-    assert {"2026-01-17": {15: 1, 17: 1, 19: 1}} == overall(kept)
 
 
 def test_sessions_are_stored_once_there_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,27 +235,3 @@ def test_sessions_are_stored_once_there_are_enough(monkeypatch: pytest.MonkeyPat
     fold(view, [make_batch(line(2, greeting(2), "s2"), line(3, greeting(3), "s1"))], state)
     assert ([], ["s1", "s2"]) == (list(state.uncounted), sorted(state.sessions))
     assert 3 == state.days["2026-01-16"].range("ac01").max  # type: ignore[union-attr]
-
-
-def test_the_latest_session_is_first() -> None:
-    """They are ordered by time; of two at one time the one with the greater id is first."""
-    told: list[EventRecord] = [
-        line(1, greeting(1), "old", "2026-01-15T12:00:00"),
-        line(2, greeting(1), "b"),
-        line(3, greeting(1), "a"),
-        line(4, greeting(1), "new", "2026-01-17T12:00:00"),
-    ]
-    sessions: Sessions = folded(told).sessions
-    assert ["new", "b", "a", "old"] == [session.id for session in sessions.latest()]
-
-
-def test_a_tally_subtracts_what_it_counted() -> None:
-    """A session that was counted and subtracted leaves an empty tally."""
-    tally = Tally()
-    tally.add({"ac01": 80}, {"ac01": 30})
-    tally.add({"ac01": 80, "ac02": 0}, {"ac02": 1})
-    assert (2, {"ac01": {80: 2}, "ac02": {0: 1}}) == (tally.sessions, tally.scores)
-    tally.add({"ac01": 80, "ac02": 0}, {"ac02": 1}, -1)
-    assert (1, {"ac01": {80: 1}}) == (tally.sessions, tally.scores)
-    tally.add({"ac01": 80}, {"ac01": 30}, -1)
-    assert Tally() == tally

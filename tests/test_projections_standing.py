@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.sweep import slice_of
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     Entry,
@@ -90,7 +91,7 @@ def test_every_name_is_present_or_in_the_graveyard(stretches: list[list[Any]]) -
     assert len(book.used) == len(book.entries) + len(graves)
 
 
-@settings(max_examples=200)
+@settings(max_examples=slice_of(200, 50))
 @given(stretches=HISTORIES)
 def test_blame_equals_a_comparison_of_moments(stretches: list[list[Any]]) -> None:
     """With one event a batch, comparing the moments shows which event changed an entry last."""

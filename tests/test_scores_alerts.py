@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.score_examples import MEASURED, config, events, folded, noon, plain, record_events
-from tallybook.projections.scores.reports.summary import current_scores, logged, values
+from tallybook.projections.scores.reports.summary import current_scores, logged
 from tallybook.projections.surfaces.scores.render.box import FRAMED_COLUMNS
 from tallybook.projections.surfaces.scores.render.page import alert_lines
 
@@ -105,12 +105,3 @@ def test_alerts_are_shown_at_every_width(
     record_events(project, "s1", events(plain(40)), noon("2026-01-16"))
     assert "! AC-09 Session Completion is 40 on 2026-01-16, below" in run("score").out
     assert "**AC-09 Session Completion is 40 on 2026-01-16, below 50 (critical).**" in run("score", "--export", "-").out
-
-
-def test_alerts_use_the_scores_of_the_summary() -> None:
-    """Both use the days within a long trend alone."""
-    days = {"2026-01-01": plain(40, "ac03"), "2026-01-30": plain(50, "ac05"), "2026-01-31": plain(60)}
-    state = folded(config(), *((day, noon(day), one, "") for day, one in days.items()))
-    expected = {one.id: one.value for one in current_scores(state).values() if one.value is not None}
-    assert "ac03" not in expected
-    assert expected == values(state)

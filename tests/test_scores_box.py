@@ -13,16 +13,14 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from helpers.score_examples import config, example, folded, handoffs, noon, plain
-from helpers.screens import shown, words
+from helpers.screens import shown
 from tallybook.projections.scores.reports import summary as scoring
 from tallybook.projections.surfaces.scores.render import box
 from tallybook.projections.surfaces.scores.render.markdown import markdown
 from tallybook.projections.surfaces.scores.render.page import (
     UNSCORED,
-    Bar,
     Page,
     Table,
-    component_page,
     nothing_page,
     summary_page,
 )
@@ -132,59 +130,6 @@ def test_a_narrow_terminal_has_no_box() -> None:
     assert NARROW == printed(page(small()), 25)
 
 
-PARTLY = (
-    Bar("AC-01 Self-Launch", 87, "B", "improving", measured=60),
-    Bar("AC-02 Wiggum Loop", 100, "A", "stable"),
-    Bar("AC-09", 80, measured=1),
-    Bar("Work", None),
-)
-
-
-@pytest.mark.parametrize(
-    ("width", "expected"),
-    [
-        (
-            66,
-            """
-AC-01 Self-Launch █████████████████████░░░  87 (B) ↑ 60 % measured
-AC-02 Wiggum Loop ████████████████████████ 100 (A) →
-AC-09             ███████████████████░░░░░  80       1 % measured
-Work              ░░░░░░░░░░░░░░░░░░░░░░░░ no data
-""",
-        ),
-        (
-            48,
-            """
-AC-01 Self-Launch █████░  87 (B) ↑ 60 % measured
-AC-02 Wiggum Loop ██████ 100 (A) →
-AC-09             █████░  80       1 % measured
-Work              ░░░░░░ no data
-""",
-        ),
-        (
-            47,
-            """
-AC-01 Self-Launch
- █████████████████████░░░  87 (B) ↑
- 60 % measured
-AC-02 Wiggum Loop
- ████████████████████████ 100 (A) →
-AC-09
- ███████████████████░░░░░  80
- 1 % measured
-Work
- ░░░░░░░░░░░░░░░░░░░░░░░░ no data
-""",
-        ),
-    ],
-)
-def test_a_partly_measured_score_has_its_coverage(width: int, expected: str) -> None:
-    """A coverage below 100 % follows the score, or the bar if there is no room; a score without data has none."""
-    console = Console(file=StringIO(), width=80)
-    found = [line.plain.rstrip() for line in box.bars(console, PARTLY, width)]
-    assert expected.strip().splitlines() == found
-
-
 ODD = {
     "name": "研究 und é́\x1b[31m [bold]x[/] 👩‍👩‍👧 " + "long " * 9,
     "metrics": {"share": {}},
@@ -235,63 +180,6 @@ def test_every_line_of_the_box_ends_with_its_frame(name: str) -> None:
         assert {"┐", "┤", "│", "┘"} == {line[-1] for line in lines}
 
 
-@pytest.mark.parametrize("width", [20, 30, 40, 59, 60, 80])
-def test_every_score_is_there_at_every_width(width: int) -> None:
-    """It has its grade, and the beginning of its name."""
-    text = words(printed(page(example(config())), width))
-    scores = ("92 (A)", "88 (B)", "85 (B)", "95 (A)", "78 (C)", "82 (B)", "75 (C)", "90 (A)", "94 (A)")
-    assert [True] * 9 == [score in text for score in scores]
-    assert [True] * 9 == [f"AC-0{number} " in text for number in range(1, 10)]
-
-
-@pytest.mark.parametrize(
-    ("display", "absent"),
-    [
-        ({"show_grades": False}, r"\([A-F]\)"),
-        ({"show_trends": False}, "↓|last week"),
-        ({"show_recommendations": False}, "Focus|Declining"),
-    ],
-)
-def test_a_hidden_part_is_not_shown(display: dict[str, bool], absent: str) -> None:
-    """Letters, arrows and focus areas each have a switch in the configuration."""
-    assert re.search(absent, printed(page(small())))
-    assert not re.search(absent, printed(page(small(display=display))))
-
-
-@pytest.mark.parametrize(
-    ("display", "told"),
-    [
-        # Of ac09 all was measured.
-        ({}, "80 (B) on 2026-01-14: Good. Minor improvements."),
-        ({"show_grades": False}, "80 on 2026-01-14: Minor improvements."),
-        ({"show_recommendations": False}, "80 (B) on 2026-01-14: Good."),
-        ({"show_grades": False, "show_recommendations": False}, "80 on 2026-01-14."),
-    ],
-)
-def test_a_component_shows_the_configured_parts_of_its_grade(display: dict[str, bool], told: str) -> None:
-    """The status is shown with the letter, and the action with the recommendations."""
-    state = small(display=display)
-    standing = scoring.current_scores(state)["ac09"]
-    answer = {"trend": scoring.trend_of(standing, 7)}
-    assert told == component_page(standing, answer, state.config).heading
-
-
-@pytest.mark.parametrize(("value", "bar"), [(0, "...."), (1, "#..."), (50, "##.."), (99, "###."), (100, "####")])
-def test_only_a_hundred_fills_a_bar(value: int, bar: str) -> None:
-    """And only 0 leaves it empty."""
-    text = printed(Page("T", "H", bars=(Bar("x", value),)), 20, "ascii")
-    cells = re.findall(r"[#.]{2,}", text)[0]
-    assert (bar[0], bar[-1], len(cells)) == (cells[0], cells[-1], 9)
-
-
-def test_more_than_five_focus_areas_are_counted() -> None:
-    """Nine components of 10: five are named, the others with --detail."""
-    measured = {f"ac0{n}": plain(10, f"ac0{n}")[f"ac0{n}"] for n in (3, 4, 5, 7, 8, 9)}
-    state = folded(config(), ("s", noon("2026-01-01"), measured, ""))
-    assert "and 1 more; --detail names them." in printed(page(state))
-    assert 6 == printed(page(state, detail=True)).count("Below target (10)")
-
-
 @pytest.mark.parametrize("no_color", [True, False])
 def test_a_terminal_gets_colour_unless_it_wants_none(no_color: bool) -> None:
     """Good, fair and bad are green, yellow and red."""
@@ -299,24 +187,6 @@ def test_a_terminal_gets_colour_unless_it_wants_none(no_color: bool) -> None:
     console = Console(file=stream, width=80, force_terminal=True, color_system="standard", no_color=no_color)
     box.show(console, page(example(config())))
     assert no_color == (re.search(r"\x1b\[(\d+;)*3[123]m", stream.getvalue()) is None)
-
-
-CHART = """
- 90 ┤███████
-    │███████
-    │███████
-    │██████████████
-    │██████████████
-    │██████████████
- 70 ┼──────────────
-     2026-01-01 2026-01-14
-"""
-
-
-def test_a_chart_has_a_column_for_each_day() -> None:
-    """Seven days of 90 and seven of 80, between whole tens."""
-    lines = plot(scoring.current_scores(small())["ac09"].series, 26, utf=True)
-    assert CHART == "\n" + "".join(f"{line}\n" for line in lines)
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=70), st.integers(20, 200), st.booleans())

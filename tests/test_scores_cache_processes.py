@@ -42,7 +42,7 @@ for _ in range(times):
 """
 """Asks for a project's scores; whoever writes behind ``limit`` bytes of a file is killed, or told there is no room."""
 
-LIMITS = (0, 511, 4_095, 9_000, 40_000, 100, 513, 4_097, 20_000, 60_000)[: slice_of(10, 5)]
+LIMITS = (0, 511, 4_095, 9_000, 40_000, 100, 513, 4_097, 20_000, 60_000)[: slice_of(10, 3)]
 
 
 def process(project: Project, limit: int = -1, end: str = "full", times: int = 1) -> subprocess.Popen[str]:
@@ -98,17 +98,10 @@ def test_a_process_killed_while_storing_changes_no_answer(project: Project, limi
     assert shown(folded(project)) == shown(state_of(project, CONFIG))
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-def test_a_full_disk_costs_only_time(project: Project, limit: int) -> None:
-    """Without room for the cache there is an answer, and the old content stays."""
-    assert [shown(folded(project))] == answers(process(project, limit))
-    assert shown(folded(project)) == shown(state_of(project, CONFIG))
-
-
 def test_several_processes_get_consistent_answers(project: Project) -> None:
     """Each answer is that of one moment, never half of two, while others read and write."""
-    asking = [process(project, times=15) for _ in range(3)]
-    for number in range(100, 130):
+    asking = [process(project, times=6) for _ in range(3)]
+    for number in range(100, 112):
         measure(project, number)
     found = [answer for one in asking for answer in answers(one)]
     moments = {seq: shown(folded(project, until=int(seq)))[1] for seq, _ in found}

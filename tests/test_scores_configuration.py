@@ -56,13 +56,6 @@ def test_the_file_is_merged_into_the_default(project: Path) -> None:
     assert [75, 60, 50] == [level.below for level in load(Project(project)).levels]
 
 
-def test_anchors_are_read(project: Path) -> None:
-    """A value that occurs twice may be written once."""
-    own = "scoring: {components: {mine: {metrics: {a: &bounds {worst: 2, best: 3}, b: *bounds}}}}"
-    write(project, own)
-    assert [(2, 3), (2, 3)] == [(one.worst, one.best) for one in load(Project(project)).components["mine"].metrics]
-
-
 def test_an_invalid_key_is_named_with_its_file(project: Path) -> None:
     """The line has the place, the fault, and the remedy."""
     expected = f"{PLACE}: scoring.trends.short_term_days must be a number, not 'seven'{HINT}"
@@ -115,11 +108,6 @@ def test_yaml_that_is_nested_without_end_is_refused(project: Path) -> None:
     """Half a million opened lists are refused in one line, by the library or by us, whichever looks first."""
     answer = refusal(project, "[" * 500_000)
     assert (NO_YAML, 0) == (answer[: len(NO_YAML)], answer.count("\n"))
-
-
-def test_a_quoted_merge_key_is_a_key(project: Path) -> None:
-    """In quotes it is a name like any other, and unknown."""
-    assert f"{PLACE}: '<<' is not a known key; use one of scoring{HINT}" == refusal(project, "'<<': 1")
 
 
 def test_a_bomb_of_aliases_is_an_invalid_key(project: Path) -> None:
@@ -179,11 +167,6 @@ def test_an_unreadable_file_is_refused(project: Path) -> None:
     """Without the right to read it, no scores are shown by another configuration."""
     write(project, "scoring: {}").chmod(0)
     assert f"{PLACE}: cannot be read: Permission denied" in refusal(project)
-
-
-def test_a_key_may_occur_once_in_each_of_two_mappings() -> None:
-    """Only within one mapping is a key a repetition."""
-    assert {"a": {"b": 1}, "c": {"b": 2}} == parse_yaml(b"a: {b: 1}\nc: {b: 2}")
 
 
 def test_nesting_is_read_up_to_its_bound() -> None:

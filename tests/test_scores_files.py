@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.cache_places import caches_of
 from helpers.score_examples import EXAMPLE, MEASURED, events, noon, plain, record_events, record_example
-from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
+from tallybook.ledger.errors import BadInputError, LockHeldError
 from tallybook.ledger.events import PointAdded, SessionEnded
 from tallybook.ledger.storage import disk
-from tallybook.projections.scores.session_inputs import KINDS
 from tallybook.projections.surfaces.scores import configuration, files
-from tallybook.projections.surfaces.scores.rebuild import SCORED, has_scores
 from tallybook.projections.surfaces.scores.score_state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
@@ -104,24 +101,6 @@ def test_a_replay_of_measurements_alone_creates_no_playbook(project: Path, run: 
     assert (project / ".claude/playbook.json").exists()
 
 
-def test_a_ledger_without_scores_has_no_folder(project: Path, run: Run) -> None:
-    """Neither `replay` nor `score` creates one, nor a ledger."""
-    assert 0 == run("score").code
-    assert [] == list((project / ".claude").iterdir())
-    assert 0 == run("add", "Quote ids.").code
-    assert (0, 0) == (run("replay").code, run("score").code)
-    assert not (project / ".claude" / "metrics").exists()
-
-
-def test_every_scored_kind_makes_a_replay_write_scores(project: Path) -> None:
-    """Each scored kind alone makes `replay` write score files, and no other kind does."""
-    assert set(KINDS) == set(SCORED)
-    record_events(project, None, (PointAdded("kpt_001", '"kind":"session.ended"'),))
-    assert not has_scores(Project(project))
-    record_events(project, "s1", (SessionEnded(""),))
-    assert has_scores(Project(project))
-
-
 def test_a_scored_playbook_has_files_by_its_own_events(project: Path, run: Run) -> None:
     """A rating of a session alone makes no score until the configuration scores the playbook."""
     assert 0 == run("add", "Quote ids.", "--session", "s1").code
@@ -158,17 +137,6 @@ def test_a_session_moves_its_files(project: Path) -> None:
     )
 
 
-def test_an_unscored_event_reads_no_file(project: Path) -> None:
-    """After the last check only an entry was added: no file is compared, though one was edited."""
-    record_example(project)
-    bring(project)
-    path = project / SCORES / "daily" / "2026-01-16.json"
-    path.write_text("{}", encoding="utf-8")
-    record_events(project, None, (PointAdded("kpt_001", "x"),))
-    assert (0, "{}") == (bring(project).written, path.read_text(encoding="utf-8"))
-    assert 1 == rebuild(project).written
-
-
 @pytest.mark.parametrize("change", ["undo", "retention", "zone"])
 def test_an_unwanted_file_is_deleted(project: Path, change: str) -> None:
     """An undo, a shorter time or another zone deletes files, and the wanted ones are written."""
@@ -185,15 +153,6 @@ def test_an_unwanted_file_is_deleted(project: Path, change: str) -> None:
     gone = {"undo": 5, "retention": 5, "zone": 1}[change]
     assert (gone, {"undo": 0, "retention": 0, "zone": 1}[change]) == (done.deleted, done.written)
     assert "daily/2026-01-16.json" not in there(project)
-
-
-def test_after_an_undo_of_everything_no_file_is_left(project: Path) -> None:
-    """Nothing is scored any more."""
-    record_example(project)
-    bring(project)
-    curation.undo(Project(project), None, EXAMPLE, "", {"rater": "human"})
-    bring(project)
-    assert {} == there(project)
 
 
 def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
@@ -281,24 +240,6 @@ def test_a_folder_outside_of_the_project_is_refused(
     assert (2, 1, "") == (done.code, done.err.count("\n"), done.out)
 
 
-def test_another_folder_of_the_project_is_used(project: Path) -> None:
-    """The files are in the configured folder."""
-    record_example(project)
-    configure(project, "scoring: {storage: {path: scores}}")
-    assert (project / "scores", 5) == (rebuild(project).folder, len(list((project / "scores").rglob("*.json"))))
-
-
-def test_a_link_in_place_of_an_inner_folder_is_not_followed(project: Path) -> None:
-    """Nothing is written at its target, and the link is named."""
-    record_example(project)
-    (project / "elsewhere").mkdir()
-    (project / SCORES).mkdir(parents=True)
-    (project / SCORES / "sessions").symlink_to(project / "elsewhere")
-    with pytest.raises(CannotWriteError, match="symbolic link"):
-        rebuild(project)
-    assert [] == list((project / "elsewhere").iterdir())
-
-
 def test_an_older_state_does_not_replace_newer_files(project: Path) -> None:
     """A process that read the ledger earlier and writes later leaves the newer files."""
     record_example(project)
@@ -345,12 +286,3 @@ def test_another_ledger_in_its_place_has_other_files(
         (project / ".claude" / "ledger" / name).write_bytes((other / ".claude" / "ledger" / name).read_bytes())
     bring(project)
     assert "daily/2025-01-01.json" in there(project)
-
-
-def test_a_broken_record_of_written_files_is_ignored(project: Path) -> None:
-    """Then every file is compared."""
-    record_example(project)
-    bring(project)
-    (caches_of(project / ".claude" / "ledger") / "score-files").write_bytes(b"\xff one two")
-    (project / SCORES / "daily" / "2026-01-16.json").unlink()
-    assert 1 == bring(project).written

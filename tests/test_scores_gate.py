@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.score_examples import config, events, folded, noon, plain, record_events
+from helpers.score_examples import events, noon, plain, record_events
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
-from tallybook.projections.scores.trends.regressions import LOOKED_AT, SESSIONS, histories
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,38 +238,6 @@ def test_an_invalid_question_is_one_line(
     assert says in done.err
     assert 1 == done.err.count("\n")
     assert before == run("log", "--json").out
-
-
-def test_only_the_latest_sessions_are_compared() -> None:
-    """The last hundred sessions are a score's history, the latest last, and earlier years are not read."""
-    times = [f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z" for number in range(150)]
-    many = [(f"s{number:04}", at, plain(80), "") for number, at in enumerate(times)]
-    state = folded(config(), ("old", noon("2025-12-01"), plain(50, "ac03"), ""), *many)
-    known = {one.score_id: one for one in histories(state)}
-    assert SESSIONS == len(known["ac09"].sessions)
-    assert ("s0050", "s0149") == (known["ac09"].sessions[0].session, known["ac09"].sessions[-1].session)
-    assert ["old"] == [one.session for one in known["ac03"].sessions]
-    assert () == known["ac01"].sessions
-    assert LOOKED_AT > SESSIONS
-
-
-def test_sessions_measured_too_little_are_no_history() -> None:
-    """A history has the sessions that measured enough, and next to them a later one that did not."""
-    few = {"ac09": {"completeness": 10.0}}
-    told: list[tuple[str, dict[str, dict[str, float]]]] = [
-        ("s1", plain(80)),
-        ("s2", few),
-        ("s3", plain(90)),
-        ("s4", few),
-        ("s5", few),
-    ]
-    rows = [(name, noon(day), measured, "") for (name, measured), day in zip(told, DAYS, strict=False)]
-    narrow = config(display={"min_coverage": 0.5})
-    (known,) = (one for one in histories(folded(narrow, *rows)) if one.score_id == "ac09")
-    assert (["s1", "s3"], "s5") == ([one.session for one in known.sessions], known.partial and known.partial.session)
-    assert [80, 90] == [value for _, value in known.days]
-    (earlier,) = (one for one in histories(folded(narrow, *rows[:3])) if one.score_id == "ac09")
-    assert (["s1", "s3"], None) == ([one.session for one in earlier.sessions], earlier.partial)
 
 
 @pytest.mark.parametrize("words", [("gate", "--min"), ("gate", "--no-drop"), ("baseline", "ac09", "--value")])

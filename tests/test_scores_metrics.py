@@ -159,14 +159,6 @@ def test_every_kind_that_metrics_records_has_words_for_people(run: Run) -> None:
     assert expected in answer.out.splitlines()
 
 
-def test_people_see_at_most_ten_types(run: Run) -> None:
-    """The most frequent are first, and the others are counted."""
-    said = [{"event_type": f"t{n}"} for n in range(12)] + [{"event_type": "often"}, {"event_type": "often"}, {}]
-    told = run(stdin=json.dumps(said)).out.splitlines()[1]
-    assert told.startswith("recorded, but in no score: often (2), t0 (1), ")
-    assert told.endswith(", and 4 other types")
-
-
 def test_a_damaged_ledger_refuses_metrics(here: Project, run: Run) -> None:
     """It is named, and nothing is spooled."""
     run("a=1")
@@ -210,14 +202,6 @@ def test_the_same_file_twice_adds_nothing(here: Project, run: Run, tmp_path: Pat
         answer = json.loads(run(again, "--json").out)
         assert ({}, 7, None) == (answer["recorded"], answer["repeated"], answer["seq_from"])
     assert before == bodies(here)
-
-
-def test_another_file_adds_objects_without_a_time_again(here: Project, run: Run, tmp_path: Path) -> None:
-    """An object with a time is recognised in any file."""
-    untimed = {"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}
-    for name in ("a.jsonl", "b.jsonl"):
-        run(written(tmp_path / name, [untimed, TELEMETRY[0]]))
-    assert ["metrics.recorded"] * 3 == [row["kind"] for row in rows(here)]
 
 
 def test_piped_objects_without_a_time_count_each_time(here: Project, run: Run) -> None:
@@ -285,14 +269,6 @@ def test_a_refusal_is_json_on_request(run: Run) -> None:
     assert ([problem], {}) == (json.loads(answer.out)["problems"], json.loads(answer.out)["recorded"])
 
 
-def test_a_missing_file_blocks_no_other(here: Project, run: Run, tmp_path: Path) -> None:
-    """It is one problem among others."""
-    answer = run("nowhere.jsonl", written(tmp_path / "a.jsonl", TELEMETRY), "--json")
-    assert 0 == answer.code
-    assert ["nowhere.jsonl"] == [one["source"] for one in json.loads(answer.out)["problems"]]
-    assert 4 == len(rows(here))
-
-
 SECRET = GITHUB.secret
 
 
@@ -336,10 +312,3 @@ def test_a_playbook_is_imported_after_metrics(
     run(stdin=json.dumps(TELEMETRY[1]))
     commands.check(here)
     assert rendered == path.read_bytes()
-
-
-def test_metrics_alone_make_no_playbook(here: Project, run: Run) -> None:
-    """No file is written, and `replay --check` misses none."""
-    run(stdin=json.dumps(TELEMETRY[0]))
-    commands.check(here)
-    assert not here.playbook.exists()

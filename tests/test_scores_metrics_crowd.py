@@ -117,19 +117,6 @@ def test_a_held_lock_delays_no_call(here: Project, tmp_path: Path) -> None:
 
 
 @posix_alone
-def test_a_repeated_spooled_call_counts_once(here: Project, tmp_path: Path) -> None:
-    """The second delivery is recorded at once, and the spooled one is refused."""
-    file = written(tmp_path / "events.jsonl", [*TELEMETRY, {"metrics": {"a": 1}}])
-    with held(here):
-        feed_file(here, file)
-    fed = feed_file(here, file)
-    assert (4, 1) == (fed.recorded.total(), fed.repeated)
-    before = rows(here)
-    commands.replay(here)
-    assert ([], before) == (spooled(here), rows(here))
-
-
-@posix_alone
 def test_a_spooled_object_is_recorded_unchanged(here: Project, tmp_path: Path) -> None:
     """Every kind keeps its fields, free text too; an object without a time has the time of its call."""
     timed: list[dict[str, Any]] = [

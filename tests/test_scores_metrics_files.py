@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
@@ -89,22 +87,6 @@ def test_an_object_has_its_place(tmp_path: Path) -> None:
         assert expected == places_and_problems(file), form
     file.write_text(json.dumps(OBJECTS[0], indent=2), encoding="utf-8")
     assert ["./f"] == places_and_problems(file)
-
-
-def test_a_packed_file_has_the_name_of_its_content(tmp_path: Path) -> None:
-    """So the archive of a file is recognised as that file."""
-    for name in ("events.jsonl", "events.jsonl.gz"):
-        (tmp_path / name).write_bytes(b"{}")
-        assert ["events.jsonl"] == [one.file for one in items(str(tmp_path / name)) if isinstance(one, Item)]
-
-
-def test_standard_input_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Piped input has no name, packed or not; it is not closed."""
-    for data in (b'{"n": 1}', gzip.compress(b'{"n": 1}')):
-        stdin = io.TextIOWrapper(io.BytesIO(data))
-        monkeypatch.setattr(sys, "stdin", stdin)
-        assert [Item({"n": 1}, "standard input:1", "", 8)] == list(items("-"))
-        assert not stdin.buffer.closed
 
 
 BAD_LINES = [
@@ -192,14 +174,6 @@ def test_a_torn_packed_file_gives_its_objects(tmp_path: Path) -> None:
     assert "everything before that was read" in read[-1].message
 
 
-@pytest.mark.parametrize("name", ["nowhere.jsonl", "."])
-def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path, name: str) -> None:
-    """It is named with the system's reason, and the other files are read."""
-    (problem,) = items(f"{tmp_path}/{name}")
-    assert isinstance(problem, Problem)
-    assert problem.message.startswith("cannot be read: ")
-
-
 def test_an_overlong_line_affects_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is skipped without being held in memory, and the next is read."""
     monkeypatch.setattr(ingest_files, "MAX_DOCUMENT_BYTES", 100)
@@ -207,14 +181,6 @@ def test_an_overlong_line_affects_itself_alone(tmp_path: Path, monkeypatch: pyte
     file = tmp_path / "f"
     file.write_text('{"n": 1}\n{"n": "' + "x" * 5_000 + '"}\n{"n": 2}\n', encoding="utf-8")
     assert ["./f:1", "./f:2: has more than 100 bytes; it is not recorded", "./f:3"] == places_and_problems(file)
-
-
-@pytest.mark.parametrize("text", ["[", "[\n", "]\n]"])
-def test_an_array_without_an_object_is_a_problem(tmp_path: Path, text: str) -> None:
-    """A file that was cut after its first byte is not counted as read."""
-    file = tmp_path / "f"
-    file.write_text(text, encoding="utf-8")
-    assert ["./f: is not a JSON object; it is not recorded"] == places_and_problems(file)
 
 
 def test_ambiguous_numbers_are_texts(tmp_path: Path) -> None:

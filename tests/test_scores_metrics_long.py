@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.json_values import JSON
+from helpers.sweep import slice_of
 from helpers.telemetry_files import AT, TELEMETRY, bodies, rows, written
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import ingest
@@ -67,17 +68,6 @@ def test_a_long_file_is_recorded_in_parts(project: Path, monkeypatch: pytest.Mon
     assert [{"a": n} for n in range(95)] == [row["body"]["metrics"] for row in rows(Project(project))]
 
 
-def test_large_objects_make_short_parts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part is bounded in bytes as well."""
-    monkeypatch.setattr(ingest, "_CHUNK_BYTES", 300)
-    said = [
-        {"event_type": "coffee", "at": AT, "session_id": "s", "component": "c", "n": n, "x": "x" * 90} for n in range(9)
-    ]
-    told: list[int] = []
-    feed(Project(project), [items(str(written(project / "a.jsonl", said)))], Defaults(), told.append)
-    assert [2, 4, 6, 8, 9] == told
-
-
 def test_a_long_object_is_kept_whole_or_by_its_beginning(project: Path) -> None:
     """Its text continues over several lines of the ledger, up to its bound."""
     said = [{"event_type": "coffee", "data": "ü" * size, "at": AT} for size in (50_000, 500_000)]
@@ -98,7 +88,7 @@ EVENTS = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=slice_of(40, 15))
 @given(known=st.lists(EVENTS | JSON, max_size=6), grown=st.lists(EVENTS | JSON, max_size=4))
 def test_a_grown_file_adds_the_new_objects(
     new_project: Callable[[], Path], tmp_path: Path, known: list[Any], grown: list[Any]

@@ -65,19 +65,6 @@ def test_a_read_only_project_is_not_written(others_project: Project, arguments: 
     assert before == protected_bytes(others_project)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="permissions of folders bind nobody here")
-@pytest.mark.parametrize(
-    "arguments",
-    [["show"], ["why", "kpt_001"], ["log"], ["verify"], ["replay", "--check"], ["replay", "--output", "-"]],
-    ids=" ".join,
-)
-def test_a_read_only_project_can_be_read(others_project: Project, arguments: list[str]) -> None:
-    """A project that the user may only read is shown, explained and verified."""
-    answer = run_unprivileged(others_project, *arguments)
-    assert (0, "") == (answer.code, answer.err)
-    assert "" != answer.out
-
-
 @contextmanager
 def mounted(folder: Path, options: str) -> Iterator[None]:
     """Mount a separate file system at a folder."""

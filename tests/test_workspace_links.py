@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import stat
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.command_line import Answer
-from helpers.ledger_locks import IS_ROOT, held
+from helpers.ledger_locks import IS_ROOT
 from helpers.real_command import BY_HAND, assert_refused, texts
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands, entry_point
@@ -155,57 +154,6 @@ def test_a_linked_file_that_is_no_playbook_is_not_overwritten(bare: Project, run
     assert ["main.c"] == [path.name for path in bare.root.iterdir() if path.is_file()]
 
 
-@pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir, "device"], ids=["pipe", "folder", "device"])
-def test_a_pipe_or_device_does_not_block_a_command(
-    bare: Project, run: Run, plant: Callable[[Path], None] | str
-) -> None:
-    """A pipe is not waited for, /dev/zero not read to its end: it is set aside, with one line."""
-    commands.add(bare, "mine", HUMAN)
-    bare.playbook.unlink()
-    if callable(plant):
-        plant(bare.playbook)
-    elif IS_ROOT:
-        os.mknod(bare.playbook, stat.S_IFCHR | 0o666, os.makedev(1, 5))
-    else:
-        pytest.skip("only root can make a device")
-    kind = stat.S_IFMT(bare.playbook.stat().st_mode)
-    assert ["mine"] == [entry["text"] for entry in commands.show(bare)["key_points"]]
-    assert_refused(run(bare, "replay", "--check"), 1, "is not a playbook")
-    answer = run(bare, "add", "new")
-    says = "note: playbook.json: cannot be used, and is set aside: is empty\n"
-    assert (0, says) == (answer.code, answer.err)
-    assert ["mine", "new"] == texts(bare)
-    assert [kind] == [stat.S_IFMT(path.stat().st_mode) for path in bare.claude.glob("playbook.json.*")]
-    assert (0, "") == run(bare, "replay", "--check")[::2]
-
-
-def test_a_linked_spool_is_neither_filled_nor_read(bare: Project, run: Run, elsewhere: Project) -> None:
-    """Nothing is written at the link's target, its payloads are someone else's, and a note says so."""
-    commands.add(elsewhere, "other", HUMAN)
-    with held(elsewhere):
-        assert commands.add(elsewhere, "waits elsewhere", HUMAN).spooled
-    commands.add(bare, "mine", HUMAN)
-    (bare.ledger / "spool").symlink_to(elsewhere.ledger / "spool")
-    before = contents(elsewhere.root)
-    with held(bare):
-        assert_refused(run(bare, "add", "new"), 4, "is a symbolic link")
-    answer = run(bare, "add", "new")
-    assert 0 == answer.code
-    assert f"note: spool: {bare.ledger / 'spool'}: is a symbolic link" in answer.err
-    assert (["mine", "new"], before) == (texts(bare), contents(elsewhere.root))
-
-
-def test_a_linked_quarantine_is_not_filled(bare: Project, run: Run, tmp_path: Path) -> None:
-    """The writer that would seal a torn end refuses, and acknowledged events can still be read."""
-    commands.add(bare, "mine", HUMAN)
-    (tmp_path / "outside").mkdir()
-    (bare.ledger / "quarantine").symlink_to(tmp_path / "outside")
-    with (bare.ledger / "events.jsonl").open("ab") as file:
-        file.write(b"torn")
-    assert_refused(run(bare, "add", "new"), 4, "is a symbolic link")
-    assert (["mine"], []) == (texts(bare), list((tmp_path / "outside").iterdir()))
-
-
 HARD_LINK = (4, "is a hard link to a file that is not the ledger's; move it away")
 NO_LEDGER = (3, "events.jsonl:1: is not a line of this ledger")
 
@@ -240,27 +188,6 @@ def test_a_backup_by_hard_links_blocks_no_command(bare: Project, run: Run, tmp_p
     assert ["one", "two"] == texts(bare)
     assert before == Project(tmp_path / "backup").playbook.read_bytes()
     assert [(), ()] == [commands.verify(Project(tmp_path / name)).problems for name in ("bare", "backup")]
-
-
-def test_planted_and_left_over_files_block_no_command(bare: Project, tmp_path: Path) -> None:
-    """A killed process's temporary file, or a link of that name, is removed, not followed."""
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"precious")
-    commands.add(bare, "one", HUMAN)
-    commands.add(bare, "two", HUMAN, "key")
-    names = [path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in (bare.playbook, bare.ledger / "rendered")]
-    plants: list[Callable[[Path], object]] = [
-        lambda path: path.symlink_to(victim),
-        lambda path: path.hardlink_to(victim),
-        lambda path: path.write_bytes(b"x" * 100_000),
-    ]
-    for number, plant in enumerate(plants):
-        for name in names:
-            plant(name)
-        commands.add(bare, f"more {number}", HUMAN, f"key {number}")
-        assert [] == [*bare.claude.rglob(".*.tmp")]
-        commands.check(bare)
-    assert (b"precious", 5) == (victim.read_bytes(), len(texts(bare)))
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can give files to others")

@@ -105,17 +105,6 @@ def test_a_shared_project_has_a_shared_ledger(bare: Project, root_mode: int, fil
     assert_all_have(bare, file_mode, folder_mode)
 
 
-@pytest.mark.usefixtures("masked")
-@pytest.mark.parametrize("masked", [0o077], ids=oct, indirect=True)
-def test_an_existing_playbook_keeps_its_mode(bare: Project) -> None:
-    """The owner decides who may read playbook.json; the ledger is still private."""
-    bare.claude.mkdir()
-    bare.playbook.write_text('{"key_points": ["old"]}')
-    bare.playbook.chmod(0o644)
-    commands.add(bare, "new", HUMAN)
-    assert [0o644, 0o700] == [stat.S_IMODE(path.stat().st_mode) for path in (bare.playbook, bare.ledger)]
-
-
 class User(NamedTuple):
     """A user of the system: the number, which is also the own group's, and another group; 0 for none."""
 

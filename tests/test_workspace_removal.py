@@ -126,10 +126,3 @@ def test_a_new_ledger_in_the_place_of_another_is_announced(  # noqa: PLR0913 - t
     assert 0 == answer.code, answer
     assert 1 == answer.err.count(f"{root / '.claude/ledger'}: {GONE}: `tallybook import --ledger COPY` brings it in")
     assert GONE not in run(*words).err
-
-
-def test_a_first_ledger_is_not_announced(project: Path, run: Run) -> None:
-    """A project that never had a ledger begins one without a word about another."""
-    answer = run("add", "Quote ids.")
-    assert (0, "") == (answer.code, answer.err)
-    assert (project / ".claude/ledger/events.jsonl").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.cache_places import caches_of, link_caches
-from helpers.doctor import findings_of, lines_of
+from helpers.cache_places import caches_of
+from helpers.doctor import findings_of
 from helpers.real_command import run
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import settings
@@ -82,13 +81,6 @@ def test_every_key_is_effective(here: Project, *, cached: bool) -> None:
         settings.read(here)
     assert cached == bool(caches(here))
     assert Settings(100, rater="claude", model="small-1", on_stop=True, tokens_per_day=0) == settings.read(here)
-
-
-def test_a_project_without_a_ledger_has_settings_and_caches_none(project: Path) -> None:
-    """Reading settings creates no ledger."""
-    write(project, ALL)
-    assert 100 == settings.read(Project(project)).budget_chars
-    assert [".claude", "config", "tallybook.toml"] == sorted(path.name for path in project.rglob("*"))
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["in the home folder", "in CLAUDE_CONFIG_DIR"])
@@ -243,16 +235,6 @@ def test_a_cache_that_is_not_json_is_written_anew(here: Project, data: bytes) ->
     assert (expected, good) == (settings.read(here), cache.read_bytes())
 
 
-@pytest.mark.skipif(os.name != "posix", reason="this system has other links")
-def test_a_cache_is_not_followed_out_of_the_ledger(here: Project, tmp_path: Path) -> None:
-    """A link in place of its folder is left alone, and the settings are still effective."""
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    link_caches(here.ledger, elsewhere)
-    assert 100 == settings.read(here).budget_chars
-    assert [] == list(elsewhere.iterdir())
-
-
 # What does not count
 
 RATERS = '"none", "claude", "codex", "gemini", "openai", "command"'
@@ -331,14 +313,6 @@ def test_an_unknown_key_is_noted_and_ignored(here: Project) -> None:
         ("note", f"{path}: there is no setting [playbook] budget, [colours]"),
         ("note", f"{users}: [ledger] own counts for one folder and not for a user"),
     ] == findings_of(here, "settings")
-
-
-@pytest.mark.usefixtures("client")
-def test_the_doctor_accepts_valid_settings_and_writes_nothing(here: Project) -> None:
-    """It reads the files themselves, and caches nothing."""
-    assert [("ok", "every setting counts")] == findings_of(here, "settings")
-    assert [] == caches(here)
-    assert 0 == sum(line.startswith("bad") for line in lines_of(run(here, "doctor"), 0))
 
 
 def test_a_mistake_in_the_settings_blocks_no_verb(here: Project) -> None:

@@ -368,19 +368,6 @@ def test_a_folder_of_worktrees_elsewhere_leads_nowhere(main: Path, base: Path, f
 # What the doctor says
 
 
-def test_the_doctor_names_the_folder_of_the_ledger(main: Path, linked: Path, finder: Finder) -> None:
-    """If it is not the current folder, the doctor names it, with the setting that would change that."""
-    commands.add(Project(main), "the main one's", HUMAN)
-    for folder, whose in (
-        (linked, "the main worktree of this repository"),
-        (main / "sub", "which contains this folder"),
-    ):
-        finder(folder)
-        assert [("note", f"the ledger of {main}, {whose}, is used")] == findings_of(find_project(), "folder")
-    finder(main)
-    assert [("ok", "its own ledger is used")] == findings_of(find_project(), "folder")
-
-
 def test_the_doctor_asks_to_decide_between_two_ledgers(main: Path, linked: Path, finder: Finder) -> None:
     """Once a setting keeps both it is content, and if one is moved away the other is used."""
     commands.add(Project(main), "the main one's", HUMAN)

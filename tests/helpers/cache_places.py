@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-import shutil
 
 from tallybook.ledger.storage import caches
 
@@ -25,10 +24,3 @@ def make_caches(ledger: Path) -> Path:
     folder = caches_of(ledger)
     caches.make_folder(folder, ledger)
     return folder
-
-
-def link_caches(ledger: Path, target: Path) -> None:
-    """Put a link to another folder in place of the folder for the caches of a ledger."""
-    folder = make_caches(ledger)
-    shutil.rmtree(folder)
-    folder.symlink_to(target)
