@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
 
 FIELDS = [(kind, field.name) for kind, (cls, _) in EVENT_TYPES.items() for field in attrs.fields(cls)]
+# A field that came later without a new version has a default: lines from before it lack it.
+REQUIRED = [
+    (kind, field.name)
+    for kind, (cls, _) in EVENT_TYPES.items()
+    for field in attrs.fields(cls)
+    if field.default is attrs.NOTHING
+]
 WITH_TEXT = [kind for kind, (cls, _) in EVENT_TYPES.items() if FREE_FIELDS[cls]]
 AT_LEAST_ZERO = [(kind, field) for kind, field in FIELDS if field in {"entries", "helpful", "harmful", "index"}]
 
@@ -89,7 +96,7 @@ def test_a_wrong_value_in_a_stored_event_is_damage(kind: str, field: str, value:
     assert f" @ $.body.{field}" in damage_in_the_second(split(kind, {field: value}))
 
 
-@pytest.mark.parametrize(("kind", "field"), FIELDS)
+@pytest.mark.parametrize(("kind", "field"), REQUIRED)
 def test_a_missing_field_is_damage(kind: str, field: str) -> None:
     """Tallybook never wrote an event without one of its kind's fields; only ``"free":null`` is a redaction."""
     body, free = sections(kind)

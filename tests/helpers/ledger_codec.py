@@ -39,7 +39,13 @@ GOOD: dict[Any, Any] = {
 """Type of a field → a value that it takes; a field of another type needs its row here and in BAD."""
 
 
-BOUNDED: dict[str, Any] = {"top": "", "left_out": Numbers({"room": 1}), "probability": 0.25, "share": 0.02}
+BOUNDED: dict[str, Any] = {
+    "top": "",
+    "left_out": Numbers({"room": 1}),
+    "probability": 0.25,
+    "share": 0.02,
+    "until": "2026-12-31",
+}
 """Name of a field that takes less than its type → a value that it takes."""
 
 
