@@ -198,8 +198,7 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
         action = Undo(tuple(record.id for record in records), None, reason)
     if marker.is_changed_by_undo(log, records):
         require_person("undo of a question of lift", by.get("rater"))
-    outcome = commands.recorded(project, Request(action, by))
-    return UndoResult(outcome, tuple((one.seq, summary(one.event)) for one in records), option=option)
+    return _record_undos(project, [action], records, by)
 
 
 def _prepared(project: Project) -> JsonlLog:
@@ -239,18 +238,17 @@ def undo_events(project: Project, records: Sequence[EventRecord], reason: str, b
         BadInputError: The reason could not be recorded.
     """
     check_reason(reason)
-    outcomes = [
-        commands.recorded(
-            project, Request(Undo(tuple(one.id for one in records[begin : begin + IDS_A_LINE]), None, reason), by)
-        )
-        for begin in range(0, len(records), IDS_A_LINE)
-    ]
-    return UndoResult(
-        outcomes[0],
-        tuple((one.seq, summary(one.event)) for one in records),
-        tuple(outcomes[1:]),
-        option=personal.option(project),
-    )
+    ids = [record.id for record in records]
+    parts = [tuple(ids[begin : begin + IDS_A_LINE]) for begin in range(0, len(ids), IDS_A_LINE)]
+    return _record_undos(project, [Undo(part, None, reason) for part in parts], records, by)
+
+
+def _record_undos(
+    project: Project, undos: Sequence[Undo], records: Sequence[EventRecord], by: Mapping[str, str]
+) -> UndoResult:
+    outcomes = [commands.recorded(project, Request(undo, by)) for undo in undos]
+    rows = tuple((record.seq, summary(record.event)) for record in records)
+    return UndoResult(outcomes[0], rows, tuple(outcomes[1:]), option=personal.option(project))
 
 
 def _own_batches(log: JsonlLog, batches: Iterator[Batch]) -> Iterator[Batch]:

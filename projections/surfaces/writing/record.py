@@ -167,8 +167,7 @@ def write(
             if log_with_book(log) or is_undone:
                 result.state = current(log)
         except (LockHeldError, MissingLinesError) as error:
-            problems = tuple(problem for request in requests for problem in request.masked)
-            return WriteResult(_spool_refused(project, log, requests, state, error), problems=problems)
+            return WriteResult(_spool_refused(project, log, requests, state, error), problems=result.problems)
         spool.remove_files(recorded)
         try:
             _render(project, log, result)
