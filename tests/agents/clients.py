@@ -41,6 +41,7 @@ class Client:
         own_settings: What that file holds before; empty if it is Tallybook's alone.
         subagent: Name and input of the tool call that starts a subagent; None if it cannot be asked for one.
         compact: Its options for a run that compacts the latest session; none if it announces no compaction.
+        fork: Its options for a run that forks the latest session; none if it cannot be asked for one.
     """
 
     agent: str
@@ -55,6 +56,7 @@ class Client:
     own_settings: str = ""
     subagent: tuple[str, dict[str, Any]] | None = None
     compact: Sequence[str] = ()
+    fork: Sequence[str] = ()
 
 
 def _nested(events: Sequence[str], command: str, timeout: int) -> dict[str, Any]:
@@ -105,6 +107,7 @@ CLAUDE = Client(
     own_settings='{\n\t"includeCoAuthoredBy": false}',
     subagent=("Agent", {"description": "look", "prompt": "look around", "subagent_type": "general-purpose"}),
     compact=_ask_claude("/compact", goes_on=True),
+    fork=("--fork-session", *_ask_claude("in a fork", goes_on=True)),
 )
 
 

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from agents.projects import Place
     from helpers.stub_models import StubModel
 
+MARKED = "As [kpt_001] says, done.\n\n[kpt_001 helpful]"
+PRINTED = ("as [kpt_002] says", "'[kpt_002 harmful: printed]'")
+"""What a client's tool prints usually, and a mark in its place."""
+UNATTENDED = ("claude", "codex")
+"""The clients that say that no person watches a session."""
 REFLECTED_S = 60
 """Seconds that the reflections may take."""
 
@@ -89,6 +94,8 @@ CHECKS = (
     "restored",
     "by task",
     "subagent",
+    "marks",
+    "unasked",
 )
 """Names of the checks, in the order of the table."""
 
@@ -108,7 +115,8 @@ def check(installed: Installed) -> dict[str, bool | None]:
         place.tallybook("uninstall", client.agent)
         verdicts = _verdicts(place, first, last) | {"restored": before == place.tree()}
     verdicts["by task"] = _check_by_task(installed)
-    return verdicts | {"subagent": _check_subagent(installed) if client.subagent else None}
+    verdicts["subagent"] = _check_subagent(installed) if client.subagent else None
+    return verdicts | _check_marks(installed)
 
 
 def _set_to(place: Place, text: str) -> None:
@@ -141,6 +149,31 @@ def _check_subagent(installed: Installed) -> bool:
         injected = [r.by.agent for r in place.records() if isinstance(r.event, PlaybookInjected)]
         once = {1} == {request.text.count(LINE) for request in requests}
         return once and [True, False] == [agent is None for agent in injected]
+
+
+def _check_marks(installed: Installed) -> dict[str, bool | None]:
+    """Return whether a lineage votes once, in its own words alone, and whether it is not asked for marks unattended."""
+    client = installed.client
+    with projects.new_place() as place, session(installed, place) as at_work:
+        place.tallybook("init", client.agent)
+        _set_to(place, '[reflection]\nrater = "none"\n')
+        requests = at_work.ask("hello", goes_on=False, reply=Reply(MARKED))
+        _reflect(place)
+        name, given = client.tool
+        printing = {field: value.replace(*PRINTED) for field, value in given.items()}
+        at_work.ask("print a mark", reply=Reply("I print it.", (name, printing)))
+        if client.subagent:
+            at_work.ask("and again", reply=Reply("I ask another.", client.subagent))
+        if client.compact:
+            at_work.run(client.compact)
+        at_work.ask("and again", reply=Reply(MARKED))
+        if client.fork:
+            at_work.run(client.fork, Reply(MARKED))
+        _reflect(place)
+        votes = [(r.by.rater, r.by.agent, r.event) for r in place.records() if isinstance(r.event, PointRated)]
+        is_asked = any("[NAME helpful]" in request.text for request in requests)
+    once = [("agent", client.agent, PointRated("kpt_001", "helpful"))] == votes
+    return {"marks": once, "unasked": not is_asked if client.agent in UNATTENDED else None}
 
 
 def _write_own_settings(place: Place, client: Client) -> None:
