@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from tallybook.ledger.events import PointCited, PointNoted, PointProposed, Point
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.reflection import schedule, worker
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
@@ -175,12 +177,17 @@ def test_three_harmful_marks_prune_what_no_person_wrote(place: Project) -> None:
 
 
 def test_a_harmful_vote_by_mcp_never_prunes_what_a_person_wrote(place: Project) -> None:
-    """The rating that would prune the entry becomes a proposal, and the answer says so."""
-    for number in range(3):
-        by = {"rater": "agent", "session": f"s{number}"}
-        outcome = commands.rate(place, "kpt_001", "harmful", by)
-    assert ("kpt_001: proposed to retire, because a person's entry leaves by a person alone",) == outcome.notes
-    assert (0, 2) == counts(place)
+    """The rating that would prune the entry becomes a proposal, which the answer names; a later one is neutral."""
+    answers = []
+    for session in ("s0", "s1", "s2", "s2", "s3"):
+        rating = {"name": "kpt_001", "rating": "harmful", "reason": "it broke"}
+        done = Server(place, session).methods["tools/call"]({"name": "rate", "arguments": rating})
+        answers.append(json.loads(done["content"][0]["text"]))
+    notes = ["kpt_001: proposed to retire, because a person's entry leaves by a person alone"]
+    assert [None, None, notes, None, None] == [one.get("notes") for one in answers]
+    assert [False, False, False, True, False] == [one["repeated"] for one in answers]
+    assert [("kpt_001", "harmful")] * 2 + [("kpt_001", "neutral")] == rated(place)
+    assert ((0, 2), 1) == (counts(place), len(events(place, PointProposed)))
 
 
 def test_marks_never_protect(place: Project) -> None:

@@ -191,14 +191,16 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
         raise BadInputError("rating", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
     curation.check_reason(reason)
     delivery = _digest_delivery([names, rating, reason], key)
+    counted = dict.fromkeys(names, rating)
     proposed: tuple[PointProposed, ...] = ()
     if by.get("rater") == AGENT and by.get("session") and not _is_delivered(project, key):
-        names, proposed = votes.screen(project, requests.Rating(names, rating, reason), by["session"])
+        counted, proposed = votes.screen(project, requests.Rating(names, rating, reason), by["session"])
     if proposed:
-        outcome = recorded(project, requests.Request(requests.PlainEvents(proposed), by))
-    if names or not proposed:
-        notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in names if reason)
-        ratings = [{"name": name, "rating": rating} for name in names]
+        wish = requests.PlainEvents(proposed)
+        outcome = recorded(project, requests.Request(wish, by, None if counted else key, payload=delivery))
+    if counted or not proposed:
+        notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in counted if reason)
+        ratings = [{"name": name, "rating": result} for name, result in counted.items()]
         content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
         outcome = recorded(project, requests.Request(content, by, key, payload=delivery))
     said = (f"{event.name}: proposed to retire, because {event.cause} leaves by a person alone" for event in proposed)

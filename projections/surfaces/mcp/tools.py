@@ -131,13 +131,12 @@ def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _add(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Add an entry, and name the one that it resembles."""
-    done = ledger.add(given["text"])
-    return _recorded(done) | ({"notes": list(done.notes)} if done.notes else {})
+    return _recorded(ledger.add(given["text"]))
 
 
 def _recorded(done: Outcome) -> dict[str, Any]:
     """Return what was recorded, and what was not and why."""
-    return {
+    fields = {
         "events": [done.seq_from, done.seq_to],
         "added": list(done.added),
         "pruned": list(done.pruned),
@@ -145,6 +144,7 @@ def _recorded(done: Outcome) -> dict[str, Any]:
         "waiting": done.spooled,
         "repeated": done.repeated,
     } | ({"mine": _recorded(done.mine)} if done.mine else {})
+    return fields | ({"notes": list(done.notes)} if done.notes else {})
 
 
 def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,8 +117,8 @@ def requests_of(ballot: Ballot, messages: Iterable[MarkedMessage]) -> Iterator[R
             yield Request(PlainEvents(tuple(events)), message.by, message.key, message.when)
 
 
-def screen(project: Project, given: Rating, session: str) -> tuple[tuple[str, ...], tuple[PointProposed, ...]]:
-    """Return the names for which an agent's rating counts, and what is proposed in place of the others.
+def screen(project: Project, given: Rating, session: str) -> tuple[dict[str, str], tuple[PointProposed, ...]]:
+    """Return what an agent's rating comes to, by the names that it gave, and what is proposed in place of others.
 
     Raises:
         NothingToDoError: The session's lineage rated all of the entries before.
@@ -126,7 +126,7 @@ def screen(project: Project, given: Rating, session: str) -> tuple[tuple[str, ..
     from tallybook.projections.surfaces.reflection.marks import Mark
 
     ballot = Ballot(load(project), reading.current(reading.open_log(project)))
-    names: list[str] = []
+    counted: dict[str, str] = {}
     proposals: list[PointProposed] = []
     for word in given.names:
         name = find_name(word, ballot.book.used)
@@ -136,7 +136,7 @@ def screen(project: Project, given: Rating, session: str) -> tuple[tuple[str, ..
         if isinstance(result, PointProposed):
             proposals.append(result)
         else:
-            names.append(word)
-    if not names and not proposals:
+            counted[word] = result or given.rating
+    if not counted and not proposals:
         raise NothingToDoError(given.names[0], _VOTED, "nothing was recorded")
-    return tuple(names), tuple(proposals)
+    return counted, tuple(proposals)
