@@ -122,6 +122,13 @@ def test_evolve_is_pure(rating: str, counts: tuple[int, int]) -> None:
     assert evolve(None, PointRated("kpt_001", rating)) is None
 
 
+def test_an_event_about_no_entry_changes_no_entry() -> None:
+    """An event about the whole playbook changes no single entry."""
+    before = Entry("kpt_001", "a", 4, 1)
+    assert before is evolve(before, CLOSE)
+    assert evolve(None, EDIT) is None
+
+
 def test_a_present_name_is_not_added_again() -> None:
     """An addition or a seed of a present name leaves the entry, its counts and its text unchanged."""
     rated = Entry("kpt_001", "a", 4, 1)

@@ -8,6 +8,7 @@ import attrs
 from hypothesis import given
 
 from helpers.view_histories import HISTORIES, history
+from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointMerged, PointRated, PointRestored
 from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.entry_history.stories import stories_view
 from tallybook.projections.entry_history.story import Story, audit_view, explain
@@ -45,3 +46,17 @@ def check(batches: list[Batch]) -> None:
 def test_each_story_is_that_of_a_fold_of_its_own(stretches: list[list[Any]]) -> None:
     """Trail, ignored events, decision and exit agree for every name, and so does what `why` answers."""
     check(history(stretches))
+
+
+def test_a_redaction_is_in_the_stories_of_its_event() -> None:
+    """An event that redacts the text of an entry is a step of its story; redacting a merge is one of each entry."""
+    stretches: list[list[Any]] = [
+        [PointAdded("kpt_001", None), PointAdded("kpt_002", "b")],
+        [PointMerged("kpt_002", ("kpt_001",), None)],
+        [EventRedacted("id-1", "why"), EventRedacted("id-3", "why"), EventRedacted("id-99", "why")],
+        [PointRated("kpt_001", "harmful"), PlaybookUpdated(0, 1, 0), PointRestored("kpt_001", "")],
+    ]
+    check(history(stretches))
+    state = fold_history(stories_view(NAMES), lambda: history(stretches))
+    steps = [step.record.seq for step in state.stories["kpt_001"].trail]
+    assert [1, 3, 4, 5] == steps

@@ -120,6 +120,13 @@ def test_without_the_deciding_batch_the_entry_stays(stretches: list[list[Any]], 
         stood = story.entry is not None
 
 
+def test_a_patient_policy_keeps_pruned_entries() -> None:
+    """With a higher floor the entry would be present, with all of its ratings."""
+    told = difference_json(fold_alternative(lambda: PRUNED, playbook_view(Policy(floor=5))))
+    back = {"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 4, "status": "pruned"}
+    assert ([back], [], [], 1, 2) == (told["back"], told["gone"], told["changed"], told["real"], told["other"])
+
+
 # Case by case
 
 PRUNED = history([[A, B, CLOSE], harmful("kpt_001"), harmful("kpt_001"), harmful("kpt_001", 2)])
