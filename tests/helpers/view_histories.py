@@ -57,6 +57,7 @@ from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.comparison.bisection import TurningPoint
 from tallybook.projections.entry_history.status import EventPlace
 from tallybook.projections.fold import State, View
+from tallybook.projections.votes import Maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -228,7 +229,9 @@ def _comparable_value(value: Any) -> Any:
 
 
 def _without_position(value: Any) -> Any:
-    """Return a value without the last line of its batch, which may be of an unknown kind."""
+    """Return a value without the last line of its batch, which may be of an unknown kind, and without drawn ids."""
+    if isinstance(value, dict):
+        return {key: one._replace(id="") if isinstance(one, Maker) else one for key, one in value.items()}
     return attrs.evolve(value, moment=0) if isinstance(value, TurningPoint) else value
 
 
