@@ -93,13 +93,16 @@ def test_a_program_that_has_python_within_is_called_by_its_name(monkeypatch: pyt
 def test_what_a_person_should_know_of_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whether what it names is there, and whether slash commands find the program."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    direct = DIRECT.replace("/x/python3", sys.executable)
+    module = tmp_path / "lib" / "tallybook" / "hook.py"
+    module.parent.mkdir(parents=True)
+    module.touch()
+    direct = DIRECT.replace("/x/python3", sys.executable).replace("/my lib", str(tmp_path / "lib"))
     works = (
         f"`tallybook` is not on PATH: {{}}slash commands work once `{tool_command()}` has put it there for every shell"
     )
     assert works.format("") == remark(direct)
     assert works.format("hooks and ") == remark("tallybook hook") == remark(DIRECT)
-    assert remark("nice /x/tallybook hook").startswith("the hooks name /x/tallybook, which is not there: ")
+    assert remark("nice /x/tallybook hook").startswith("the hooks call /x/tallybook, which does not exist")
     program = tmp_path / "here" / "tallybook"
     program.parent.mkdir()
     program.write_text("")

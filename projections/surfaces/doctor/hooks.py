@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -17,13 +16,14 @@ from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.hooks import handler, ledger_access
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED
 from tallybook.projections.surfaces.install import places, trust
-from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, is_found, is_there, why_not_found
+from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, find_fault
 from tallybook.projections.surfaces.install.hook_entries import own_calls, own_timeouts
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from tallybook.projections.surfaces.agents.installation import Installation
     from tallybook.projections.surfaces.doctor.finding import Context
@@ -100,24 +100,14 @@ def _missing_programs(call: Call, file: HookFile, repair: str) -> Iterator[Findi
     if (call.python or call.program != COMMAND) and places.is_shared(where, unknown=False):
         message = f"git tracks {where}, whose hooks name programs of this machine"
         yield Finding(NOTE, message, f"{repair}, which other machines find as well")
-    is_here = is_there(call.program)
-    programs = (call.python, str(Path(call.folder, call.module))) if call.python else ()
-    gone = [path for path in programs if not Path(path).is_file()]
-    if gone and is_here:
-        message = f"{where}: the hooks start {gone[0]}, which is gone; they fall back on the slower `{call.program}`"
-        yield Finding(NOTE, message, repair)
-    elif gone:
-        message = f"{where}: the hooks name {gone[0]} and {call.program}, and neither exists, so they do nothing"
-        yield Finding(BAD, message, repair)
-    elif call.python:
-        return
-    elif call.program == COMMAND and (why := why_not_found()):
+    fault, runs = find_fault(call)
+    if fault and call.program == COMMAND and not call.python:
         # In a file that git tracks, `init` writes this very command.
-        fix = f"run `{tool_command()}`" + ("" if places.is_shared(where) else f", or {repair}")
-        yield Finding(NOTE if is_here else BAD, f"{where}: the hooks call `{COMMAND}`, which {why}", fix)
-    elif not is_here:
-        message = f"{where}: the hooks call {call.program}, which does not exist or is not on PATH"
-        yield Finding(BAD, message, f"put its folder on PATH, or {repair}")
+        repair = f"run `{tool_command()}`" + ("" if places.is_shared(where) else f", or {repair}")
+    elif fault and not call.python:
+        repair = f"put its folder on PATH, or {repair}"
+    if fault:
+        yield Finding(NOTE if runs else BAD, f"{where}: the hooks {fault}", repair)
 
 
 def _wrong_timeouts(files: Installation, file: HookFile) -> Iterator[Finding]:
@@ -160,7 +150,7 @@ def _check_claude(
         return
     calls = filter(None, (call_of(line) for file in own if file.is_init_s for line in file.commands))
     # Where no shell finds the program, trust would not start it.
-    if any(map(is_found, calls)) and not hook_files.is_trusted(folder) and not _has_run(context):
+    if any(not find_fault(call)[0] for call in calls) and not hook_files.is_trusted(folder) and not _has_run(context):
         fix = f"start the agent in {folder} and accept the question about trust; `/hooks` there lists its hooks"
         yield Finding(NOTE, "no hook has run yet; the agent may not trust this folder yet", fix)
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.doctor.finding import Context
     from tallybook.projections.surfaces.workspace.project import Project
 
-# Of a file outside the log only so many bytes are searched for secrets.
-_MAX_SEARCH_BYTES = 16 * 1024 * 1024
+# Of a file outside the log only so many bytes are searched for secrets, NULs apart, which take a second a megabyte.
+_MAX_SEARCH_BYTES = 1024 * 1024
 
 
 def check_ledger(context: Context) -> Iterator[Finding]:
@@ -175,7 +175,7 @@ def check_secrets(context: Context) -> Iterator[Finding]:
     files = [*sorted((project.ledger / spool.FOLDER).glob("*.json")), *_unreadable_playbooks(project)]
     for path in files if log.exists() else [*files, project.playbook]:
         with suppress(FileNotFoundError):  # The spool's files come and go.
-            if formats := _secret_formats(_read_start(path).decode("utf-8", "replace")):
+            if formats := _secret_formats(_read_start(path).replace(b"\0", b"").decode("utf-8", "replace")):
                 place = path.relative_to(project.claude).as_posix()
                 fix = "run: tallybook redact --text - --reason …" if log.exists() else "remove it from the file"
                 yield Finding(NOTE, f"{place} looks like it holds a secret ({formats})", fix)

@@ -142,28 +142,41 @@ def _split(command: str) -> list[str]:
         return []
 
 
+def find_fault(call: Call) -> tuple[str, bool]:
+    """Return what a call names that a new shell does not find, and whether the hook still runs where the agent does.
+
+    Returns:
+        The end of a sentence about the hooks, empty where nothing is wrong, and whether they run.
+    """
+    is_here = is_there(call.program)
+    programs = (call.python, str(Path(call.folder, call.module))) if call.python else ()
+    gone = [path for path in programs if not Path(path).is_file()]
+    if gone and is_here:
+        return f"start {gone[0]}, which is gone; they fall back on the slower `{call.program}`", True
+    if gone:
+        return f"name {gone[0]} and {call.program}, and neither exists, so they do nothing", False
+    if call.python:
+        return "", True
+    if call.program == COMMAND and (why := why_not_found()):
+        return f"call `{COMMAND}`, which {why}", is_here
+    return ("", True) if is_here else (f"call {call.program}, which does not exist or is not on PATH", False)
+
+
 def remark(command: str) -> str:
     """Return a remark about a command line that calls our hook, empty if nothing is wrong with it."""
     call = call_of(command)
     if call is None:
         return ""
-    is_direct = bool(call.python) and is_there(call.python)
-    if not is_direct and call.program != COMMAND and not is_there(call.program):
-        return f"the hooks name {call.program}, which is not there: `uninstall`, then `init`, names the one that is"
+    fault, runs = find_fault(call)
+    if not runs and call.program != COMMAND:
+        return f"the hooks {fault}: `uninstall`, then `init`, names the one that is"
     why = why_not_found()
     if not why:
         return ""
     works = f"slash commands work once `{installation.tool_command()}` has put it there for every shell"
-    if not is_direct:
+    if not call.python or fault:
         works = f"the hooks name {call.program}, and {works}" if call.program != COMMAND else f"hooks and {works}"
     return f"`{COMMAND}` {why}: {works}"
-
-
-def is_found(call: Call) -> bool:
-    """Return whether a new shell finds a program of the line."""
-    if call.python and is_there(call.python):
-        return True
-    return not why_not_found() if call.program == COMMAND else is_there(call.program)
 
 
 def is_there(program: str) -> bool:

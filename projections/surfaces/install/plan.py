@@ -108,7 +108,7 @@ def _kept_line(files: Installation, path: Path, before: bytes | None) -> str:
         if call is None or call.python or not call.is_plain:
             continue
         is_named = call.program == hook_command.COMMAND
-        if is_named if places.is_shared(path) else hook_command.is_found(call):
+        if is_named if places.is_shared(path) else not hook_command.find_fault(call)[0]:
             return line
     return ""
 
