@@ -85,9 +85,10 @@ def test_the_answer_is_a_summary_and_a_dry_run_shows_the_change(claude: Path, ru
     for verb, result in (("init", f"created {path}: calls Tallybook at 8 events of Claude Code"), ("uninstall", "")):
         dry, done = run(verb, "--dry-run").out.splitlines(), run(verb).out.splitlines()
         assert "@@" in "".join(dry)
-        assert [line for line in done if line.startswith(("created ", "changed ", "deleted "))] == done[:-1]
-        assert done[:-1] == dry[-len(done) : -1]
-        assert not result or result in done
+        files = [line for line in done if line.startswith(("created ", "changed ", "deleted "))]
+        assert files == done[: len(files)] == dry[-len(files) - 1 : -1]
+        assert not result or result in files
+        assert ("lines such as `[kpt_001 helpful]`" in done[-1]) == (verb == "init")
 
 
 def test_the_change_is_shown_made_and_taken_back_to_the_byte(claude: Path, run: Callable[..., Answer]) -> None:
@@ -99,7 +100,8 @@ def test_the_change_is_shown_made_and_taken_back_to_the_byte(claude: Path, run: 
     assert "Nothing was changed: this was a dry run." == shown.splitlines()[-1]
     answer = run("init")
     lines = answer.out.splitlines()
-    assert shown.splitlines()[-len(lines) : -1] == lines[:-1]
+    # Two lines say what is next, and what a dry run is takes one.
+    assert shown.splitlines()[1 - len(lines) : -1] == lines[:-2]
     assert '-\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\n' in shown
     assert [*OURS, BACKUP] == list(tree(claude))
     assert THEIRS == (claude / BACKUP).read_bytes()

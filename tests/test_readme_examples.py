@@ -270,12 +270,12 @@ def test_the_example_of_a_migration_runs(project: Path) -> None:
     assert '"helpful": 1' in (project / ".claude" / "playbook.json").read_text(encoding="utf-8")
 
 
-def test_settings_in_an_example_are_settings() -> None:
-    """An example in TOML names settings that exist, with valid values."""
-    found = [tomllib.loads(block.code) for block in examples("toml")]
-    keys = [(table, key) for document in found for table, values in document.items() for key in values]
-    assert [("reflection", "rater")] == keys
-    assert set() == set(keys) - set(SETTINGS)
+def test_settings_on_the_first_page_are_settings() -> None:
+    """The first page names settings that exist, with valid values."""
+    found = [tomllib.loads(line) for line in re.findall(r'`(\w+ = "\w+")`', PAGES[FIRST])]
+    rules = {key: rule for (_, key), rule in SETTINGS.items()}
+    assert {"marks", "learned", "rater"} == {key for setting in found for key in setting}
+    assert all(rules[key].fits(value) for setting in found for key, value in setting.items())
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,12 @@ _DRY_RUN: Final = "Nothing was changed: this was a dry run."
 _STAYS: Final = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
 
 
+_MARKS: Final = (
+    "Sessions that a person watches end their answers with marks, lines such as `[kpt_001 helpful]`: the agent rates "
+    'entries and proposes new ones. `marks = "off"` in `[reflection]` of the settings switches that off.'
+)
+
+
 _agents: Final = click.argument("agents", metavar="[AGENT]...", nargs=-1)
 _dry_run: Final = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 _user: Final = click.option("--user", is_flag=True, help="Change the user's settings, for all projects.")
@@ -74,7 +80,7 @@ def init(  # noqa: PLR0913 - each is an option
     if as_json:
         _answer(steps, {"others": others})
     else:
-        _print(steps, _result(target, names, steps), dry_run=dry_run)
+        _print(steps, *_result(target, names, steps), dry_run=dry_run)
     note(*remarks)
     if as_json:
         return
@@ -82,7 +88,7 @@ def init(  # noqa: PLR0913 - each is an option
         say(f"Also here: {', '.join(others)}. `tallybook init {' '.join(others)}` or `--all` installs them.")
         if not dry_run and can_ask() and click.confirm("Install them now?"):
             steps, remarks = _install(target, others, verbs, dry_run=False)
-            _print(steps, _result(target, others, steps), dry_run=False)
+            _print(steps, *_result(target, others, steps), dry_run=False)
             note(*remarks)
     if target.project is not None and not dry_run:
         from tallybook.projections.surfaces.sharing import cli as sharing
@@ -211,19 +217,19 @@ def _changes(steps: Sequence[Step]) -> list[Step]:
     return [step for step in steps if step.result != LEFT]
 
 
-def _result(target: InstallTarget, names: Sequence[str], steps: Sequence[Step]) -> str:
+def _result(target: InstallTarget, names: Sequence[str], steps: Sequence[Step]) -> tuple[str, ...]:
     """Return what an installation came to, and what a person should do next."""
     agents = [installation.load(name) for name in names]
     if not _changes(steps):
         folders = [str(places.agent_folder(target, files)) for files in agents]
-        return f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it."
+        return (f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it.",)
     check = "`tallybook doctor` checks the installation."
     start = "the agent" if [*names] == [table.CLAUDE] else " or ".join(names)
     if target.folder is None:
         where = f'in each project that is to have a playbook, `tallybook add "..."`; then start {start}'
-        return f"Next: {where} and trust the hook. {check}"
+        return f"Next: {where} and trust the hook. {check}", _MARKS
     add = '`tallybook add "..."` adds an entry to its playbook'
-    return f"Next: start {start} in {target.folder} and trust the hook; {add}. {check}"
+    return f"Next: start {start} in {target.folder} and trust the hook; {add}. {check}", _MARKS
 
 
 def _answer(steps: Sequence[Step], rest: dict[str, list[str]]) -> None:
@@ -231,14 +237,14 @@ def _answer(steps: Sequence[Step], rest: dict[str, list[str]]) -> None:
     answer({"changed": _rows(_changes(steps)), "left": _rows(left), "diff": _difference(steps)} | rest)
 
 
-def _print(steps: Sequence[Step], last: str, *, dry_run: bool) -> None:
+def _print(steps: Sequence[Step], *last: str, dry_run: bool) -> None:
     """Print a line for each file and a last line; in a dry run the difference of the settings first."""
     # All steps are taken by now, so a reader that closes the pipe interrupts none of them.
     if dry_run and (difference := _difference(steps)):
         # Unlike other control characters, tabs are kept: they indent the lines of some settings.
         lines = ("\t".join(map(escape, line.split("\t"))) for line in difference.split("\n"))
         write("\n".join([*lines, "", ""]))
-    say(*steps, _DRY_RUN if dry_run else last)
+    say(*steps, *((_DRY_RUN,) if dry_run else last))
 
 
 def _difference(steps: Sequence[Step]) -> str:

@@ -221,7 +221,8 @@ TOOLS: Final[Iterable[Tool]] = (
     ),
     Tool(
         "rate",
-        "Rate an entry that you followed. Counts once an entry and session; harmful ratings can remove an entry.",
+        "Rate an entry that you followed, also unasked. Counts once an entry and session, by marks or here; harmful "
+        "ratings can remove an entry.",
         {
             "name": _schema("The entry, such as kpt_001"),
             "rating": _schema("The rating", enum=["helpful", "harmful", "neutral"]),
@@ -233,7 +234,8 @@ TOOLS: Final[Iterable[Tool]] = (
     ),
     Tool(
         "add",
-        "Add a lesson to the playbook for later sessions: one short, general sentence that repeats none.",
+        "Add a lesson to the playbook for later sessions if the user asks for it: one short, general sentence that "
+        "repeats none. Unasked, propose it by a mark.",
         {"text": _schema("The lesson")},
         ("text",),
         {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False},
