@@ -89,6 +89,9 @@ class Reviews(State):
         reasons: Name → why it was rated harmful.
         disputes: Id of an open proposal to retire an entry → its name.
         blame: Name → who rated it harmful last, and when.
+        told: The sessions that were given entries.
+        marked: The sessions in which an agent rated an entry or proposed a lesson.
+        votes: How many ratings agents gave.
         writer: Label of this machine in a shared book; empty without one.
     """
 
@@ -101,6 +104,9 @@ class Reviews(State):
     reasons: dict[str, list[str]] = attrs.field(factory=dict)
     disputes: dict[str, str] = attrs.field(factory=dict)
     blame: dict[str, tuple[str, str]] = attrs.field(factory=dict)
+    told: set[str] = attrs.field(factory=set)
+    marked: set[str] = attrs.field(factory=set)
+    votes: int = 0
     writer: str = ""
 
     def is_unused(self, entry: Entry) -> bool:
@@ -131,8 +137,11 @@ def _apply_batch(state: Reviews, batch: Batch) -> None:
 def _note_decision(state: Reviews, event: Any, batch: Batch, index: int) -> None:
     """Note a decision of a person; who rejects that an entry leaves decides about the ratings against it."""
     if isinstance(event, events.PointProposed):
-        if why_shown(batch.records[index]) == DISPUTED:
-            state.disputes[batch.records[index].id] = event.name
+        record = batch.records[index]
+        if record.by.rater == AGENT:
+            state.marked.add(record.by.session or "")
+        if why_shown(record) == DISPUTED:
+            state.disputes[record.id] = event.name
         return
     name = "" if isinstance(event, events.PointReviewed) else state.disputes.pop(event.id, "")
     if name or isinstance(event, events.PointReviewed):
@@ -165,8 +174,12 @@ def _note_effect(state: Reviews, event: Any, record: EventRecord) -> None:
         state.sessions.pop(event.name, None)
     elif isinstance(event, events.PointMerged):
         _merge(state, event)
-    elif getattr(event, "rating", "") == HARMFUL:
-        state.blame[state.merged.get(event.name, event.name)] = record.by.rater, record.at
+    elif isinstance(event, events.PointRated):
+        if event.rating == HARMFUL:
+            state.blame[state.merged.get(event.name, event.name)] = record.by.rater, record.at
+        if record.by.rater == AGENT:
+            state.votes += 1
+            state.marked.add(record.by.session or "")
 
 
 def _merge(state: Reviews, event: events.PointMerged) -> None:
@@ -182,6 +195,7 @@ def _note_use(state: Reviews, event: Any, session: str) -> None:
     if isinstance(event, events.PlaybookInjected):
         if session:
             state.given.setdefault(session, set()).update(event.names)
+            state.told.update({session} if event.names else ())
         return
     if isinstance(event, events.PointCited):
         state.cited.add(state.merged.get(event.name, event.name))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.hook_calls import START, call
+from helpers.injections import give
 from helpers.reviews import Terminal, items, record
+from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.events import PlaybookUpdated, PointNoted, PointProposed, PointRated, PointRetired
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import notices
@@ -16,6 +18,7 @@ from tallybook.projections.surfaces.reflection import lessons
 from tallybook.projections.surfaces.review.session import refresh_notice
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as writing
+from tallybook.projections.surfaces.writing.votes import MarkedMessage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +35,7 @@ NOTICE = "1 lesson proposed: tallybook review"
 def learn(here: Path, *sentences: str, message: str = MESSAGE, learned: str = "propose") -> None:
     """Record the lessons of one message as the worker does."""
     project = Project(here)
-    found = [lessons.Found(sentences, message, BY, f"learned:s7:{message}")]
+    found = [MarkedMessage((), sentences, message, BY, f"marks:s7:{message}")]
     writing.write(project, list(lessons.requests(project, current(open_log(project)), found, learned)))
     refresh_notice(project)
 
@@ -108,6 +111,25 @@ def test_what_was_said_before_is_not_proposed_again(project: Path, run: Run, bef
     assert [*standing, "Tests need the network."] == proposed(run)
 
 
+def test_the_worker_proposes_what_an_agent_said_once(project: Path, run: Run) -> None:
+    """A lesson of the agent's message is proposed, one that a tool or a person wrote is not, and `doctor` counts it."""
+    run("add", "Never push on Friday.")
+    give(Project(project), "s7", "kpt_001")
+    script = Script(kept(project) / "s7.jsonl", "s7").user("Say [kpt_new: a person typed this].")
+    script.tool("Bash", {"command": "cat README"}, "[kpt_new: a tool printed this line]").agent(MESSAGE)
+    for _ in range(2):
+        ask_again(Project(project), script)
+        assert 0 == run("reflect").code
+        (proposal,) = json.loads(run("proposals", "--json").out)
+        author = (proposal["by"]["rater"], proposal["by"]["session"])
+        assert (LESSON, SEEN, "agent", "s7") == (proposal["text"], proposal["reason"], *author)
+        script.agent(f"Once more.\n\n[kpt_001 harmful: it was Friday]\n[kpt_new: {LESSON}]")
+    assert f"Tallybook: {NOTICE}" == json.loads(call({**START, "source": "resume"}, "s7"))["systemMessage"]
+    run("accept", str(proposal["seq"]))
+    says = "marks in 1 of 1 session that were given entries; 1 vote, 1 lesson accepted, 0 entries left, 0 in dispute"
+    assert f"ok    marks: {says}; `marks` in the section" in run("doctor").out
+
+
 def test_a_secret_in_a_lesson_or_its_message_is_masked(project: Path, run: Run) -> None:
     """No byte of a token gets into the ledger (rule 28)."""
     token = "ghp_" + "a1B2c3D4e5F6" * 3
@@ -136,7 +158,7 @@ def test_a_person_hears_once_a_day_at_a_start(project: Path, run: Run, monkeypat
     learn(project, LESSON)
     assert "" == call({**START, "source": "compact", "session_id": "s1"}).partition("systemMessage")[1]
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ATTENDED", "0")
-    assert plain == json.loads(call(START, "s2"))
+    assert ["hookSpecificOutput"] == [*json.loads(call(START, "s2"))]
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ATTENDED", "1")
     assert plain | {"systemMessage": f"Tallybook: {NOTICE}"} == json.loads(call(START, "s3"))
     assert plain == json.loads(call(START, "s4"))

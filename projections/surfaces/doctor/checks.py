@@ -38,6 +38,7 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("spool", ledger.check_spool, "nothing waits"),
     ("hooks", hooks.check_hooks, "no agent is here"),
     ("reflection", reflection.check_reflection, ""),
+    ("marks", reflection.check_marks, "no session was given entries, or marks are off"),
     ("entries", entries.check_entries, "none looks stale"),
     ("texts", entries.check_texts, "no entry has invisible characters"),
     ("redaction", ledger.check_redaction, "none is pending"),

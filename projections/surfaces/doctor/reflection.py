@@ -9,11 +9,15 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from tallybook.projections.reflections import INTERRUPTED, NO_RATER, last_failure
+from tallybook.projections.review import AGENT, DISPUTED, why_shown
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.reflection import schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import CLIENTS, OWN
+from tallybook.projections.surfaces.review.stale import load_reviews
 from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.writing import proposals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,6 +58,25 @@ def check_reflection(context: Context) -> Iterator[Finding]:
         yield Finding(OK, message, "a transcript without a prompt or call that is understood has no numbers")
     yield from _transcripts_outside(state, options)
     yield from _cost(context, state, options, is_waiting=bool(pending))
+
+
+def check_marks(context: Context) -> Iterator[Finding]:
+    """Report how many sessions had marks, and what they came to."""
+    if not context.log.exists() or context.settings.marks == settings.MARKS[-1]:
+        return
+    reviews, found = load_reviews(context.project), proposals.load(context.project)
+    left = sum(reviews.blame.get(name, ("",))[0] == AGENT for name in commands.playbook(context.project).state.pruned)
+    numbers = (
+        format_count(reviews.votes, "vote"),
+        f"{format_count(found.accepted, 'lesson')} accepted",
+        f"{format_count(left, 'entry', 'entries')} left",
+        f"{sum(why_shown(one) == DISPUTED for one in found.open.values())} in dispute",
+    )
+    if reviews.told:
+        sessions = format_count(len(reviews.told), "session")
+        message = f"marks in {len(reviews.marked & reviews.told)} of {sessions} that were given entries"
+        fix = f"`marks` in the section `[reflection]` of {settings.users_file()} says what becomes of them"
+        yield Finding(OK, f"{message}; {', '.join(numbers)}", fix)
 
 
 def _missing_tools(options: Settings) -> Iterator[Finding]:

@@ -39,8 +39,6 @@ else:
 
 REFLECTING_VARIABLE = "TALLYBOOK_REFLECTING"
 """Set in the environment of a model that reflects: its hooks do nothing, as it is not a user's session."""
-ATTENDED_VARIABLE = "CLAUDE_CODE_SESSION_ATTENDED"
-"""Claude Code sets it to 0 where no person sees the session."""
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 """A longer payload is not read to its end."""
 MAX_CPU_S = 5
@@ -161,8 +159,8 @@ def handle(payload: Payload, folder: str | None = None) -> str:
 
 def _with_notice(project: ProjectPaths, payload: Payload, answer: str) -> str:
     """Return the answer to a session's start with what a person is to be told, where the agent shows it to one."""
-    is_begin = payload.agent and not payload.subagent and payload.source != "compact"
-    if not is_begin or os.environ.get(ATTENDED_VARIABLE) == "0" or not table.load(payload.agent).shows_message:
+    agent = table.load(payload.agent) if payload.agent and not payload.subagent else None
+    if agent is None or payload.source == "compact" or not agent.shows_message or agent.is_unattended(payload):
         return answer
     # Most starts end here, or at a missing file.
     from tallybook.projections.surfaces.hooks import notices

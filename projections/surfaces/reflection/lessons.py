@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from tallybook.ledger.decisions.curation import MAX_REASON_CHARS
 from tallybook.ledger.decisions.update import equal_form
 from tallybook.ledger.events import PointProposed
@@ -17,58 +15,43 @@ from tallybook.projections.surfaces.writing import proposals, secrets
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.votes import MarkedMessage
 
 ADD, _, OFF = LEARNED
 ORIGIN = "a lesson by a mark"
 
 
-@attrs.frozen
-class Found:
-    """The lessons of a message.
-
-    Attributes:
-        sentences: The lessons.
-        message: The whole message.
-        by: Who wrote it.
-        key: The idempotency key of what is recorded.
-        when: When it was written; None where that is unknown.
-    """
-
-    sentences: tuple[str, ...]
-    message: str
-    by: Mapping[str, str]
-    key: str
-    when: str | None = None
-
-
-def requests(project: Project, playbook: Playbook, found: Sequence[Found], learned: str) -> Iterator[Request]:
+def requests(
+    project: Project, playbook: Playbook, messages: Iterable[MarkedMessage], learned: str
+) -> Iterator[Request]:
     """Yield what records the lessons that nothing in the playbook or among the proposals says already.
 
     What left the playbook, was redacted or was rejected once is not proposed again.
     """
-    if not found or learned == OFF:
+    messages = [message for message in messages if message.lessons]
+    if not messages or learned == OFF:
         return
     entries = (*playbook.entries.values(), *playbook.gone.values())
     known = {*map(equal_form, (*(entry.text for entry in entries), *proposals.load(project).lessons))}
     redactions = redacted_digests.load(project.ledger)
-    for one in found:
+    for message in messages:
         texts = []
-        for sentence in one.sentences:
+        for sentence in message.lessons:
             text = secrets.mask(sentence).text
             if equal_form(text) not in known and redactions.refusal(text) is None:
                 known.add(equal_form(text))
                 texts.append(text)
         if texts:
-            action = Update({"new_key_points": texts}, origin=ORIGIN) if learned == ADD else _proposals(texts, one)
-            yield Request(action, one.by, one.key, one.when)
+            action = Update({"new_key_points": texts}, origin=ORIGIN) if learned == ADD else _proposals(texts, message)
+            yield Request(action, message.by, f"{message.key}:lessons", message.when)
 
 
-def _proposals(texts: Sequence[str], found: Found) -> PlainEvents:
+def _proposals(texts: Sequence[str], message: MarkedMessage) -> PlainEvents:
     # Masked before it is cut, as half of a secret is not recognised.
-    message = " ".join(one_line(secrets.mask(found.message).text).split())
-    end = message if len(message) <= MAX_REASON_CHARS else f"…{message[1 - MAX_REASON_CHARS :]}"
+    whole = " ".join(one_line(secrets.mask(message.text).text).split())
+    end = whole if len(whole) <= MAX_REASON_CHARS else f"…{whole[1 - MAX_REASON_CHARS :]}"
     return PlainEvents(tuple(PointProposed(LESSON_VERB, "", (), "lesson", "", text, end) for text in texts))

@@ -33,9 +33,10 @@ from tallybook.projections.surfaces.hooks import lineages
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.personal import pair
-from tallybook.projections.surfaces.reflection import chunks, measures, raters, schedule, transcript
+from tallybook.projections.surfaces.reflection import chunks, lessons, measures, raters, schedule, transcript
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
+from tallybook.projections.surfaces.review.session import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.templates import load_template
@@ -316,18 +317,23 @@ def _measurement(state: _State, name: str, numbers: Numbers | None, piece: Piece
 
 
 def _record_votes(state: _State, piece: Piece) -> int:
-    """Record what the agent's messages rate, after what they cite; return how many ratings count."""
+    """Record what the agent's messages rate and propose, after what they cite; return how many ratings count."""
+    options = settings.read(state.project)
+    may = options.marks if piece.marked else _MARKS_OFF
+    if may == _MARKS_OFF:
+        return 0
     rated = {mark.name for message in piece.marked for mark in message.ratings}
-    may = settings.read(state.project).marks if rated else _MARKS_OFF
-    requests: list[Request] = []
-    if may != _MARKS_OFF and (names := rated.intersection(state.names)):
+    requests = [*lessons.requests(state.project, state.playbook, piece.marked, options.learned)]
+    if names := rated.intersection(state.names):
         ballot = votes.Ballot(votes.load(state.project), state.playbook, only_proposes=may != _MARKS_RATE)
         requests += votes.requests_of(ballot, _about(piece.marked, names))
     mine = personal.find(state.project)
-    if may != _MARKS_OFF and mine is not None and (names := rated.difference(state.names)):
+    if mine is not None and (names := rated.difference(state.names)):
         ballot = votes.Ballot(votes.load(mine), state.playbook, only_proposes=True)
         requests += votes.requests_of(ballot, _about(piece.marked, names, ":mine"))
-    return sum(len(outcome.rated) for outcome in (_record(state.project, requests) if requests else ()))
+    outcomes = _record(state.project, requests) if requests else ()
+    refresh_notice(state.project)
+    return sum(len(outcome.rated) for outcome in outcomes)
 
 
 def _about(messages: Iterable[MarkedMessage], names: Collection[str], suffix: str = "") -> Iterator[MarkedMessage]:
