@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger.errors import NothingToDoError
+from tallybook.ledger.errors import MissingLinesError, NothingToDoError
 from tallybook.ledger.events import PointNoted, PointProposed
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import RATE
@@ -125,7 +125,11 @@ def screen(project: Project, given: Rating, session: str) -> tuple[dict[str, str
     """
     from tallybook.projections.surfaces.reflection.marks import Mark
 
-    ballot = Ballot(load(project), reading.current(reading.open_log(project)))
+    try:
+        ballot = Ballot(load(project), reading.current(reading.open_log(project)))
+    except MissingLinesError:
+        # The rating waits in the spool until a sync brings the lines.
+        return dict.fromkeys(given.names, given.rating), ()
     counted: dict[str, str] = {}
     proposals: list[PointProposed] = []
     for word in given.names:
