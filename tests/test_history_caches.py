@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import msgspec
 import pytest
 
 from helpers.authors import HUMAN
@@ -30,9 +30,12 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.scores.configuration.parser import overlaid, read_config
 from tallybook.projections.surfaces.history import cache_files, reading
 from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.score_state import form_of
 from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
@@ -120,7 +123,8 @@ def fold_wholly(form: Form[Any], log: JsonlLog, until: int | None = None) -> Any
 
 def json_of(form: Form[Any], state: Any) -> Any:
     """Return a state as JSON values."""
-    return json.loads(json.dumps([form.pack(state), state.latest_batch and state.latest_batch.at]))
+    packed = msgspec.msgpack.decode(msgspec.msgpack.encode(form.pack(state)))
+    return packed, state.latest_batch and state.latest_batch.at
 
 
 def check(form: Form[Any], log: JsonlLog) -> None:
@@ -148,8 +152,8 @@ def _write_by_other_code(path: Path, log: JsonlLog) -> None:
 
 def _move(change: int) -> Callable[[Path, JsonlLog], None]:
     def move(path: Path, log: JsonlLog) -> None:
-        begin, values = json.loads(path.read_bytes()[64:])
-        stored_blob(path, log).write(0, json.dumps([begin + change, values]).encode())
+        begin, values = msgspec.msgpack.decode(path.read_bytes()[64:])
+        stored_blob(path, log).write(0, msgspec.msgpack.encode([begin + change, values]))
 
     return move
 
@@ -194,7 +198,7 @@ def _block(path: Path, _log: JsonlLog) -> None:
 def stored_blob(path: Path, log: JsonlLog) -> cache_files.Blob:
     """Return the blob of a path, which is written as any."""
     [form] = [form for form in FORMS if form.name == path.stem]
-    blob = cache_files.Blob.of(log, form.name, form.modules)
+    blob = cache_files.Blob.of(log, form.name, form.modules, form.key)
     assert blob is not None
     return blob
 
@@ -206,7 +210,13 @@ def _damaged(damage: Callable[[bytes], bytes]) -> Callable[[Path, JsonlLog], Non
     return harm
 
 
-FORMS: tuple[Form[Any], ...] = (PLAYBOOK_FORM, STATUS_FORM)
+SCORED_PLAYBOOK: Final = read_config(
+    overlaid(
+        configuration.default(),
+        {"scoring": {"components": {"playbook": {"enabled": True}}, "sessions": {"improvement": ["playbook"]}}},
+    )
+)
+FORMS: tuple[Form[Any], ...] = (PLAYBOOK_FORM, STATUS_FORM, form_of(SCORED_PLAYBOOK))
 CHANGES: dict[str, Callable[[Path, JsonlLog], None]] = {
     "kept": lambda _path, _log: None,
     "deleted": _delete,

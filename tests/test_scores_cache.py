@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.cache_places import caches_of
+from helpers.long_ledgers import make_long
 from helpers.reference_model import NAMES, TEXTS
 from helpers.score_states import CONFIG, DEFAULT, cache_of, comparable, folded, project_in, record_events
 from helpers.sweep import slice_of
@@ -31,8 +31,8 @@ from tallybook.ledger.events import (
 from tallybook.projections.scores import view
 from tallybook.projections.scores.configuration.parser import overlaid, read_config
 from tallybook.projections.scores.session_inputs import Session
+from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.scores.cache import store
 from tallybook.projections.surfaces.scores.score_state import state_of
 
 if TYPE_CHECKING:
@@ -86,6 +86,13 @@ ASKS = st.tuples(
 )
 LOSSES = st.tuples(st.just("lose"), st.none(), st.none())
 STEPS = st.lists(SAYINGS | SAYINGS | ASKS | ASKS | LOSSES, max_size=20)
+
+
+@pytest.fixture(autouse=True)
+def _store_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store the scores of a ledger however short it is, and after every event."""
+    make_long(monkeypatch)
+    monkeypatch.setattr(reading, "_TAIL_PART", 1 << 40)
 
 
 @pytest.fixture
@@ -152,27 +159,6 @@ def test_a_project_without_a_ledger_gets_none(tmp_path: Path) -> None:
     project = project_in(tmp_path)
     assert 0 == state_of(project, CONFIG).seq
     assert [] == list(project.root.iterdir())
-
-
-def test_a_read_only_cache_is_used(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the lock cannot be taken the cache is read, later events are folded, and nothing is written."""
-    record_events(project_, "s1", [SessionEnded("1.0")])
-    before = cache_of(project_).read_bytes()
-    with store.lock(caches_of(project_.ledger)):
-        heard = count_sessions(monkeypatch)
-        state = state_of(project_, CONFIG)
-        assert [4] == heard
-        assert comparable(folded(project_)) == comparable(state)
-    assert before == cache_of(project_).read_bytes()
-
-
-def test_a_cache_that_another_process_reads_is_not_written(project_: Project) -> None:
-    """A reader sees the cache unchanged, and new events are answered now and stored by a later question."""
-    looking = state_of(project_, CONFIG)
-    expected = comparable(folded(project_))
-    record_events(project_, "s1", [SessionEnded("1.0")])
-    assert comparable(folded(project_)) == comparable(state_of(project_, CONFIG))
-    assert expected == comparable(looking)
 
 
 def test_the_cache_is_as_private_as_the_ledger(project_: Project) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.cache_places import caches_of
+from helpers.long_ledgers import make_long
 from helpers.repository import ROOT
 from helpers.score_states import CONFIG, folded, project_in, record_events, shown
 from helpers.sweep import slice_of
@@ -19,6 +20,7 @@ from tallybook.ledger.events import MetricsRecorded, Numbers
 from tallybook.projections.surfaces.scores.score_state import state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tallybook.projections.surfaces.workspace.project import Project
@@ -33,6 +35,8 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.score_state import state_of
 from helpers.score_states import shown
+from tallybook.projections.surfaces.history import cache_files, reading
+cache_files.TAIL_BYTES, reading._TAIL_PART = 0, 1 << 40
 project, limit, times = Project(Path(sys.argv[2])), int(sys.argv[3]), int(sys.argv[5])
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL if sys.argv[4] == "kill" else signal.SIG_IGN)
 if limit >= 0:
@@ -42,7 +46,7 @@ for _ in range(times):
 """
 """Asks for a project's scores; whoever writes behind ``limit`` bytes of a file is killed, or told there is no room."""
 
-LIMITS = (0, 511, 4_095, 9_000, 40_000, 100, 513, 4_097, 20_000, 60_000)[: slice_of(10, 3)]
+LIMITS = (0, 511, 4_095, 9_000, 2_000, 100, 513, 4_097, 7_000, 8_000)[: slice_of(10, 3)]
 
 
 def process(project: Project, limit: int = -1, end: str = "full", times: int = 1) -> subprocess.Popen[str]:
@@ -63,6 +67,14 @@ def measure(project: Project, number: int) -> None:
     record_events(
         project, f"s{number}", [MetricsRecorded("ac02", Numbers({"completed": number % 10, "total": 10}), "")]
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _store_always() -> Iterator[None]:
+    """Store the scores of a ledger however short it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        make_long(patch)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tallybook.ledger.events import Entry
 from tallybook.projections.playbook.entry_state import MutableEntry, Past
@@ -10,6 +10,8 @@ from tallybook.projections.playbook.view import Playbook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+P = TypeVar("P", bound=Playbook)
 
 PLAIN_FIELDS: Final = (
     "seq",
@@ -58,7 +60,16 @@ def unpack(values: Mapping[str, Any]) -> Playbook:
     Raises:
         ValueError, TypeError, KeyError: The values are not a packed state.
     """
-    state = Playbook(**{name: values[name] for name in PLAIN_FIELDS})
+    return unpack_as(Playbook, values)
+
+
+def unpack_as(kind: type[P], values: Mapping[str, Any]) -> P:
+    """Return a playbook, or a state that extends it, of packed values.
+
+    Raises:
+        ValueError, TypeError, KeyError: The values are not a packed state.
+    """
+    state = kind(**{name: values[name] for name in PLAIN_FIELDS})
     state.mutable.update((row[0], MutableEntry(*row)) for row in values["entries"])
     state.by_agents = {row[0]: Entry(*row) for row in values["by_agents"]}
     state.gone = {row[0]: Entry(*row) for row in values["gone"]}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -26,6 +26,7 @@ from tallybook.projections.scores.measures import percent
 from tallybook.projections.scores.periods import Tally
 from tallybook.projections.scores.scoring import covered
 from tallybook.projections.scores.session_inputs import KINDS, Contribution, Session, session_of, time_of
+from tallybook.projections.scores.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping
@@ -40,27 +41,6 @@ MOST_UNCOUNTED: Final = 2_000
 
 UNSCORED_TYPE: Final = "telemetry of type "
 """Prefix of the reason under which unknown telemetry counts as unscored."""
-
-
-class SessionStore(Protocol):
-    """A store of sessions: a dict in memory, or a larger store on disk."""
-
-    def get(self, id_: str, /) -> Session | None:
-        """Return the session of an id, None without one."""
-
-    def __setitem__(self, id_: str, session: Session, /) -> None:
-        """Store a changed session."""
-
-    def latest(self) -> Iterator[Session]:
-        """Yield the sessions, the latest first; of several at one time the greater id first."""
-
-
-class Sessions(dict[str, Session]):
-    """Sessions in memory."""
-
-    def latest(self) -> Iterator[Session]:
-        """Yield the sessions, the latest first."""
-        yield from sorted(self.values(), key=lambda session: (session.at, session.id), reverse=True)
 
 
 @attrs.frozen
@@ -84,7 +64,7 @@ class Scores(State):
 
     Attributes:
         config: The configuration of the scores.
-        sessions: By id: a SessionStore.
+        sessions: Its sessions, by id.
         days: Day, ``2026-01-16`` in the configured zone → its sessions' scores.
         versions: Version → its sessions' scores; sessions without one are in none.
         baselines: Score id → the baseline set last.
@@ -97,7 +77,7 @@ class Scores(State):
     """
 
     config: Config = attrs.field(kw_only=True)
-    sessions: Any = attrs.field(factory=Sessions)
+    sessions: Sessions = attrs.field(factory=Sessions)
     days: MutableMapping[str, Tally] = attrs.field(factory=dict)
     versions: MutableMapping[str, Tally] = attrs.field(factory=dict)
     baselines: dict[str, Baseline] = attrs.field(factory=dict)
@@ -121,8 +101,7 @@ class Scores(State):
 
     def session(self, id_: str) -> Session | None:
         """Return a session as measured so far, None without any event of it."""
-        session: Session | None = self.uncounted.get(id_) or self.sessions.get(id_)
-        return session
+        return self.uncounted.get(id_) or self.sessions.get(id_)
 
     def _tally(self, counted: Contribution | None, sign: int) -> None:
         if counted is None:
@@ -136,7 +115,6 @@ def _tally(periods: MutableMapping[str, Tally], name: str, counted: Contribution
     tally = periods.get(name) or Tally()
     tally.add(counted.scores, counted.unmeasured, sign)
     if tally.sessions:
-        # Assigned even if it is the same object: a store on disk must see every change.
         periods[name] = tally
     else:
         del periods[name]
@@ -243,15 +221,9 @@ def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
     _apply_batch(state, batch)
 
 
-def scores_view(config: Config, start: Callable[[], Scores] | None = None) -> View[Scores]:
-    """Return the scores view under a configuration.
-
-    Args:
-        config: The configuration of the scores.
-        start: Returns the state before the first event, where sessions and periods are stored elsewhere than in
-            memory; called again where history is folded again.
-    """
-    start = start or partial(Scores, config=config)
+def scores_view(config: Config) -> View[Scores]:
+    """Return the scores view under a configuration."""
+    start = partial(Scores, config=config)
     if playbook_health.is_measured(config):
         return batch_view(start, (*_TABLE, *playbook_health.KINDS), _apply_batch_with_playbook)
     # Most events are ratings: without the playbook component they are not in the table at all.

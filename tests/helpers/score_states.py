@@ -16,7 +16,6 @@ from tallybook.projections.scores import view
 from tallybook.projections.scores.configuration.parser import read_config
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.cache import store
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def project_in(folder: Path) -> Project:
 
 def cache_of(project: Project) -> Path:
     """Return the file of a project's cache."""
-    return caches_of(project.ledger) / store.NAME
+    return caches_of(project.ledger) / "scores.blob"
 
 
 def record_events(project: Project, session: str | None, events: list[Any], when: str | None = None) -> None:
@@ -58,7 +57,7 @@ def comparable(state: Scores) -> dict[str, Any]:
     """Return all of a state's document, with its sessions, in a form that compares."""
     latest = list(state.sessions.latest())
     shown = {field.name: getattr(state, field.name) for field in attrs.fields(type(state))}
-    # The playbook is folded anew where something comes that it measures, and shows in nothing else.
+    # The last batch before a checkpoint is known by its number and time alone.
     del shown["playbook"]
     for name in ("days", "versions"):
         shown[name] = dict(shown[name])

@@ -20,6 +20,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import msgspec
 
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
@@ -38,7 +39,10 @@ LOCK: Final = "checkpoints.lock"
 SUFFIX: Final = ".blob"
 TAIL_BYTES: Final = 64 * 1024
 """A shorter ledger needs no blobs: folding it takes a millisecond or two."""
-FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+FAULTS: Final = (
+    *(OSError, TallybookError, msgspec.MsgspecError),
+    *(ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError),
+)
 """What reading or writing a blob can end with. The caller then does without it."""
 
 FORMER_FOLDER: Final = "cache"
@@ -54,13 +58,13 @@ _IMPORT: Final = re.compile(rb"^from (tallybook[\w.]*) import (\([^)]*\)|.*)$", 
 
 
 @cache
-def code_digest(*modules: str) -> str:
-    """Return a digest of the source of these modules and of every module of Tallybook that they import.
+def _code_digest(modules: tuple[str, ...], key: str) -> str:
+    """Return a digest of a text, the source of these modules and every module of Tallybook that they import.
 
     The list of modules comes from the import statements, so a cache that other code wrote is never used, wherever
     modules are moved.
     """
-    hasher = sha256()
+    hasher = sha256(key.encode())
     for name, source in sorted(modules_of(*modules).items()):
         hasher.update(b"%b %d\n" % (name.encode(), len(source)))
         hasher.update(source)
@@ -97,7 +101,7 @@ class Blob:
     Attributes:
         log: The ledger.
         path: The file.
-        code: Digest of the code that decides what is in it.
+        code: Digest of the code, and of what else, that decides what is in it.
         head: The acknowledged end of the ledger when the reading began. A redaction after it may have been missed.
     """
 
@@ -107,7 +111,7 @@ class Blob:
     head: Position
 
     @classmethod
-    def of(cls, log: Log, name: str, modules: tuple[str, ...]) -> Blob | None:
+    def of(cls, log: Log, name: str, modules: tuple[str, ...], key: str = "") -> Blob | None:
         """Return the blob of a name before the ledger is read.
 
         Returns:
@@ -124,7 +128,7 @@ class Blob:
         head = log.head()
         if folder is None or head == START or redaction.read_pending(log.folder) is not None:
             return None
-        return cls(log, Path(folder, f"{name}{SUFFIX}"), code_digest(*modules), head)
+        return cls(log, Path(folder, f"{name}{SUFFIX}"), _code_digest(modules, key), head)
 
     def read(self) -> bytes | None:
         """Return the body, None where the file is missing, damaged or was written by other code."""

@@ -7,20 +7,20 @@ read again before the state is used.
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import suppress
-import json
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeGuard, TypeVar, cast
 
 import attrs
+import msgspec
 
 from tallybook.ledger.backends import table
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.events import EventRedacted, EventsVoided
 from tallybook.ledger.line import START, Position
 from tallybook.ledger.reading.search import read_batch_at
-from tallybook.ledger.storage import redaction
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=State)
 
+_REWRITING: Final = frozenset({EventRedacted, EventsVoided})
 _TAIL_PART: Final = 8
 """A checkpoint is written anew when the ledger has grown by this part of its size: writing it takes time, too."""
 _MODULES: Final = (
@@ -62,6 +63,7 @@ class Form(Generic[S]):
             KeyError for other values.
         book: Returns the playbook in a state.
         sources: Modules, besides the playbook's, whose code decides the state; a change of it makes checkpoints stale.
+        key: What else decides the state, such as a configuration.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Form(Generic[S]):
     unpack: Callable[[Mapping[str, Any]], S]
     book: Callable[[S], Playbook]
     sources: tuple[str, ...] = ()
+    key: str = ""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -127,7 +130,7 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     """
     if log_with_book(log):
         return _fold_shared(form, log, until)
-    blob = Blob.of(log, form.name, form.modules)
+    blob = Blob.of(log, form.name, form.modules, form.key)
     checkpoint = None if blob is None or cold else _load(form, blob)
     state = None if blob is None or checkpoint is None else _resume(form, blob.log, checkpoint, until)
     if state is None:
@@ -173,6 +176,10 @@ def catch_up(log: JsonlLog, state: Playbook) -> Playbook:
 # Checkpoints
 
 
+class _RewrittenError(Exception):
+    """An event after a checkpoint redacts or undoes earlier ones."""
+
+
 class Checkpoint(NamedTuple, Generic[S]):
     """A saved state and the batch that it is bound to.
 
@@ -195,7 +202,7 @@ def _load(form: Form[S], blob: Blob) -> Checkpoint[S] | None:
     """Return the checkpoint in a blob, None where there is none that can be used."""
     body = blob.read()
     try:
-        begin, values = json.loads(body or b"")
+        begin, values = msgspec.msgpack.decode(body or b"")
         return Checkpoint(begin, len(body or b""), form.unpack(values))
     except FAULTS:
         return None
@@ -205,22 +212,36 @@ def _store(form: Form[Any], blob: Blob, state: State) -> None:
     """Store a state as the checkpoint of its form; where that fails, the next reader reads more."""
     if state.latest_batch is not None:
         with suppress(*FAULTS):
-            blob.write(state.seq, dumps([state.latest_batch.begin, form.pack(state)]).encode())
+            blob.write(state.seq, msgspec.msgpack.encode([state.latest_batch.begin, form.pack(state)]))
 
 
 def _resume(form: Form[S], log: JsonlLog, checkpoint: Checkpoint[S], until: int | None) -> S | None:
     """Return the state of a checkpoint folded further; None where this history does not go on from it."""
     state = checkpoint.state
-    rewrites = form.book(state).rewrites
     try:
         batch = read_batch_at(log, checkpoint.begin)
         if batch is None or (batch.last, batch.chain) != (state.seq, state.chain):
             return None
-        if until is not None and (until < state.seq or any(map(redaction.redacted_ids, log.read(batch.position)))):
+        if until is not None and until < state.seq:
             return None
         [state.latest_batch] = decode([batch])
-        fold(form.view, decode(log.read(batch.position)), state, until)
-    except DamagedLedgerError:
+        later = _read_on(log, batch.position)
+        fold(form.view, later, state, until)
+        # A redaction after the moment concerns it, too.
+        deque(later, 0)
+    except (DamagedLedgerError, _RewrittenError):
         # The ledger is damaged, or the position lies in a part that was sealed since. A fold from the first event says.
         return None
-    return state if form.book(state).rewrites == rewrites else None
+    return state
+
+
+def _read_on(log: JsonlLog, position: Position) -> Iterator[Batch]:
+    """Yield the batches after a checkpoint.
+
+    Raises:
+        _RewrittenError: One of them changes what earlier events mean.
+    """
+    for batch in decode(log.read(position)):
+        if not _REWRITING.isdisjoint(map(type, batch.events)):
+            raise _RewrittenError
+        yield batch

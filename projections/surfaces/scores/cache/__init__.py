@@ -1,1 +1,0 @@
-"""The cache of scores: a database of sessions that need not be folded again."""
