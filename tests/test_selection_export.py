@@ -186,6 +186,22 @@ def test_check_says_when_a_block_is_old(folder: Path, run: Run) -> None:
     assert 0 == run("check").code
 
 
+def test_other_files_of_a_person_are_no_obstacle(folder: Path, run: Run, tmp_path: Path) -> None:
+    """A CLAUDE.md in another encoding, too large, a folder, or a link elsewhere neither fails `check` nor an export."""
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-mine.md"
+    elsewhere.write_text("@AGENTS.md")
+    (folder / "CLAUDE.md").symlink_to(elsewhere)
+    (folder / "GEMINI.md").mkdir()
+    (folder / blocks.RULES).parent.mkdir(parents=True)
+    (folder / blocks.RULES).write_bytes(b"x" * (blocks.MAX_FILE_BYTES + 1))
+    assert 0 == run("check").code
+    (folder / "CLAUDE.md").unlink()
+    (folder / "CLAUDE.md").write_bytes(b"Sei h\xf6flich.")
+    assert 0 == run("check").code
+    assert 0 == run("export", "agents-md").code
+    assert 0 == run("check").code
+
+
 def test_a_person_exports_and_a_session_cites(project: Path, run: Run) -> None:
     """From init to a citation: the block's entries are not injected, are recorded as read in the file, and count."""
     assert 0 == run("init").code

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError
+from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError, TallybookError
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.lift.view import PLAYBOOK
@@ -34,6 +34,8 @@ SENTENCE: Final = (
     "Leave them as they are, and commit them with this file. "
     "Where one shapes your work, name it in square brackets in that sentence."
 )
+_OWN: Final = b"`tallybook export agents-md`"
+"""What every version of the sentence has."""
 _HEAD: Final = ("---", "alwaysApply: true", "---")
 _IMPORTERS: Final = ("CLAUDE.md", "GEMINI.md")
 _WRITABLE: Final = 0o222
@@ -89,8 +91,8 @@ def export(project: Project, name: str) -> Export:
 def find_old(project: Project) -> Iterator[tuple[str, str]]:
     """Yield the files whose block is not what the playbook says, each with what is wrong."""
     for name in blocks.FILES:
+        data = _peek(project, name)
         try:
-            data = _read(project, name)
             if _has_block(name, data) and _with_block(name, data, choose(project, name).entries) != data:
                 yield name, "its entries are not those of the playbook"
         except BadInputError as error:
@@ -137,7 +139,7 @@ def _target(project: Project, given: str) -> str:
         what = f"is not a file in {blocks.folder_of(project)} that agents read"
         raise BadInputError(given, what, f"use {', '.join(blocks.FILES)}")
     for importer in _IMPORTERS if name == blocks.AGENTS_MD else {name}.intersection(_IMPORTERS):
-        lines = _read(project, importer).splitlines()
+        lines = _peek(project, importer).splitlines()
         span = blocks.find_span(importer, lines) if blocks.imports(lines) else None
         if span is not None and importer != name:
             what = f"has a block in lines {span[0] + 1} to {span[1] + 1}, and imports {name}"
@@ -161,8 +163,16 @@ def _read(project: Project, name: str) -> bytes:
     return data
 
 
+def _peek(project: Project, name: str) -> bytes:
+    """Return the same, none where no export could have written the file."""
+    try:
+        return _read(project, name)
+    except TallybookError:
+        return b""
+
+
 def _has_block(name: str, data: bytes) -> bool:
-    return data != b"" if name == blocks.RULES else blocks.find_span(name, data.splitlines()) is not None
+    return _OWN in data if name == blocks.RULES else blocks.find_span(name, data.splitlines()) is not None
 
 
 def _lines(name: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -176,7 +186,7 @@ def _with_block(name: str, data: bytes, entries: Sequence[Mapping[str, Any]]) ->
     feed = b"\r\n" if data.partition(b"\n")[0].endswith(b"\r") else b"\n"
     block = feed.join(line.encode() for line in _lines(name, entries))
     if name == blocks.RULES:
-        if data and SENTENCE.encode() not in data:
+        if data and _OWN not in data:
             raise BadInputError(name, "was not written by Tallybook", "move it away; nothing was written")
         return block + feed
     span = blocks.find_span(name, data.splitlines())
