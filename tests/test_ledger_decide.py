@@ -30,6 +30,7 @@ from tallybook.ledger.events import (
     PointAdded,
     PointEdited,
     PointRated,
+    PointRemoved,
 )
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.records import EventRecord, make_batch
@@ -211,6 +212,19 @@ def test_only_changes_become_events() -> None:
     changed = Entry("kpt_002", "two, better")
     expected = (PointEdited("kpt_002", 0, 0, "two, better"), PlaybookEdited(None, None, ""))
     assert expected == edited([ONE, TWO, THREE], [ONE, changed, THREE]).events
+
+
+def test_a_removed_entry_is_removed() -> None:
+    """An entry that is missing after an edit was removed; the order of the others needs no event."""
+    assert (PointRemoved("kpt_002"), PlaybookEdited(None, None, "")) == edited([ONE, TWO, THREE], [ONE, THREE]).events
+
+
+def test_an_entry_at_the_end_needs_no_order() -> None:
+    """New entries are appended; an entry inserted in the middle records the whole order."""
+    four = Entry("kpt_004", "four")
+    assert [PointEdited, PlaybookEdited] == [type(event) for event in edited([ONE, TWO], [ONE, TWO, four]).events]
+    middle = edited([ONE, TWO], [ONE, four, TWO]).events
+    assert PlaybookOrdered(("kpt_001", "kpt_004", "kpt_002")) == middle[1]
 
 
 def test_a_long_order_is_split_into_events() -> None:
