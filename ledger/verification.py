@@ -18,7 +18,7 @@ from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, decode_author, parse_head_at
 from tallybook.ledger.encoding.event_json import REFUSALS
 from tallybook.ledger.errors import DamagedLedgerError, Problem
-from tallybook.ledger.events import EventRedacted, LogRecovered, UnknownEvent
+from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
 from tallybook.ledger.line import (
     BY_FIELDS,
     CRC_BYTES,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _ID = b'"id":"'
 _AT = b'","at":"'
-_NOTED = frozenset({EventRedacted, LogRecovered, UnknownEvent})
+_NOTED = frozenset({EventRedacted, LiftAsked, LogRecovered, UnknownEvent})
 _PLAIN = rb'"[ !#-\[\]-~]+"'
 _PLAIN_AUTHOR = re.compile(
     rb'\{"rater":%b%b\}' % (_PLAIN, b"".join(b'(?:,"%b":%b)?' % (field.encode(), _PLAIN) for field in BY_FIELDS[1:]))
@@ -81,6 +81,7 @@ class Verdict:
         missing: First and last event number of each range that does not verify. The last is None where unknown, and
             one less than the first where only a chain value was changed.
         redacted: The erased texts, in order.
+        asks_lift: Whether a question of lift was ever asked, so that there may be draws.
     """
 
     events: int
@@ -90,6 +91,7 @@ class Verdict:
     unknown_kinds: dict[str, int]
     missing: tuple[tuple[int, int | None], ...] = ()
     redacted: tuple[RedactedText, ...] = ()
+    asks_lift: bool = False
 
     @property
     def ok(self) -> bool:
@@ -105,6 +107,7 @@ class _Findings:
     notes: list[str] = attrs.field(factory=list)
     missing: list[tuple[int, int | None]] = attrs.field(factory=list)
     kinds: dict[str, int] = attrs.field(factory=dict)
+    asks_lift: bool = False
     ids: set[bytes] = attrs.field(factory=set)
     keys: set[str] = attrs.field(factory=set)
     by: bytes = b""
@@ -202,6 +205,7 @@ def _verify_once(
         tuple(
             RedactedText(seq, findings.redactions[id_]) for seq, id_ in findings.erased if id_ in findings.redactions
         ),
+        findings.asks_lift,
     )
 
 
@@ -365,6 +369,8 @@ def _check_batch(batch: Batch, findings: _Findings) -> None:
         event = record.event
         if isinstance(event, EventRedacted):
             findings.redactions[event.id] = record
+        elif isinstance(event, LiftAsked):
+            findings.asks_lift = True
         elif isinstance(event, UnknownEvent):
             kind = f"{event.kind}/{event.v}"
             findings.kinds[kind] = findings.kinds.get(kind, 0) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -105,3 +106,20 @@ def test_a_whole_ledger_has_nothing_to_salvage(here: Project) -> None:
     """Salvage of a whole ledger is the playbook."""
     assert commands.show(here) == commands.salvage(here)
     assert () == commands.verify(here).missing
+
+
+@pytest.mark.skipif(not hasattr(os, "pread"), reason="this system reads at no offset")
+def test_verify_reads_the_log_once(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`verify` of a long ledger reads each of its bytes from the disk once, and a few at its ends again."""
+    commands.record(here, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(100)]}, HUMAN)
+    log, pread, sizes = here.ledger / "events.jsonl", os.pread, []
+
+    def counting(fd: int, size: int, offset: int) -> bytes:
+        data = pread(fd, size, offset)
+        if os.path.samestat(os.fstat(fd), log.stat()):
+            sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", counting)
+    assert 0 == run("--project", str(here.root), "verify").code
+    assert 1.0 <= sum(sizes) / log.stat().st_size < 1.2

@@ -51,7 +51,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     drift = commands.drift(project, state) if verdict.ok else None
     from tallybook.projections.surfaces.lift.redraw import Redrawn, draw_again
 
-    redrawn = draw_again(project) if verdict.ok else Redrawn()
+    redrawn = draw_again(project) if verdict.ok and verdict.asks_lift else Redrawn()
     code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None and not redrawn.different else EXIT_NO
     if not verdict.ok:
         from tallybook.projections.surfaces.histories import recognition

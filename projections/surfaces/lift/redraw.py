@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import EventRecord
     from tallybook.projections.surfaces.workspace.project import Project
 
-_ASKED = b'"kind":"lift.asked"'
-
 
 class Redrawn(NamedTuple):
     """The draws of a ledger, drawn again.
@@ -36,8 +34,6 @@ class Redrawn(NamedTuple):
 def draw_again(project: Project) -> Redrawn:
     """Draw again for each recorded draw whose secret this user has."""
     log = reading.open_own_log(project)
-    if not log.may_contain(_ASKED):
-        return Redrawn()
     known = draws.read_secrets(project)
     again, unknown, different = 0, 0, []
     for record in _drawn(log):
