@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="terminals are made on POSIX")
 
 INSIDE = {"CLAUDECODE": "1"}
-ON_A_BOOK = [["repair"], ["reset"], ["upgrade"], ["publish", "2"]]
+ON_A_BOOK = [["repair"], ["upgrade"], ["publish", "2"]]
 """What changes the book for everyone, or publishes a text that was masked."""
 
 
@@ -94,7 +94,7 @@ def test_the_terminal_of_an_agent_is_no_place_to_ask(clone: tuple[Path, Machine]
 
 
 def test_what_changes_the_book_for_everyone_needs_consent(tmp_path: Path) -> None:
-    """`share repair`, `reset`, `upgrade` and `publish` need `--yes` off a terminal, and are refused inside an agent."""
+    """`share repair`, `upgrade` and `publish` need `--yes` off a terminal, and are refused inside an agent."""
     remote, machines = make_clones(tmp_path, "anna")
     share_all(machines)
     (machine,) = machines

@@ -9,7 +9,7 @@ import pytest
 from helpers.books import make_run, make_runs, plain
 from helpers.engines import ENGINES
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome, Run
+from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Outcome, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def held(engine: Engine, after: int = 0) -> list[Run]:
 
 def test_a_new_book_holds_nothing(connect: Connect) -> None:
     """Before the first append there are no runs, and the end is the beginning."""
-    assert ((), 0, NOTHING) == (tuple(connect().read(0).runs), *connect().read(0)[1:3])
+    assert ([], NOTHING, False) == connect().read(0)
 
 
 def test_what_one_machine_appends_another_reads(connect: Connect) -> None:
@@ -49,7 +49,7 @@ def test_what_one_machine_appends_another_reads(connect: Connect) -> None:
     runs = make_runs(3)
     end = append(connect(), *runs)
     contents = connect().read(0)
-    assert (runs, 1, end) == ([plain(run) for run in contents.runs], contents.first, contents.end)
+    assert (runs, end) == ([plain(run) for run in contents.runs], contents.end)
     assert (3, runs[-1].after) == end[:2]
 
 
@@ -123,19 +123,18 @@ def test_a_large_batch_comes_back_whole(connect: Connect) -> None:
 
 
 def test_a_book_is_read_in_pieces(connect: Connect) -> None:
-    """With a limit a read returns the first runs, the end of all of them, and whether more follow."""
+    """With a limit a read returns the first runs, where it ended, and whether more follow."""
     runs, position = [], Position(0, NOTHING.chain, 0)
     for _ in range(6):
         run, position = make_run(position, "anna", "kpt_001", text="long text " * 30_000)
         runs.append(run)
     end = append(connect(), *runs)
-    engine, found, more = connect(), list[Run](), True
-    while more:
-        contents = engine.read(found[-1].last if found else 0, 400_000)
-        assert (True, end) == (0 < len(contents.runs) < len(runs), contents.end)
+    engine, found, contents = connect(), list[Run](), Contents((), NOTHING, more=True)
+    while contents.more:
+        contents = engine.read(contents.end.seq, 400_000, contents.end)
+        assert 0 < len(contents.runs) < len(runs)
         found += map(plain, contents.runs)
-        more = contents.more
-    assert runs == found
+    assert (runs, end) == (found, contents.end)
 
 
 def test_many_runs_keep_their_order(connect: Connect) -> None:
@@ -158,7 +157,7 @@ def test_every_run_says_where_it_is(connect: Connect) -> None:
 
 
 def test_replacing_puts_other_runs_in_place_of_all(connect: Connect) -> None:
-    """What a repair or a reset stores is all that is read from then on, by every machine."""
+    """What a repair stores is all that is read from then on, by every machine."""
     anna, ben = connect(), connect()
     append(anna, *make_runs(3))
     other = make_runs(2, "repaired")

@@ -1,4 +1,4 @@
-"""The git engine on real bare repositories: races, refusals, what strangers put on the branch, and its files."""
+"""The git engine on real bare repositories: races, refusals, what strangers put on the reference, and its files."""
 
 from __future__ import annotations
 
@@ -11,34 +11,30 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.books import make_run, make_runs, plain
+from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote, push_files
 from helpers.repository import ROOT
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import (
-    NOTHING,
-    End,
-    Outcome,
-    ReadOnlyError,
-    Run,
-    UnreachableError,
-)
-from tallybook.ledger.sharing.engines.git import GitEngine
-from tallybook.ledger.sharing.engines.git_files import MAX_FILE_BYTES
+from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome, Run
+from tallybook.ledger.sharing.engines.git import GitStore, path_of
+from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-BRANCH = "tallybook/main"
+    from tallybook.ledger.sharing.engines.engine import Engine
+
+REFERENCE = "refs/tallybook/main"
 WRITER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from helpers.books import make_run
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engines.engine import Outcome
-from tallybook.ledger.sharing.engines.git import GitEngine
+from helpers.engines import git_engine
 
-engine = GitEngine(sys.argv[2], "main", sys.argv[3])
+engine = git_engine(sys.argv[2], "main", sys.argv[3])
 landed = 0
 while landed < int(sys.argv[5]):
     end = engine.read(0).end
@@ -55,12 +51,12 @@ def remote(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def connect(remote: Path, tmp_path: Path) -> Callable[..., GitEngine]:
+def connect(remote: Path, tmp_path: Path) -> Callable[..., Engine]:
     """Return a function that opens an engine of a machine, by the machine's name."""
-    return lambda machine="anna", **options: GitEngine(str(remote), "main", str(tmp_path / machine), **options)
+    return lambda machine="anna", **options: git_engine(str(remote), "main", str(tmp_path / machine), **options)
 
 
-def append(engine: GitEngine, *runs: Run) -> End:
+def append(engine: Engine, *runs: Run) -> End:
     """Append runs at the engine's end, which must succeed."""
     answer = engine.append(engine.read(0).end, runs)
     assert Outcome.DONE is answer.outcome
@@ -68,14 +64,14 @@ def append(engine: GitEngine, *runs: Run) -> End:
     return answer.end
 
 
-def held(engine: GitEngine, after: int = 0) -> list[Run]:
+def held(engine: Engine, after: int = 0) -> list[Run]:
     """Return the runs after an event number, without their places."""
     return [plain(run) for run in engine.read(after).runs]
 
 
 def log(remote: Path, format_: str) -> list[str]:
     """Return a line for each commit of the branch, the last one first."""
-    return git(remote, "log", f"--format={format_}", BRANCH).splitlines()
+    return git(remote, "log", f"--format={format_}", REFERENCE).splitlines()
 
 
 def position(end: End) -> Position:
@@ -104,7 +100,7 @@ def test_eight_writers_at_once_all_land_once(remote: Path, tmp_path: Path, cache
     ]
     ended = [(writer.communicate()[1], writer.returncode) for writer in writers]
     assert [(b"", 0)] * 8 == ended
-    runs = held(GitEngine(str(remote), "main", str(tmp_path / "reader")))
+    runs = held(git_engine(str(remote), "main", str(tmp_path / "reader")))
     names = [(number, landed) for number in range(8) for landed in range(3)]
     found = [
         (number, landed)
@@ -123,12 +119,12 @@ def test_an_append_whose_answer_is_lost_is_done(remote: Path, tmp_path: Path, mo
     ssh.write_text('#!/bin/sh\nfor last; do :; done\nsh -c "$last"\ncase $last in *receive*) exit 1;; esac\n')
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{ssh.parent}{os.pathsep}{os.environ['PATH']}")
-    engine = GitEngine(f"me@server:{remote}", "main", str(tmp_path / "cache"))
+    engine = git_engine(f"me@server:{remote}", "main", str(tmp_path / "cache"))
     end = append(engine, *make_runs(2))
-    assert ([end.token], 2) == (log(remote, "%H"), len(held(engine)))
+    assert (2, 2, 2) == (end.number, len(log(remote, "%H")), len(held(engine)))
 
 
-def test_a_push_without_an_answer_is_of_unknown_outcome(remote: Path, connect: Callable[..., GitEngine]) -> None:
+def test_a_push_without_an_answer_is_of_unknown_outcome(remote: Path, connect: Callable[..., Engine]) -> None:
     """A remote that does not answer in time may have the commit or not, and the next read shows it."""
     hook(remote, "pre-receive", "sleep 60")
     engine = connect(limit_s=3)
@@ -136,10 +132,30 @@ def test_a_push_without_an_answer_is_of_unknown_outcome(remote: Path, connect: C
     assert [] == held(engine)
 
 
+def test_a_run_that_came_in_meanwhile_is_not_replaced(
+    connect: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that fetches what it continues, and finds its number in use by then, has moved."""
+    end = append(connect(), *make_runs(1))
+    assert make_runs(1) == held(connect("ben"))
+    first, _ = make_run(position(end), "anna", "kpt_002")
+    second, _ = make_run(position(end), "ben", "kpt_003")
+    real = GitStore._have_trees
+
+    def be_slower(store: GitStore) -> None:
+        monkeypatch.setattr(GitStore, "_have_trees", real)
+        append(connect(), first)
+        real(store)
+
+    monkeypatch.setattr(GitStore, "_have_trees", be_slower)
+    assert Outcome.MOVED is connect("ben").append(end, [second]).outcome
+    assert [*make_runs(1), first] == held(connect())
+
+
 # ---- Refusals ----
 
 
-def test_a_refusal_by_the_remote_is_told_in_its_words(remote: Path, connect: Callable[..., GitEngine]) -> None:
+def test_a_refusal_by_the_remote_is_told_in_its_words(remote: Path, connect: Callable[..., Engine]) -> None:
     """A hook of the remote that refuses the push makes the book read-only, with the reason that the hook gives."""
     first = append(connect(), *make_runs(1))
     hook(remote, "pre-receive", "echo 'GH006: Protected branch update failed.'; echo Ask an owner.; exit 1")
@@ -151,31 +167,20 @@ def test_a_refusal_by_the_remote_is_told_in_its_words(remote: Path, connect: Cal
     assert make_runs(1) == held(connect())
 
 
-def test_a_refused_push_to_a_branch_that_moved_is_a_lost_race(remote: Path, connect: Callable[..., GitEngine]) -> None:
+def test_a_refused_push_to_a_branch_that_moved_is_a_lost_race(remote: Path, connect: Callable[..., Engine]) -> None:
     """Whatever the remote says, an append after which the branch is elsewhere has moved."""
     first = append(connect(), *make_runs(1))
     run, _ = make_run(position(first), "ben", "kpt_002")
     append(connect("ben"), run)
     hook(remote, "pre-receive", "echo no; exit 1")
-    assert Outcome.MOVED is connect().append(first, [run]).outcome
+    other, _ = make_run(position(first), "anna", "kpt_002")
+    assert Outcome.MOVED is connect().append(first, [other]).outcome
 
 
-def test_a_branch_that_must_not_be_forced_refuses_a_replacement(
-    remote: Path, connect: Callable[..., GitEngine]
-) -> None:
-    """A remote that denies forced pushes takes appends, and says why it takes no new root commit."""
-    git(remote, "config", "receive.denyNonFastForwards", "true")
-    append(connect(), *make_runs(1))
-    end = connect().read(0).end
-    with pytest.raises(ReadOnlyError, match=r"is read-only here: .*non-fast-forward"):
-        connect().replace(end, make_runs(1, "repaired"))
-    assert make_runs(1) == held(connect())
-
-
-def test_a_lock_that_the_remote_does_not_release_is_told(remote: Path, connect: Callable[..., GitEngine]) -> None:
+def test_a_lock_that_the_remote_does_not_release_is_told(remote: Path, connect: Callable[..., Engine]) -> None:
     """A push that finds the branch locked is tried again; if it stays locked, the remote's words say so."""
     end = append(connect(), *make_runs(1))
-    (remote / "refs" / "heads" / "tallybook" / "main.lock").touch()
+    (remote / "refs" / "tallybook" / "main.lock").touch()
     run, _ = make_run(position(end), "anna", "kpt_002")
     with pytest.raises(ReadOnlyError, match=r"is read-only here: .*main\.lock.*File exists"):
         connect().append(end, [run])
@@ -183,7 +188,7 @@ def test_a_lock_that_the_remote_does_not_release_is_told(remote: Path, connect: 
 
 def test_a_remote_that_is_not_there_cannot_be_reached(tmp_path: Path) -> None:
     """Git's own reason is in the message; a later sync may succeed."""
-    engine = GitEngine(str(tmp_path / "nowhere.git"), "main", str(tmp_path / "cache"))
+    engine = git_engine(str(tmp_path / "nowhere.git"), "main", str(tmp_path / "cache"))
     with pytest.raises(UnreachableError, match=r"cannot be reached: .*nowhere.git' does not appear to be a git repo"):
         engine.read(0)
 
@@ -191,186 +196,127 @@ def test_a_remote_that_is_not_there_cannot_be_reached(tmp_path: Path) -> None:
 # ---- A branch that others changed ----
 
 
-def test_a_branch_that_was_forced_back_is_read_as_it_is(remote: Path, connect: Callable[..., GitEngine]) -> None:
+def test_a_branch_that_was_forced_back_is_read_as_it_is(remote: Path, connect: Callable[..., Engine]) -> None:
     """An earlier commit on the branch is the book's end from then on, and who expected the later one has moved."""
     runs = make_runs(3)
     engine = connect()
     append(engine, runs[0])
     end = append(engine, *runs[1:])
-    git(remote, "update-ref", f"refs/heads/{BRANCH}", f"{BRANCH}~1")
+    git(remote, "update-ref", REFERENCE, f"{REFERENCE}~2")
     run, _ = make_run(position(end), "anna", "kpt_002")
     assert Outcome.MOVED is engine.append(end, [run]).outcome
     assert (runs[:1], 1) == (held(engine), engine.read(0).end.seq)
 
 
-def test_a_branch_that_was_rewritten_is_read_as_it_is(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """Another history in the same place is returned, whatever number the reader asks after."""
-    engine = connect()
-    append(engine, *make_runs(3))
-    assert 3 == len(held(engine))
-    other = make_runs(4, "mallory")
-    push_files(remote, BRANCH, {"000001.jsonl": b"".join(run.data for run in other)})
-    assert (other, other[3:]) == (held(engine), held(engine, 3))
-
-
-def test_a_deleted_branch_holds_nothing_until_it_is_made_again(remote: Path, connect: Callable[..., GitEngine]) -> None:
+def test_a_deleted_branch_holds_nothing_until_it_is_made_again(remote: Path, connect: Callable[..., Engine]) -> None:
     """Nothing is read of a branch that is gone; an append at its end has moved, and one at nothing makes it."""
     engine = connect()
     end = append(engine, *make_runs(2))
-    git(remote, "update-ref", "-d", f"refs/heads/{BRANCH}")
+    git(remote, "update-ref", "-d", REFERENCE)
     run, _ = make_run(position(end), "anna", "kpt_002")
     assert ([], NOTHING, Outcome.MOVED) == (held(engine), engine.read(0).end, engine.append(end, [run]).outcome)
     append(engine, *make_runs(2))
     assert make_runs(2) == held(connect("ben"))
 
 
-def test_a_branch_of_other_files_is_an_empty_book(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """Files that are not the book's are neither read nor changed."""
-    push_files(remote, BRANCH, {"README.md": b"what this branch is\n", "1.jsonl": b"{}\n"})
-    assert ([], 0, 0) == (held(connect()), connect().read(0).first, connect().read(0).end.seq)
-    append(connect(), *make_runs(1))
-    assert (make_runs(1), "000001.jsonl\n1.jsonl\nREADME.md") == (
-        held(connect("ben")),
-        git(remote, "ls-tree", "--name-only", BRANCH),
-    )
-
-
-def test_bytes_that_are_no_batch_are_returned_with_their_place(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """A stranger's bytes are a run without numbers, whose place names file, commit and line; later batches count."""
-    runs = make_runs(2)
-    end = append(connect(), runs[0])
-    push_files(remote, BRANCH, {"000001.jsonl": runs[0].data + b"anything\n{}\n" + runs[1].data}, parent=end.token)
-    short = git(remote, "rev-parse", BRANCH)[:8]
-    stranger = "me@here <me@here>"
-    rest = Run(0, 0, "", "", b"anything\n{}\n", f"000001.jsonl in commit {short}, line 2", stranger)
-    found = connect().read(0)
-    assert [runs[0], rest, runs[1]] == [run if run == rest else plain(run) for run in found.runs]
-    assert [rest, runs[1]] == [run if run == rest else plain(run) for run in connect().read(1).runs]
-    assert (f"000001.jsonl in commit {short}, line 4", stranger, 2) == (*found.runs[2][-2:], found.end.seq)
-
-
-def test_runs_that_come_again_hide_nothing(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """A file of earlier runs at the end of the branch changes nothing of what is read after a number."""
-    runs = make_runs(6)
-    end = append(connect(), *runs)
-    push_files(remote, BRANCH, {"000002.jsonl": b"".join(run.data for run in runs[1:3])}, parent=end.token)
-    engine = connect()
-    everything = [*runs, *runs[1:3]]
-    for after in (0, 2, 4, 6, 4, 0):
-        assert [run for run in everything if run.last > after] == held(engine, after)
-    after_third, _ = make_run(Position(3, runs[2].after, 0), "anna", "kpt_002")
-    append(engine, after_third)
-    assert [*runs[3:], after_third] == held(engine, 3)
-
-
-def test_what_follows_an_older_file_is_linked_to_it(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """A run that continues what is inside a file that was read long ago states the chain value of that place."""
-    runs = make_runs(4)
-    end = append(connect(), *runs)
-    engine = connect()
-    assert runs == held(engine)
-    other, _ = make_run(Position(2, runs[1].after, 0), "mallory", "kpt_002")
-    push_files(remote, BRANCH, {"000002.jsonl": other.data}, parent=end.token)
-    assert [runs[3], other] == [*held(engine, 3), *[plain(run) for run in engine.read(2).runs if run.place[5] == "2"]]
-    assert [runs[1].after] == [run.before for run in engine.read(0).runs if run.place[5] == "2"]
-    longer, _ = make_run(Position(2, runs[1].after, 0), "mallory", "kpt_001", "kpt_002", "kpt_003")
-    push_files(remote, BRANCH, {"000002.jsonl": longer.data}, parent=end.token)
-    assert [longer] == held(engine, 4)
-
-
-def test_bytes_after_the_end_are_returned_to_who_has_read_all(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """A file that is not the book's after the last batch is returned to a reader at the end, and not to one beyond."""
-    runs = make_runs(2)
-    end = append(connect(), *runs)
-    assert runs == held(connect())
-    push_files(remote, BRANCH, {"000002.jsonl": b"anything\n", "000003.jsonl": b""}, parent=end.token)
-    for _ in range(2):
-        found = [[run.data for run in connect().read(after).runs] for after in (1, 2, 3)]
-        assert [[runs[1].data, b"anything\n"], [b"anything\n"], []] == found
-
-
-def test_a_torn_file_is_not_continued(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """After a file without a line feed at its end the next batch begins a file of its own."""
-    push_files(remote, BRANCH, {"000001.jsonl": make_runs(1)[0].data + b'{"crc":"0000'})
-    run = make_runs(2)[1]
-    append(connect(), run)
-    assert ([1, 0, 2], "000001.jsonl\n000002.jsonl") == (
-        [run.first for run in connect("ben").read(0).runs],
-        git(remote, "ls-tree", "--name-only", BRANCH),
-    )
-
-
-def test_a_link_in_place_of_a_file_is_not_read(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """A symbolic link with the name of a file of the book is not the book's, and its name is not used again."""
-    folder = remote.parent / "links"
-    folder.mkdir()
-    git(folder, "init", "--quiet")
-    (folder / "000001.jsonl").symlink_to("/etc/passwd")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "link")
-    git(folder, "push", "--quiet", str(remote), f"HEAD:refs/heads/{BRANCH}")
-    append(connect(), *make_runs(1))
-    assert (make_runs(1), "000001.jsonl\n000002.jsonl") == (
-        held(connect()),
-        git(remote, "ls-tree", "--name-only", BRANCH),
-    )
-
-
 # ---- Files and commits ----
 
 
-def test_files_are_filled_up_to_their_bound(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """A file has at most 256 KiB of whole batches; a longer batch is alone; the parts are the log, byte for byte."""
-    runs, after = [], Position(0, NOTHING.chain, 0)
-    for size in (100_000, 100_000, 100_000, 600_000, 1_000, 1_000):
-        run, after = make_run(after, "anna", "kpt_001", text="x" * size)
-        runs.append(run)
-    append(connect(), *runs[:2])
-    append(connect(), *runs[2:])
-    lines = git(remote, "ls-tree", "--long", BRANCH).splitlines()
-    sizes = [int(line.split()[3]) for line in lines]
-    lengths = [len(run.data) for run in runs]
-    assert [sum(lengths[:2]), lengths[2], lengths[3], sum(lengths[4:])] == sizes
-    assert [True, True, False, True] == [size <= MAX_FILE_BYTES for size in sizes]
-    data = b"".join(
-        subprocess.check_output(["git", "-C", str(remote), "cat-file", "blob", line.split()[2]]) for line in lines
-    )
-    assert b"".join(run.data for run in runs) == data
+def test_a_reference_of_other_files_is_an_empty_book(remote: Path, connect: Callable[..., Engine]) -> None:
+    """Files that are not the book's, and links with the name of one, are neither read nor counted."""
+    push_files(remote, REFERENCE, {"README.md": b"what this is\n", "000000/0/01.jsonl": b"{}\n", "1.jsonl": b"{}\n"})
+    assert ([], NOTHING) == connect().read(0)[:2]
+    append(connect(), *make_runs(1))
+    assert make_runs(1) == held(connect("ben"))
+    assert "what this is" == git(remote, "cat-file", "blob", f"{REFERENCE}:README.md")
 
 
-def test_every_commit_is_ours_alone(remote: Path, connect: Callable[..., GitEngine]) -> None:
+def test_what_is_no_run_holds_its_number_and_is_named(remote: Path, connect: Callable[..., Engine]) -> None:
+    """A stranger's bytes under the next number are returned as no run, with their place; the next run follows."""
+    runs = make_runs(2)
+    append(connect(), runs[0])
+    tip = git(remote, "rev-parse", REFERENCE)
+    push_files(remote, REFERENCE, {path_of(2): b"anything\n"}, parent=tip)
+    garbage = Run(0, 0, "", "", b"anything\n", "run 2")
+    assert [runs[0].data, b"anything\n"] == [run.data for run in connect().read(0).runs]
+    assert garbage == connect().read(1).runs[0]
+    append(connect(), runs[1])
+    assert [1, 0, 2] == [run.first for run in connect("ben").read(0).runs]
+
+
+def test_a_history_that_was_rewritten_is_read_as_it_is(remote: Path, connect: Callable[..., Engine]) -> None:
+    """Other runs under the same numbers are returned to who had read the former ones, whatever he asks after."""
+    engine = connect()
+    end = append(engine, *make_runs(3))
+    other = make_runs(4, "mallory")
+    git(remote, "update-ref", "-d", REFERENCE)
+    append(connect("mallory"), *other)
+    assert (other, other[3:]) == (held(engine), [plain(run) for run in engine.read(3, since=end).runs])
+
+
+def test_every_commit_is_ours_alone(remote: Path, connect: Callable[..., Engine]) -> None:
     """Without any identity configured, author and committer are fixed, CI is told to skip, and parents are single."""
-    runs = make_runs(4)
-    append(connect(), *runs[:2])
-    append(connect("ben"), *runs[2:])
+    runs = make_runs(2)
+    append(connect(), runs[0])
+    append(connect("ben"), runs[1])
     last, first = log(remote, "%H")
     ours = "Tallybook <noreply@tallybook.invalid>"
-    assert [
-        f"{ours}|{ours}|Append events {numbers}|{parent}" for numbers, parent in (("3 to 4", first), ("1 to 2", ""))
-    ] == log(remote, "%an <%ae>|%cn <%ce>|%s|%P")
+    assert [f"{ours}|{ours}|Append run {number}|{parent}" for number, parent in ((2, first), (1, ""))] == log(
+        remote, "%an <%ae>|%cn <%ce>|%s|%P"
+    )
     messages = [git(remote, "log", "-1", "--format=%B", id_) for id_ in (first, last)]
     assert [True, True] == [message.endswith(" [skip ci]") for message in messages]
 
 
-def test_a_replacement_is_a_new_root(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """The commit that replaces all has no parent, and no file that the book does not need."""
-    append(connect(), *make_runs(3))
-    connect().replace(connect().read(0).end, make_runs(1, "repaired"))
-    assert (["|"], "000001.jsonl") == (log(remote, "%P|"), git(remote, "ls-tree", "--name-only", BRANCH))
+def test_erased_runs_are_in_no_commit_that_the_remote_keeps(remote: Path, connect: Callable[..., Engine]) -> None:
+    """Erasing leaves a commit without a parent in which earlier files are empty, and the fresh runs as they are."""
+    end = append(connect(), *make_runs(3))
+    assert Outcome.DONE is connect().replace(end, make_runs(2, "repaired")).outcome
+    connect().erase_before(end)
+    git(remote, "gc", "--quiet", "--prune=now")
+    sizes = [line.split()[3] for line in git(remote, "ls-tree", "-r", "--long", REFERENCE).splitlines()]
+    assert ("1", ["0"] * 3, 5) == (git(remote, "rev-list", "--count", REFERENCE), sizes[:3], len(sizes))
+    assert make_runs(2, "repaired") == held(connect("ben"))
+    run, _ = make_run(Position(2, make_runs(2, "repaired")[-1].after, 0), "ben", "kpt_002")
+    append(connect("ben"), run)
+    assert [*make_runs(2, "repaired"), run] == held(connect())
 
 
-def test_an_honest_run_follows_the_chain_that_it_continues(remote: Path, connect: Callable[..., GitEngine]) -> None:
-    """Between runs of a foreign chain each run states the chain value that its own bytes prove."""
-    first, second, third = make_runs(3)
-    foreign = make_runs(2, "mallory")
-    data = b"".join(run.data for run in (first, foreign[0], foreign[1], second, third))
-    push_files(remote, BRANCH, {"000001.jsonl": data})
-    engine = connect()
-    before = [NOTHING.chain, NOTHING.chain, foreign[0].after, first.after, second.after]
-    assert before == [run.before for run in engine.read(0).runs]
-    run, _ = make_run(Position(3, third.after, 0), "anna", "kpt_002")
-    append(engine, run)
-    assert [*before[-1:], third.after] == [run.before for run in connect("ben").read(2).runs]
+def test_a_remote_that_takes_no_forced_push_refuses_to_erase(remote: Path, connect: Callable[..., Engine]) -> None:
+    """A remote that denies forced pushes takes appends and fresh runs, and says why it erases nothing."""
+    forced = (
+        "while read old new name; do git merge-base --is-ancestor $old $new || { echo no forced push; exit 1; }; done"
+    )
+    hook(remote, "pre-receive", f"case $(git rev-parse -q --verify {REFERENCE}) in '') exit 0;; esac; {forced}")
+    end = append(connect(), *make_runs(1))
+    assert Outcome.DONE is connect().replace(end, make_runs(1, "repaired")).outcome
+    with pytest.raises(ReadOnlyError, match=r"is read-only here: no forced push"):
+        connect().erase_before(end)
+    assert make_runs(1, "repaired") == held(connect())
+
+
+@pytest.mark.parametrize("filters", ["true", "false"])
+def test_no_text_stays_in_the_folder_of_a_machine(
+    remote: Path, connect: Callable[..., Engine], tmp_path: Path, filters: str
+) -> None:
+    """After reads and appends our folder has commits and trees at most, whether the remote can leave texts out."""
+    git(remote, "config", "uploadpack.allowFilter", filters)
+    run, after = make_run(Position(0, NOTHING.chain, 0), "anna", "kpt_001", text="the text of an entry")
+    append(connect(), run)
+    for machine in ("ben", "anna", "ben"):
+        engine = connect(machine)
+        run, after = make_run(after, machine, "kpt_002")
+        append(engine, run)
+        assert 3 <= len(held(engine)) + 1
+        engine.close()
+    folders = [tmp_path / machine / "repository.git" for machine in ("anna", "ben")]
+    kinds = [
+        kind
+        for folder in folders
+        if folder.exists()
+        for kind in git(folder, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
+    ]
+    assert {"commit", "tree"} == {*kinds}
 
 
 def test_a_repository_with_long_ids_holds_a_book(tmp_path: Path) -> None:
@@ -382,7 +328,8 @@ def test_a_repository_with_long_ids_holds_a_book(tmp_path: Path) -> None:
     folder.mkdir()
     git(folder, "init", "--quiet", "--object-format=sha256")
     git(folder, "commit", "--quiet", "--allow-empty", "--message", "x")
-    git(folder, "push", "--quiet", str(remote), f"HEAD:refs/heads/{BRANCH}")
-    engine = GitEngine(str(remote), "main", str(tmp_path / "cache"))
+    git(folder, "push", "--quiet", str(remote), f"HEAD:{REFERENCE}")
+    engine = git_engine(str(remote), "main", str(tmp_path / "cache"))
     end = append(engine, *make_runs(2))
-    assert (len(hashlib.sha256().hexdigest()), make_runs(2)) == (len(end.token), held(engine))
+    assert (2, make_runs(2)) == (end.number, held(engine))
+    assert len(hashlib.sha256().hexdigest()) == len(git(remote, "rev-parse", REFERENCE))

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.books import make_run, make_runs, plain
+from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
 from helpers.git_servers import make_ssh, serve_https
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Position, digest
-from tallybook.ledger.sharing.engines.engine import EngineError, Outcome, ReadOnlyError
-from tallybook.ledger.sharing.engines.git import GitEngine
+from tallybook.ledger.sharing.engines.engine import Outcome
 from tallybook.ledger.sharing.engines.git_address import check_book, default_book, parse_address, read_remote
+from tallybook.ledger.sharing.engines.store import EngineError, ReadOnlyError
 
 if TYPE_CHECKING:
-    from tallybook.ledger.sharing.engines.engine import Run
+    from tallybook.ledger.sharing.engines.engine import Engine, Run
 
 SECRET = "s3cret/of anna"  # noqa: S105 - of a server of this test
 WRITTEN = "s3cret%2Fof%20anna"
@@ -47,7 +48,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def share(engine: GitEngine) -> list[Run]:
+def share(engine: Engine) -> list[Run]:
     """Append two runs, and return what the engine has then."""
     assert Outcome.DONE is engine.append(engine.read(0).end, make_runs(2)).outcome
     return [plain(run) for run in engine.read(0).runs]
@@ -136,9 +137,9 @@ def test_a_password_in_an_address_is_seen_by_its_server_alone(tmp_path: Path, ho
         )
         watcher.start()
         try:
-            engine = GitEngine(f"https://anna:{WRITTEN}@127.0.0.1:{port}/book.git", "main", str(tmp_path / "cache"))
+            engine = git_engine(f"https://anna:{WRITTEN}@127.0.0.1:{port}/book.git", "main", str(tmp_path / "cache"))
             assert make_runs(2) == share(engine)
-            wrong = GitEngine(f"https://anna:wrong@127.0.0.1:{port}/book.git", "main", str(tmp_path / "other"))
+            wrong = git_engine(f"https://anna:wrong@127.0.0.1:{port}/book.git", "main", str(tmp_path / "other"))
             with pytest.raises(EngineError) as caught:
                 wrong.read(0)
         finally:
@@ -157,7 +158,7 @@ def test_ssh_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     remote = make_remote(tmp_path / "remote.git")
     folder = make_ssh(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    assert make_runs(2) == share(GitEngine(f"me@server:{remote}", "main", str(tmp_path / "cache")))
+    assert make_runs(2) == share(git_engine(f"me@server:{remote}", "main", str(tmp_path / "cache")))
     calls = (folder / "ssh-calls").read_text().splitlines()
     assert ([], True) == ([call for call in calls if "BatchMode=yes" not in call], len(calls) > 2)
 
@@ -170,7 +171,7 @@ def test_the_users_own_configuration_counts(tmp_path: Path, home: Path) -> None:
         f'[core]\n\tsshCommand = {folder}/ssh -i key\n[url "me@server:{tmp_path}/"]\n\tinsteadOf = https://team/\n',
         encoding="utf-8",
     )
-    assert make_runs(2) == share(GitEngine("https://team/remote.git", "main", str(tmp_path / "cache")))
+    assert make_runs(2) == share(git_engine("https://team/remote.git", "main", str(tmp_path / "cache")))
     assert (
         f"-i key -o BatchMode=yes -o SendEnv=GIT_PROTOCOL me@server git-upload-pack '{remote}'"
         in (folder / "ssh-calls").read_text()
@@ -223,7 +224,7 @@ def test_a_project_has_the_book_of_its_path(repository: Path, path: str, book: s
     (repository / path).mkdir(parents=True, exist_ok=True)
     found = default_book(str(repository / path))
     check_book(found)
-    git(repository, "check-ref-format", f"refs/heads/tallybook/{found}")
+    git(repository, "check-ref-format", f"refs/tallybook/{found}")
     assert book == found
 
 
@@ -251,13 +252,13 @@ def test_nothing_in_the_users_repository_changes(
     git(repository, "fetch", "--quiet", "origin")
     before = contents(repository)
     monkeypatch.chdir(repository)
-    engine = GitEngine(read_remote("."), default_book("."), str(tmp_path / "cache"))
+    engine = git_engine(read_remote("."), default_book("."), str(tmp_path / "cache"))
     assert make_runs(2) == share(engine)
     assert Outcome.DONE is engine.replace(engine.read(0).end, make_runs(1)).outcome
-    assert (before, "", "main\ntallybook/main") == (
+    assert (before, "", "refs/heads/main\nrefs/tallybook/main") == (
         contents(repository),
         git(repository, "status", "--porcelain"),
-        git(remote, "for-each-ref", "--format=%(refname:short)"),
+        git(remote, "for-each-ref", "--format=%(refname)"),
     )
 
 
@@ -309,7 +310,7 @@ def test_planted_configuration_runs_nothing(
     monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {marker} #")
     assert ("main", make_runs(2)) == (
         default_book(str(repository)),
-        share(GitEngine(read_remote(str(repository)), "main", str(tmp_path / "cache"))),
+        share(git_engine(read_remote(str(repository)), "main", str(tmp_path / "cache"))),
     )
     assert not marker.exists()
 
@@ -317,13 +318,13 @@ def test_planted_configuration_runs_nothing(
 def test_a_reader_without_rights_is_told_by_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the server lets a user fetch and not push, reading works and an append says what the server said."""
     remote = make_remote(tmp_path / "remote.git")
-    share(GitEngine(str(remote), "main", str(tmp_path / "anna")))
+    share(git_engine(str(remote), "main", str(tmp_path / "anna")))
     folder = make_ssh(tmp_path / "bin")
     refusal = 'case $last in *receive*) echo "ERROR: Permission to team/a.git denied to ben." >&2; exit 1;; esac'
     script = (folder / "ssh").read_text().replace("sh -c", f"{refusal}\nsh -c")
     (folder / "ssh").write_text(script, encoding="utf-8")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    ben = GitEngine(f"ben@server:{remote}", "main", str(tmp_path / "ben"))
+    ben = git_engine(f"ben@server:{remote}", "main", str(tmp_path / "ben"))
     end = ben.read(0).end
     run, _ = make_run(Position(end.seq, end.chain, 0), "ben", "kpt_002")
     with pytest.raises(ReadOnlyError, match=r"is read-only here: ERROR: Permission to team/a\.git denied to ben\.; "):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+import os
 import random
 import resource
 import shutil
@@ -14,29 +16,30 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.books import make_run, make_runs, plain
+from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines import git_repository
+from tallybook.ledger.sharing.engines import git_process
 from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome, Run
-from tallybook.ledger.sharing.engines.git import GitEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-BRANCH = "tallybook/main"
+    from tallybook.ledger.sharing.engines.engine import Engine
+
 FOREVER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from helpers.books import make_run
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.git import GitEngine
+from helpers.engines import git_engine
 
-engine = GitEngine(sys.argv[2], "main", sys.argv[3])
+engine = git_engine(sys.argv[2], "main", sys.argv[3])
 print("ready", flush=True)
 while True:
     end = engine.read(0).end
@@ -54,12 +57,12 @@ def remote(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def connect(remote: Path, tmp_path: Path) -> Callable[..., GitEngine]:
+def connect(remote: Path, tmp_path: Path) -> Callable[..., Engine]:
     """Return a function that opens an engine of a machine, by the machine's name."""
-    return lambda machine="anna", **options: GitEngine(str(remote), "main", str(tmp_path / machine), **options)
+    return lambda machine="anna", **options: git_engine(str(remote), "main", str(tmp_path / machine), **options)
 
 
-def append(engine: GitEngine, *runs: Run) -> End:
+def append(engine: Engine, *runs: Run) -> End:
     """Append runs at the engine's end, which must succeed."""
     answer = engine.append(engine.read(0).end, runs)
     assert Outcome.DONE is answer.outcome
@@ -67,18 +70,9 @@ def append(engine: GitEngine, *runs: Run) -> End:
     return answer.end
 
 
-def held(engine: GitEngine, after: int = 0) -> list[Run]:
+def held(engine: Engine, after: int = 0) -> list[Run]:
     """Return the runs after an event number, without their places."""
     return [plain(run) for run in engine.read(after).runs]
-
-
-def long_runs(number: int) -> list[Run]:
-    """Return so many runs, each of more than half of a file."""
-    runs, after = [], Position(0, NOTHING.chain, 0)
-    for _ in range(number):
-        run, after = make_run(after, "anna", "kpt_001", text="0123456789" * 15_000)
-        runs.append(run)
-    return runs
 
 
 def repository(tmp_path: Path, machine: str = "anna") -> Path:
@@ -86,77 +80,85 @@ def repository(tmp_path: Path, machine: str = "anna") -> Path:
     return tmp_path / machine / "repository.git"
 
 
-def objects(folder: Path) -> dict[str, int]:
-    """Return the objects of a repository by their ids, with their sizes."""
-    shown = git(folder, "cat-file", "--batch-all-objects", "--batch-check")
-    return {line.split()[0]: int(line.split()[2]) for line in shown.splitlines()}
+def count_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a git before the real one that notes its words, and return the file in which it does."""
+    real = git_process.find_git(os.environ["PATH"])
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "git").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nexec {real} "$@"\n')
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path / "calls"
+
+
+def size_of(folder: Path) -> int:
+    """Return how many bytes the files of a folder have."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 # ---- What is fetched, and what is read ----
 
 
-def test_a_new_machine_fetches_the_last_commit_alone(
-    remote: Path, connect: Callable[..., GitEngine], tmp_path: Path
+def test_a_machine_that_read_before_fetches_no_text_again(
+    remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After many appends a new machine holds one commit, one tree and its files, and no earlier version of them."""
-    runs = make_runs(12)
-    for run in runs:
-        append(connect(), run)
-    assert runs == held(connect("ben"))
-    assert (12, 1, 3) == (
-        int(git(remote, "rev-list", "--count", BRANCH)),
-        int(git(repository(tmp_path, "ben"), "rev-list", "--count", "--all")),
-        len(objects(repository(tmp_path, "ben"))),
+    """From a remote that can leave texts out, a later read takes in one more run by two fetches."""
+    git(remote, "config", "uploadpack.allowFilter", "true")
+    calls = count_git(tmp_path, monkeypatch)
+    runs, after = [], Position(0, NOTHING.chain, 0)
+    for _ in range(4):
+        run, after = make_run(after, "anna", "kpt_001", text="0123456789" * 15_000)
+        runs.append(run)
+    end = append(git_engine(str(remote), "main", str(tmp_path / "anna")), *runs[:3])
+    with closing(git_engine(str(remote), "main", str(tmp_path / "ben"))) as ben:
+        assert runs[:3] == held(ben)
+        ben_end = ben.read(0).end
+    append(git_engine(str(remote), "main", str(tmp_path / "anna")), runs[3])
+    calls.unlink()
+    with closing(git_engine(str(remote), "main", str(tmp_path / "ben"))) as ben:
+        found = ben.read(end.seq, since=ben_end)
+    words = calls.read_text().split()
+    assert (end, runs[3:], [1, 2]) == (
+        ben_end,
+        [plain(run) for run in found.runs],
+        [words.count("ls-remote"), words.count("fetch")],
     )
+    assert size_of(repository(tmp_path, "ben")) < 20_000
 
 
-def test_an_incremental_read_fetches_only_what_is_new(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
-    """One more run in the third file brings a commit, a tree and that file; the first two are not fetched again."""
-    runs = long_runs(3)
-    append(connect(), *runs)
-    ben = connect("ben")
-    held(ben)
-    before = objects(repository(tmp_path, "ben"))
-    more, _ = make_run(Position(runs[-1].last, runs[-1].after, 0), "anna", "kpt_002")
-    append(connect(), more)
-    assert [more] == held(ben, runs[-1].last)
-    new = {id_: size for id_, size in objects(repository(tmp_path, "ben")).items() if id_ not in before}
-    assert (3, True) == (len(new), sum(new.values()) < len(runs[-1].data) + len(more.data) + 1000)
+def test_a_read_with_nothing_new_asks_once(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that knows where the last one ended makes one round trip, and fetches nothing."""
+    calls = count_git(tmp_path, monkeypatch)
+    end = append(git_engine(str(remote), "main", str(tmp_path / "anna")), *make_runs(3))
+    calls.unlink()
+    engine = git_engine(str(remote), "main", str(tmp_path / "anna"))
+    assert ([], end, False) == engine.read(3, since=end)
+    words = calls.read_text().split()
+    assert (1, 0) == (words.count("ls-remote"), words.count("fetch"))
 
 
-def test_an_incremental_read_opens_only_files_that_can_hold_something_new(
-    connect: Callable[..., GitEngine], tmp_path: Path
-) -> None:
-    """The files before the asked number are not read: they may be gone from our repository, and nobody notices."""
-    runs = long_runs(3)
-    append(connect(), *runs)
-    engine = connect()
-    assert runs == held(engine)
-    folder = repository(tmp_path)
-    first = git(folder, "rev-parse", "refs/tallybook/tip:000001.jsonl")
-    (folder / "objects" / first[:2] / first[2:]).unlink()
-    before = objects(folder)
-    assert [runs[2:], []] == [held(engine, runs[1].last), held(engine, runs[2].last)]
-    assert (before, runs[2].last) == (objects(folder), engine.read(runs[2].last).end.seq)
-
-
-def test_a_list_of_files_that_is_damaged_is_made_again(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
-    """What is remembered of files is only a help: without it, or with nonsense in it, all files are read."""
+@pytest.mark.parametrize("nonsense", [b"", b"[]", b"{}", b'["", true, [[1]]]', b"\xff"])
+def test_what_is_noted_of_runs_is_only_a_help(connect: Callable[..., Engine], tmp_path: Path, nonsense: bytes) -> None:
+    """Without it, or with nonsense in it, all is read."""
     append(connect(), *make_runs(2))
-    append(connect("ben"), *[make_run(Position(2, make_runs(2)[-1].after, 0), "ben", "kpt_002")[0]])
-    for nonsense in (b"", b"[]", b"{}", b'{"tip":"","whole":[1],"files":{}}', b"\xff"):
-        (repository(tmp_path) / "files.json").write_bytes(nonsense)
-        assert [1, 2, 3] == [run.first for run in held(connect())]
+    (tmp_path / "anna" / "runs.json").write_bytes(nonsense)
+    assert make_runs(2) == held(connect())
 
 
 # ---- The repository itself ----
 
 
+@pytest.mark.parametrize("filters", ["true", "false"])
 @pytest.mark.parametrize("damage", ["object", "no objects", "tip", "lock", "no repository", "file", "link"])
-def test_a_damaged_repository_is_made_anew(connect: Callable[..., GitEngine], tmp_path: Path, damage: str) -> None:
+def test_a_damaged_repository_is_made_anew(
+    remote: Path, connect: Callable[..., Engine], tmp_path: Path, damage: str, filters: str
+) -> None:
     """Whatever is wrong with our repository, reading and appending go on, and the book has every run once."""
+    git(remote, "config", "uploadpack.allowFilter", filters)
     runs = make_runs(3)
-    end = append(connect(), *runs[:2])
+    append(connect("ben"), runs[0])
+    assert runs[:1] == held(connect())
+    end = append(connect(), runs[1])
     folder = repository(tmp_path)
     if damage == "object":
         for path in folder.glob("objects/??/*"):
@@ -165,8 +167,10 @@ def test_a_damaged_repository_is_made_anew(connect: Callable[..., GitEngine], tm
     elif damage == "no objects":
         shutil.rmtree(folder / "objects")
     elif damage == "tip":
+        (folder / "refs" / "tallybook").mkdir(parents=True, exist_ok=True)
         (folder / "refs" / "tallybook" / "tip").write_bytes(b"\0" * 41)
     elif damage == "lock":
+        (folder / "refs" / "tallybook").mkdir(parents=True, exist_ok=True)
         (folder / "shallow.lock").touch()
         (folder / "refs" / "tallybook" / "tip.lock").touch()
     else:
@@ -179,57 +183,20 @@ def test_a_damaged_repository_is_made_anew(connect: Callable[..., GitEngine], tm
     assert (Outcome.DONE, runs, runs) == (answer.outcome, held(connect()), held(connect("ben")))
 
 
-def test_a_commit_of_damaged_objects_is_never_pushed(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
-    """A file whose bytes are not those of its id is not appended to: it is fetched again."""
-    runs = make_runs(2)
-    end = append(connect(), runs[0])
-    folder = repository(tmp_path)
-    id_ = git(folder, "rev-parse", "refs/tallybook/tip:000001.jsonl")
-    other = git(folder, "hash-object", "-w", "--stdin", given="another\n")
-    path = folder / "objects" / id_[:2] / id_[2:]
-    path.unlink()
-    shutil.copy(folder / "objects" / other[:2] / other[2:], path)
-    assert Outcome.DONE is connect().append(end, runs[1:]).outcome
-    assert runs == held(connect("ben"))
-
-
-def test_a_large_repository_is_made_anew(
-    connect: Callable[..., GitEngine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When own appends made it grow by more than the bound, the next sync begins with a fetch of the last commit."""
-    monkeypatch.setattr(git_repository, "MAX_BYTES", 4000)
-    engine = connect()
-    runs = make_runs(12)
-    sizes = []
-    for run in runs:
-        append(engine, run)
-        sizes.append(len(objects(repository(tmp_path))) if repository(tmp_path).exists() else 0)
-    assert (runs, True) == (held(engine), 0 in sizes)
-    assert max(sizes) < 3 * len(runs)
-
-
-def test_a_cache_can_be_deleted_at_any_time(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
-    """After a redaction our repository is deleted, and fetched again by the next read."""
-    append(connect(), *make_runs(2))
-    connect().delete_cache()
-    assert [tmp_path / "anna" / "lock"] == list((tmp_path / "anna").iterdir())
-    assert make_runs(2) == held(connect())
-
-
 def test_without_a_cache_folder_the_repository_is_temporary(
     remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the user has no safe cache folder, an engine works and leaves nothing."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    engine = GitEngine(str(remote), "main", None)
+    engine = git_engine(str(remote), "main", None)
     append(engine, *make_runs(2))
     assert make_runs(2) == held(engine)
     engine.close()
     assert [] == list((tmp_path / "temporary").iterdir())
 
 
-def test_the_cache_is_the_users_alone(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
+def test_the_cache_is_the_users_alone(connect: Callable[..., Engine], tmp_path: Path) -> None:
     """Other users can read nothing in it."""
     append(connect(), *make_runs(1))
     assert (0o700, 0o700) == (
@@ -241,7 +208,7 @@ def test_the_cache_is_the_users_alone(connect: Callable[..., GitEngine], tmp_pat
 # ---- Processes that are killed ----
 
 
-def test_a_killed_append_leaves_a_usable_cache(remote: Path, connect: Callable[..., GitEngine], tmp_path: Path) -> None:
+def test_a_killed_append_leaves_a_usable_cache(remote: Path, connect: Callable[..., Engine], tmp_path: Path) -> None:
     """After kill -9 at random moments the same cache folder serves the next process; what was acknowledged is there."""
     chance = random.Random(21)  # noqa: S311 - the same moments in every run
     command = [sys.executable, "-c", FOREVER, str(ROOT / "tests"), str(remote), str(tmp_path / "anna")]
@@ -262,7 +229,7 @@ def test_a_killed_append_leaves_a_usable_cache(remote: Path, connect: Callable[.
     append(connect(), run)
 
 
-def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
+def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., Engine], tmp_path: Path) -> None:
     """Where our repository cannot be made, the message names it and the system's reason."""
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     engine = connect()
@@ -274,11 +241,3 @@ def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., GitEngine
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert f"{repository(tmp_path)}: File too large; nothing was recorded; try again" == str(caught.value)
     append(engine, *make_runs(1))
-
-
-def test_the_rest_of_a_deletion_that_was_killed_goes(connect: Callable[..., GitEngine], tmp_path: Path) -> None:
-    """What a killed process left of a repository that it deleted is removed with the next one."""
-    append(connect(), *make_runs(1))
-    shutil.copytree(repository(tmp_path), tmp_path / "anna" / "repository.git.deleted")
-    connect().delete_cache()
-    assert ["lock"] == [path.name for path in (tmp_path / "anna").iterdir()]

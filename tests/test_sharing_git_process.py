@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.books import make_runs
+from helpers.engines import git_engine
 from helpers.git_repositories import make_remote
 from helpers.git_servers import make_ssh
 from tallybook.ledger.sharing.engines import git_process
-from tallybook.ledger.sharing.engines.engine import EngineError, Outcome, UnreachableError
-from tallybook.ledger.sharing.engines.git import GitEngine
+from tallybook.ledger.sharing.engines.engine import Outcome
+from tallybook.ledger.sharing.engines.store import EngineError, UnreachableError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tallybook.ledger.sharing.engines.engine import Engine
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def remote(tmp_path: Path) -> Path:
     return make_remote(tmp_path / "remote.git")
 
 
-def share(engine: GitEngine) -> None:
+def share(engine: Engine) -> None:
     """Append a run, which must succeed."""
     assert Outcome.DONE is engine.append(engine.read(0).end, make_runs(1)).outcome
 
@@ -39,7 +42,7 @@ def test_a_remote_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: 
     ssh.write_text(f"#!/bin/sh\nwhile :; do echo >> {tmp_path}/calls; sleep 0.05; done\n")
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    engine = GitEngine("me@server:book", "main", str(tmp_path / "cache"), limit_s=1)
+    engine = git_engine("me@server:book", "main", str(tmp_path / "cache"), limit_s=1)
     with pytest.raises(UnreachableError, match=r"me@server:book: cannot be reached: git did not end within 1 s; "):
         engine.read(0)
     lines = (tmp_path / "calls").stat().st_size
@@ -52,7 +55,7 @@ def test_an_interrupt_ends_git_as_well(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     (tmp_path / "ssh").write_text(f"#!/bin/sh\nwhile :; do echo >> {calls}; sleep 0.05; done\n")
     (tmp_path / "ssh").chmod(0o755)
-    program = "import sys; from tallybook.ledger.sharing.engines.git import GitEngine; GitEngine(*sys.argv[1:]).read(0)"
+    program = "import sys; from tallybook.ledger.sharing.engines.git import GitStore; GitStore(*sys.argv[1:]).list(0)"
     command = [sys.executable, "-c", program, "me@server:book", "main", str(tmp_path / "cache")]
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     with subprocess.Popen(command, env=os.environ | {"PATH": path}, stderr=subprocess.PIPE) as process:
@@ -73,7 +76,7 @@ def test_a_connection_that_ssh_keeps_is_not_waited_for(
     folder = make_ssh(tmp_path / "bin", "sleep 8 &")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     begin = time.monotonic()
-    share(GitEngine(f"me@server:{remote}", "main", str(tmp_path / "cache")))
+    share(git_engine(f"me@server:{remote}", "main", str(tmp_path / "cache")))
     assert time.monotonic() - begin < 8
 
 
@@ -94,7 +97,7 @@ def test_git_that_is_missing_or_too_old_is_named(
         (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError) as caught:
-        GitEngine("me@server:book", "main", str(tmp_path / "cache")).read(0)
+        git_engine("me@server:book", "main", str(tmp_path / "cache")).read(0)
     assert message == str(caught.value)
 
 
@@ -104,8 +107,8 @@ def test_the_version_of_git_is_asked_once(remote: Path, tmp_path: Path, monkeypa
     (tmp_path / "git").write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/calls\nexec {real} "$@"\n')
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    share(GitEngine(str(remote), "main", str(tmp_path / "anna")))
-    share(GitEngine(str(remote), "other", str(tmp_path / "ben")))
+    share(git_engine(str(remote), "main", str(tmp_path / "anna")))
+    share(git_engine(str(remote), "other", str(tmp_path / "ben")))
     assert 1 == (tmp_path / "calls").read_text().split().count("--version")
 
 
@@ -114,7 +117,7 @@ def test_git_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "git").write_bytes(b"\x7fELF nonsense")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    engine = GitEngine("me@server:book", "main", str(tmp_path / "cache"))
+    engine = git_engine("me@server:book", "main", str(tmp_path / "cache"))
     with pytest.raises(EngineError, match=r"^git: cannot be run: git cannot be run: Exec format error; install git"):
         engine.read(0)
 
@@ -128,7 +131,7 @@ def test_another_ssh_of_the_users_gets_no_option_of_openssh(
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".gitconfig").write_text(f"[core]\n\tsshCommand = {folder}/plink-like\n", encoding="utf-8")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    share(GitEngine(f"me@server:{remote}", "main", str(tmp_path / "cache")))
+    share(git_engine(f"me@server:{remote}", "main", str(tmp_path / "cache")))
     assert "BatchMode" not in (folder / "ssh-calls").read_text()
 
 

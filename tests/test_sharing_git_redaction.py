@@ -1,63 +1,50 @@
-"""The redaction that the page of engines describes for git, typed as it stands there."""
+"""A redacted text leaves a git remote by `share repair` and the documented collection."""
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 import subprocess
 from typing import TYPE_CHECKING
 
-from helpers.books import make_run
+import pytest
+
 from helpers.documentation import PAGES
-from helpers.git_repositories import git, make_remote
-from tallybook.ledger.batches import verify_run
-from tallybook.ledger.line import FRAME_BYTES, START, Draft, Position, Stamp, frame, head_field
-from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome, Run
-from tallybook.ledger.sharing.engines.git import GitEngine
-from tallybook.ledger.storage.redaction import mask
+from helpers.git_repositories import git
+from helpers.sharing_projects import make_team
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-TEXT = "the text that should go "
+    from helpers.command_line import Run
 
 
-def make_text_run(text: str, after: Position) -> tuple[Run, Position]:
-    """Return a run of one batch: a text between two ratings, of which the last is on the line of the chain."""
-    ids = iter("abcdefghijklmnopqrstuvwxyz")
-    drafts = [
-        Draft("point.rated", 1, {"name": "kpt_001", "rating": "helpful"}),
-        Draft("point.added", 1, {"name": "kpt_900"}, {"text": text}),
+@pytest.mark.parametrize("filters", ["true", "false"])
+def test_a_repair_and_the_documented_command_erase_a_text_everywhere(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, filters: str
+) -> None:
+    """No object of the remote and no file of a machine has the text; all machines go on, a new one too."""
+    team = make_team("git", tmp_path, run, monkeypatch)
+    remote = Path(team.address)
+    git(remote, "config", "uploadpack.allowFilter", filters)
+    for machine in ("anna", "ben"):
+        team.run(machine, "add", f"Ask Petra Zwiebel, says {machine}")
+        team.share(machine)
+    team.sync("anna")
+    said = team.run("anna", "redact", "--text", "Petra Zwiebel", "--yes", "--expect", "2", "--reason", "a name").out
+    assert ["tallybook sync", "tallybook share repair"] == [
+        line.partition("; run: ")[2] for line in said.splitlines() if "still holds it" in line
     ]
-    batch = frame(
-        drafts, Stamp(after, "2026-11-23T12:00:00.000000Z", {"rater": "x"}, lambda: next(ids), lambda: "salt")
-    )
-    return Run(batch.first, batch.last, after.chain, batch.chain, batch.raw), batch.position
-
-
-def test_the_documented_commands_erase_a_text_and_its_history(tmp_path: Path) -> None:
-    """The text is gone from every object that the branch reaches; no byte moved, and the book verifies and goes on."""
-    remote = make_remote(tmp_path / "remote.git")
-    long, end = make_text_run(TEXT * 2000, Position(0, NOTHING.chain, 0))
-    other, end = make_run(end, "ben", "kpt_002", text="another text")
-    short, end = make_text_run(TEXT, end)
-    engine = GitEngine(str(remote), "main", str(tmp_path / "cache"))
-    for run in (long, other, short):
-        assert Outcome.DONE is engine.append(engine.read(0).end, [run]).outcome
-    section = PAGES["ledger/sharing/engines/README.md"].split("\n## git\n")[1].split("\n## ")[0]
-    script = section.split("```sh\n")[1].split("```")[0].replace("BOOK", "main").replace("REMOTE", f"file://{remote}")
-    event = "b"
-    who = {f"GIT_{who}_{field}": "me@here" for who in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
-    command = ["sh", "-eu", "-c", script.replace("EVENT", event)]
-    subprocess.run(command, cwd=tmp_path, check=True, env=os.environ | who, capture_output=True)
-    runs = engine.read(0).runs
-    expected = [mask(run.data[:-FRAME_BYTES], {event}) + run.data[-FRAME_BYTES:] for run in (long, other, short)]
-    assert expected == [run.data for run in runs]
-    data = b"".join(run.data for run in runs)
-    assert (False, True) == (TEXT.encode() in data, b"another text" in data)
-    assert end == verify_run(data, START, (), None).batches[-1].position
-    assert "1" == git(remote, "rev-list", "--count", "tallybook/main")
-    more, _ = make_run(end, "anna", "kpt_003")
-    assert Outcome.DONE is engine.append(engine.read(0).end, [more]).outcome
-    assert [head_field(run.data, b"id") for run in (long, other, short, more)] == [
-        head_field(run.data, b"id") for run in engine.read(0).runs
-    ]
+    team.sync("anna", "ben")
+    team.run("anna", "share", "repair", "--yes")
+    section = PAGES["ledger/sharing/engines/README.md"].split("### Redaction in git")[1].split("\n### ")[0]
+    script = section.split("```sh\n")[1].split("```")[0].replace("REPOSITORY", f"'{remote}'")
+    subprocess.run(["sh", "-eu", "-c", script], check=True, capture_output=True)
+    every = git(remote, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)").splitlines()
+    blobs = [line.split()[0] for line in every if line.endswith("blob")]
+    assert blobs
+    assert [] == [id_ for id_ in blobs if "Zwiebel" in git(remote, "cat-file", "blob", id_)]
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.sync("ben", "anna")
+    team.share("cleo")
+    assert team.entries("anna") == team.entries("ben") == team.entries("cleo")
+    for machine in ("anna", "ben"):
+        files = [path for path in team.root(machine).parent.rglob("*") if path.is_file()]
+        assert [] == [path for path in files if b"Zwiebel" in path.read_bytes()]

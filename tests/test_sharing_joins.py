@@ -11,17 +11,18 @@ from helpers.git_repositories import git
 from helpers.shared_clones import make_clones
 from helpers.sharing_projects import make_team
 from tallybook.ledger.line import START
-from tallybook.ledger.sharing.engines.engine import UnreachableError
-from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Outcome
+from tallybook.ledger.sharing.engines.memory import MemoryStore
+from tallybook.ledger.sharing.engines.store import UnreachableError
 from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces.sharing import syncing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from helpers import command_line
     from helpers.sharing_projects import Team
-    from tallybook.ledger.sharing.engines.engine import Contents, Run
 
 HISTORIES = {
     "anna": (
@@ -174,34 +175,34 @@ def test_clones_with_a_tracked_playbook_join_by_the_commands(tmp_path: Path) -> 
         machine.do("verify")
 
 
-class LeavingEngine(MemoryEngine):
-    """An engine that notes after which events it is read, and cannot be reached at the fourth time."""
+class LeavingStore(MemoryStore):
+    """A store that notes which runs are asked for, and cannot be reached at the third time."""
 
-    def __init__(self, runs: list[Run]) -> None:
-        """Take what it holds."""
+    def __init__(self) -> None:
+        """Begin with nothing."""
         super().__init__()
-        self.runs = runs
-        self.asked: list[int] = []
+        self.asked: list[list[int]] = []
 
-    def read(self, after: int, limit: int | None = None) -> Contents:
-        """Read, but for the fourth time."""
-        self.asked.append(after)
-        if len(self.asked) == 4:
+    def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """Return runs, but for the third time."""
+        self.asked.append([*numbers])
+        if len(self.asked) == 3:
             raise UnreachableError(self.address, "it is away")
-        return super().read(after, limit)
+        return super().get(numbers)
 
 
 def test_a_join_that_is_cut_off_goes_on_where_it_was(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """A book comes in piece by piece; the next sync asks for what follows the pieces that are on disk already."""
     record(team, "anna")
     team.share("anna")
-    ends = [batch.last for batch in team.batches()]
-    engine = team.memory = LeavingEngine(cut_runs(team.batches(), START, 1))
+    batches = team.batches()
+    store = team.memory = LeavingStore()
+    assert Outcome.DONE is Engine(store).append(NOTHING, cut_runs(batches, START, 1)).outcome
     monkeypatch.setattr(syncing, "PIECE_BYTES", 1)
     team.share("ben", code=4)
     team.sync("ben")
-    # The first read is of the preview.
-    assert [0, 0, *ends[:2], *ends[1:-1]] == engine.asked
+    # The first is of the preview, the second of the piece that came in.
+    assert [1, 1, 2, 2] == [numbers[0] for numbers in store.asked[:4]]
     replicas = [(team.ledger(one) / "book" / "1" / "events.jsonl").read_bytes() for one in ("anna", "ben")]
     assert replicas[0] == replicas[1][: len(replicas[0])]
     team.sync("anna")

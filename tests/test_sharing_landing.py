@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.sharing_faults import ShakyEngine
 from tallybook.ledger.errors import OutcomeUnknownError
-from tallybook.ledger.sharing.engines.engine import ReadOnlyError
-from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engines.memory import MemoryStore
+from tallybook.ledger.sharing.engines.store import ReadOnlyError
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult, sync
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.sharing.engines.engine import Engine
 
 BY = {"rater": "human", "session": "s1"}
 
@@ -52,7 +52,7 @@ def _undo(project: Project, first: int, last: int) -> None:
 
 def test_a_delivery_counts_once_on_a_machine_in_a_book(tmp_path: Path) -> None:
     """A key that the own ledger has is found after a sync as well."""
-    anna, engine = _project(tmp_path, "anna"), MemoryEngine()
+    anna, engine = _project(tmp_path, "anna"), Engine(MemoryStore())
     commands.add(anna, "Use git", BY)
     _sync(anna, engine)
     outcomes = [commands.rate(anna, "kpt_001", "helpful", BY, "delivery") for _ in range(2)]
@@ -64,7 +64,7 @@ def test_what_an_interrupted_append_left_in_the_replica_is_not_in_the_book(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sync that died while it wrote the replica is finished by the next one, and shows nothing before that."""
-    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), MemoryEngine()
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), Engine(MemoryStore())
     commands.add(ben, "Be kind", BY)
     _sync(ben, engine)
     commands.add(anna, "Use git", BY)
@@ -107,7 +107,7 @@ def test_a_run_that_does_not_count_is_named_although_another_machine_was_quicker
 
 def test_a_text_that_a_person_adds_twice_stays_twice(tmp_path: Path) -> None:
     """An entry that is added by hand is joined only to an entry that its writer had not seen."""
-    anna, engine = _project(tmp_path, "anna"), MemoryEngine()
+    anna, engine = _project(tmp_path, "anna"), Engine(MemoryStore())
     commands.add(anna, "Use git", BY)
     document: Any = json.loads(anna.playbook.read_text())
     document["key_points"].append({"name": "again", "text": "Use git", "helpful": 1, "harmful": 0})
@@ -121,7 +121,7 @@ def test_a_text_that_a_person_adds_twice_stays_twice(tmp_path: Path) -> None:
 def test_a_batch_that_waits_rates_the_entry_that_was_published_before_it(tmp_path: Path) -> None:
     """A provisional name leads to its entry also where a sync published the entry and not the rating."""
     anna, ben = _project(tmp_path, "anna"), _project(tmp_path, "ben")
-    engine = MemoryEngine(run_bytes=1)
+    engine = Engine(MemoryStore(), run_bytes=1)
     commands.add(anna, "Be kind", BY)
     _sync(anna, engine)
     commands.add(ben, "Use git", BY)
@@ -138,7 +138,7 @@ def test_a_batch_that_waits_rates_the_entry_that_was_published_before_it(tmp_pat
 
 def test_a_curation_is_answered_with_the_number_of_its_event(tmp_path: Path, run: Run) -> None:
     """Where a batch begins with the entries that its names mean, the answer has the number after that, as `log` has."""
-    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), MemoryEngine(run_bytes=1)
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), Engine(MemoryStore(), run_bytes=1)
     commands.add(anna, "Be kind", BY)
     _sync(anna, engine)
     commands.add(ben, "Use git", BY)
@@ -152,7 +152,7 @@ def test_a_curation_is_answered_with_the_number_of_its_event(tmp_path: Path, run
 
 def test_an_edit_of_an_old_rendering_is_merged_with_what_came_since(tmp_path: Path) -> None:
     """An edit of a file that a sync has not rendered anew keeps the ratings and entries that came in."""
-    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), MemoryEngine()
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), Engine(MemoryStore())
     commands.add(anna, "Be kind", BY)
     _sync(anna, engine)
     commands.add(ben, "Use git", BY)
@@ -174,7 +174,7 @@ def test_an_edit_of_an_old_rendering_is_merged_with_what_came_since(tmp_path: Pa
 def test_a_rating_of_a_joined_entry_stays_with_it_when_the_other_one_is_undone(tmp_path: Path) -> None:
     """A rating is recorded in the book under the entry that its rater had, not under the one that stands for it."""
     anna, ben = _project(tmp_path, "anna"), _project(tmp_path, "ben")
-    engine = MemoryEngine()
+    engine = Engine(MemoryStore())
     commands.add(anna, "Use git", BY)
     _sync(anna, engine)
     commands.add(ben, "Use git", BY)
@@ -188,7 +188,7 @@ def test_a_rating_of_a_joined_entry_stays_with_it_when_the_other_one_is_undone(t
 
 def test_an_undo_of_nothing_is_a_moment_of_its_own(tmp_path: Path) -> None:
     """A past moment keeps its date after the ledger is shared, also where its batch undid nothing."""
-    anna, engine = _project(tmp_path, "anna"), MemoryEngine()
+    anna, engine = _project(tmp_path, "anna"), Engine(MemoryStore())
     commands.add(anna, "Use git", BY)
     recording.write(anna, [Request(Undo((), "nobody"), BY)])
     before = commands.show(anna)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallybook.ledger import clock
-from tallybook.ledger.sharing.engines.engine import UnreachableError
+from tallybook.ledger.sharing.engines.store import UnreachableError
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.sharing import engines
 from tallybook.projections.surfaces.workspace.installation import install_command

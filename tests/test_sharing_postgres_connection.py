@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.books import make_runs
+from helpers.engines import postgres_engine
 from helpers.postgres_front import Front
-from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome, UnreachableError
-from tallybook.ledger.sharing.engines.postgres import PostgresEngine
+from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome
+from tallybook.ledger.sharing.engines.store import UnreachableError
 
 if TYPE_CHECKING:
     from helpers.postgres_server import Database
@@ -32,7 +33,7 @@ def far() -> str:
 
 def reason(address: str) -> str:
     """Return the message of a read that must fail to connect."""
-    with closing(PostgresEngine(address, "book", 5)) as engine, pytest.raises(UnreachableError) as error:
+    with closing(postgres_engine(address, "book", 5)) as engine, pytest.raises(UnreachableError) as error:
         engine.read(0)
     assert "secret" not in str(error.value)
     return str(error.value)
@@ -91,7 +92,7 @@ def test_an_unencrypted_connection_to_another_machine_is_refused(postgres_databa
         patch.setenv("PGSERVICEFILE", str(services))
         patch.delenv("PGSSLROOTCERT")
         services.write_text(service)
-        with closing(PostgresEngine("service=far", book)) as engine:
+        with closing(postgres_engine("service=far", book)) as engine:
             if not server.has_tls:
                 with pytest.raises(UnreachableError, match="the connection would not be encrypted; set sslmode="):
                     engine.read(0)

@@ -13,7 +13,8 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.sharing.counting import count
-from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Outcome
+from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.rejoining import rejoin
@@ -94,7 +95,8 @@ def test_a_pending_change_of_an_entry_that_the_new_history_lacks(
 ) -> None:
     """It still means the own entry, although it was recorded before the machine knew that the book had that."""
     (tmp_path / "ben" / ".claude").mkdir(parents=True)
-    ben, engine = Project(tmp_path / "ben"), MemoryEngine()
+    ben, store = Project(tmp_path / "ben"), MemoryStore()
+    engine = Engine(store)
     machine = Machine(str(ben.ledger), "ben", "", "demo")
     commands.add(ben, "Use git", HUMAN)
     sync(machine, engine)
@@ -113,7 +115,8 @@ def test_a_pending_change_of_an_entry_that_the_new_history_lacks(
     engine.run_bytes = 1
     assert 1 == sync(attrs.evolve(machine, limit_s=0.0), engine).pending
     kept = [batch for batch in count(engine.read(0).runs, START, set()).batches if b"Be kind" not in batch.raw]
-    engine.runs = cut_runs([*kept, stranger_batch(kept[-1])], START, 1)
+    store.runs.clear()
+    assert Outcome.DONE is engine.append(NOTHING, cut_runs([*kept, stranger_batch(kept[-1])], START, 1)).outcome
     rejoin(machine, engine)
     assert ["Use git", "Be brief"] == [one["text"] for one in commands.show(ben)["key_points"]]
 

@@ -1,4 +1,4 @@
-"""The verbs that look after a shared book: verify, repair, reset, upgrade, publish; and programs of other versions."""
+"""The verbs that look after a shared book: verify, repair, upgrade, publish; and programs of other versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from helpers.books import make_run
 from helpers.example_secrets import EXAMPLES
 from helpers.installation import lay_out
 from helpers.sharing_projects import make_team
-from tallybook.ledger.sharing.engines.engine import ReadOnlyError
+from tallybook.ledger.sharing.engines.store import ReadOnlyError
 from tallybook.projections.surfaces.sharing import syncing
 
 if TYPE_CHECKING:
@@ -59,32 +59,6 @@ def test_a_run_that_does_not_count_is_listed_and_repaired(team: Team) -> None:
     assert ("Run the tests first", 2, 0) == team.entries("anna")["kpt_001"]
     assert team.entries("anna") == team.entries("ben")
     assert "nothing to repair" in team.run("ben", "share", "repair", "--yes").out
-
-
-def test_a_reset_begins_the_book_anew(team: Team) -> None:
-    """Entries and counts stay; of the older epoch only what a machine had never published lands."""
-    team.run("ben", "rate", "kpt_001", "helpful")
-    team.sync("ben", "anna")
-    team.run("ben", "rate", "kpt_001", "helpful")
-    team.run("ben", "add", "Name things well")
-    refused = team.run("anna", "share", "reset", code=2).err
-    assert "--yes" in refused
-    shown = team.entries("anna")
-    team.run("anna", "share", "reset", "--yes")
-    assert shown == team.entries("anna")
-    team.run("anna", "rate", "kpt_002", "harmful")
-    team.sync("anna")
-    assert "--rejoin" in team.run("ben", "sync", code=3).err
-    done = json.loads(team.run("ben", "sync", "--rejoin", "--json").out)
-    assert 2 + 2 == len(done["landed"])
-    assert done["left"]
-    team.sync("anna")
-    assert team.entries("anna") == team.entries("ben")
-    assert ("Run the tests first", 2, 0) == team.entries("ben")["kpt_001"]
-    assert ("Write short commits", 0, 1) == team.entries("ben")["kpt_002"]
-    assert 3 == len(team.entries("ben"))
-    team.share("cleo")
-    assert team.entries("cleo") == team.entries("ben")
 
 
 def test_a_machine_that_does_not_know_the_rules_stops_there(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +167,7 @@ def refused_appends(team: Team, why: str) -> Iterator[None]:
         def refuse(*_: object) -> None:
             raise ReadOnlyError(team.address, why)
 
-        patch.setattr(team.memory, "append", refuse)
+        patch.setattr(team.memory, "put", refuse)
         yield
 
 

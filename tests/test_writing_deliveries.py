@@ -13,7 +13,8 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import UsedKeyError
 from tallybook.ledger.line import join_key, split_key
-from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import Machine, sync
 from tallybook.projections.surfaces.workspace.project import Project
@@ -197,7 +198,7 @@ def test_a_spooled_delivery_without_effect_takes_no_key(here: Project) -> None:
 
 def test_a_book_knows_the_deliveries_of_every_machine(tmp_path: Path) -> None:
     """After a sync the same delivery on another machine is a repeat of an event of the book; others are refused."""
-    anna, ben, engine = Project(tmp_path / "anna"), Project(tmp_path / "ben"), MemoryEngine()
+    anna, ben, engine = Project(tmp_path / "anna"), Project(tmp_path / "ben"), Engine(MemoryStore())
 
     def publish(project: Project) -> None:
         sync(Machine(str(project.ledger), project.root.name, "", "demo"), engine)
@@ -222,7 +223,7 @@ def test_a_book_knows_the_deliveries_of_every_machine(tmp_path: Path) -> None:
 
 def test_a_delivery_that_two_machines_of_a_book_take_counts_once(tmp_path: Path) -> None:
     """Neither knows the other's yet, and the second to be published repeats the first."""
-    anna, ben, engine = Project(tmp_path / "anna"), Project(tmp_path / "ben"), MemoryEngine()
+    anna, ben, engine = Project(tmp_path / "anna"), Project(tmp_path / "ben"), Engine(MemoryStore())
 
     def publish(project: Project) -> None:
         sync(Machine(str(project.ledger), project.root.name, "", "demo"), engine)

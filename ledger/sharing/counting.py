@@ -9,13 +9,14 @@ from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import BookOpened, BookRules
 from tallybook.ledger.line import Position, head_field, split_lines
+from tallybook.ledger.sharing.engines.engine import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tallybook.ledger.batches import Digest
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.sharing.engines.engine import Contents, Engine, Run
+    from tallybook.ledger.sharing.engines.engine import Contents, End, Engine, Run
     from tallybook.ledger.sharing.replica import Replica
 
 
@@ -98,7 +99,9 @@ def count(runs: Sequence[Run], after: Position, known: set[bytes]) -> Counted:
     return Counted(batches, skipped, data)
 
 
-def read_pieces(engine: Engine, replica: Replica, size: int) -> Iterator[tuple[Contents, Counted]]:
+def read_pieces(
+    engine: Engine, replica: Replica, size: int, since: End = NOTHING
+) -> Iterator[tuple[Contents, Counted]]:
     """Yield what an engine holds after the end of a replica, a piece after the other, and what of each counts.
 
     A long book fits into memory this way, because the caller appends each piece to the replica.
@@ -107,20 +110,20 @@ def read_pieces(engine: Engine, replica: Replica, size: int) -> Iterator[tuple[C
         engine: The engine.
         replica: The replica.
         size: About how many bytes a piece has.
+        since: Up to where the engine's runs were read before.
     """
     known: set[bytes] | None = None
     while True:
         end = replica.end()
-        contents = engine.read(end.seq, size)
+        contents = engine.read(end.seq, size, since)
         if known is None:
             known = replica.ids() if contents.runs else set()
         counted = count(contents.runs, end, known)
         yield contents, counted
         if not contents.more:
             return
-        if not counted.batches:
-            # Runs that do not count fill the piece.
-            size *= 2
+        # What a run that does not count states is no place of the copy.
+        since = contents.end._replace(seq=replica.end().seq)
 
 
 def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
@@ -155,6 +158,8 @@ def _count_whole(group: Sequence[Run], after: Position, known: set[bytes], diges
 
 def _count_run(run: Run, after: Position, known: set[bytes], digest: Digest) -> tuple[list[RawBatch], str]:
     """Return the batches of a run that count, and why the next one does not; empty where it is not due to its ids."""
+    if not run.first:
+        return [], "it is no run of a book"
     data, fault = _after(run, after)
     found = [] if fault else verify_run(data, after, (), digest).batches
     for index, batch in enumerate(found):

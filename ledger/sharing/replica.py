@@ -23,6 +23,7 @@ from tallybook.ledger.line import LOG_NAME, START, Position, split_key
 from tallybook.ledger.reading.deliveries import find_deliveries
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.sharing.counting import find_ids
+from tallybook.ledger.sharing.engines.engine import NOTHING, End
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
@@ -55,6 +56,7 @@ class Current:
         taken: The book's event number that the machine's playbook contained at that position.
         block: First and last number of the names that this machine may give; (0, 0) before it has a block.
         erased: The book's event number up to which texts that it says are redacted were erased on this machine.
+        read_to: Up to where the engine's runs were read; the copy has what of them counts.
     """
 
     copy: str
@@ -62,6 +64,7 @@ class Current:
     taken: int = 0
     block: tuple[int, int] = (0, 0)
     erased: int = 0
+    read_to: End = NOTHING
 
 
 def read_current(ledger: StrPath) -> Current | None:
@@ -71,9 +74,10 @@ def read_current(ledger: StrPath) -> Current | None:
         seq, chain, offset = fields["upto"]
         copy, taken, (first, last) = fields["copy"], fields["taken"], fields["block"]
         erased = fields.get("erased", 0)
-        numbers = seq, offset, taken, first, last, erased
-        if str(copy).isdigit() and {*map(type, numbers)} == {int} and type(chain) is str:
-            return Current(copy, Position(seq, chain, offset), taken, (first, last), erased)
+        read_to = End(*fields.get("read_to", NOTHING))
+        numbers = seq, offset, taken, first, last, erased, read_to.seq, read_to.number
+        if str(copy).isdigit() and {*map(type, numbers)} == {int} and {*map(type, (chain, *read_to[1:]))} == {str}:
+            return Current(copy, Position(seq, chain, offset), taken, (first, last), erased, read_to)
     return None
 
 

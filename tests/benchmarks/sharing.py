@@ -15,12 +15,12 @@ import psycopg
 
 from benchmarks import data
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
+from helpers.engines import postgres_engine
 from helpers.postgres_server import NoServerError, start_database
 from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome
-from tallybook.ledger.sharing.engines.postgres import PostgresEngine
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage.disk import flush_data
 
@@ -67,7 +67,7 @@ class _Contest:
     def publish(self) -> float:
         """Return how long the engine takes to append all runs, one after the other, to a new book."""
         self._book = self._database.new_book(anna="write")
-        with closing(PostgresEngine(self._address, self._book)) as engine:
+        with closing(postgres_engine(self._address, self._book)) as engine:
             end = engine.read(0).end
             start = perf_counter()
             for run in self._runs:
@@ -87,7 +87,7 @@ class _Contest:
 
     def read(self) -> float:
         """Return how long a new machine takes to read the book and to verify its chain."""
-        with closing(PostgresEngine(self._address, self._book)) as engine:
+        with closing(postgres_engine(self._address, self._book)) as engine:
             engine.read(self._runs[-1].last)
             start = perf_counter()
             after = START
@@ -100,7 +100,7 @@ class _Contest:
         """Return how long a new machine takes to read and verify the book, its ids too, and to flush its replica."""
         place = self._folder / f"replica-{next(self._copies)}"
         place.mkdir()
-        with closing(PostgresEngine(self._address, self._book)) as engine:
+        with closing(postgres_engine(self._address, self._book)) as engine:
             engine.read(self._runs[-1].last)
             start = perf_counter()
             counted = count(engine.read(0).runs, START, set())
@@ -141,7 +141,7 @@ class _Contest:
     def look(self) -> float:
         """Return how long a read with nothing new takes, connecting included."""
         start = perf_counter()
-        with closing(PostgresEngine(self._address, self._book)) as engine:
+        with closing(postgres_engine(self._address, self._book)) as engine:
             assert not engine.read(self._runs[-1].last).runs
         return perf_counter() - start
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from benchmarks import data
 from benchmarks.table import Row, Setting, alternate, faster, medians
+from helpers.engines import git_engine
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing import counting
-from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome
-from tallybook.ledger.sharing.engines.git import RUN_BYTES, GitEngine
+from tallybook.ledger.sharing.engines.engine import NOTHING, RUN_BYTES, Engine, Outcome
 from tallybook.ledger.sharing.replica import Replica
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class _Contest:
         subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)
         return remote
 
-    def _engine(self, folder: Path) -> GitEngine:
-        return GitEngine(str(self._remote), "main", str(folder), limit_s=600)
+    def _engine(self, folder: Path) -> Engine:
+        return git_engine(str(self._remote), "main", str(folder), limit_s=600)
 
     def publish(self) -> float:
         """Return how long the engine takes to append all pieces, one after the other, to a new book."""
@@ -109,7 +109,7 @@ class _Contest:
         _git(self._folder, "clone", "--quiet", "--depth=1", "--branch=main", f"file://{self._bare}", str(self._new()))
         return perf_counter() - start
 
-    def look(self, engine: GitEngine) -> float:
+    def look(self, engine: Engine) -> float:
         """Return how long a read with nothing new takes."""
         start = perf_counter()
         assert not engine.read(self._last.last).runs
@@ -121,7 +121,7 @@ class _Contest:
         _git(self._folder, "ls-remote", "--quiet", str(self._bare), "refs/heads/main")
         return perf_counter() - start
 
-    def known(self) -> GitEngine:
+    def known(self) -> Engine:
         """Return the engine of a machine that has the book."""
         engine = self._engine(self._new())
         engine.read(0)

@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from helpers.git_repositories import make_remote
-from tallybook.ledger.sharing.engines.git import GitEngine
-from tallybook.ledger.sharing.engines.memory import MemoryEngine
-from tallybook.ledger.sharing.engines.postgres import PostgresEngine
+from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engines.git import GitStore
+from tallybook.ledger.sharing.engines.memory import MemoryStore
+from tallybook.ledger.sharing.engines.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,17 +19,26 @@ if TYPE_CHECKING:
     import pytest
 
     from helpers.postgres_server import Database
-    from tallybook.ledger.sharing.engines.engine import Engine
 
     Connect = Callable[[], Engine]
     Make = Callable[[pytest.FixtureRequest], AbstractContextManager[Connect]]
 
 
+def git_engine(address: str, book: str, folder: str | None, **options: float) -> Engine:
+    """Return the engine of a book in a git remote."""
+    return Engine(GitStore(address, book, folder, **options))
+
+
+def postgres_engine(address: str, book: str, timeout: float = 30) -> Engine:
+    """Return the engine of a book in a database."""
+    return Engine(PostgresStore(address, book, timeout))
+
+
 @contextmanager
 def memory(_request: pytest.FixtureRequest) -> Iterator[Connect]:
     """Give every machine the same list."""
-    engine = MemoryEngine()
-    yield lambda: engine
+    store = MemoryStore()
+    yield lambda: Engine(store)
 
 
 @contextmanager
@@ -36,10 +46,10 @@ def _git(request: pytest.FixtureRequest, scheme: str) -> Iterator[Connect]:
     """Give every machine a cache folder of its own, and one bare repository as the remote."""
     folder = request.getfixturevalue("tmp_path")
     remote = make_remote(folder / "remote.git")
-    machines: list[GitEngine] = []
+    machines: list[Engine] = []
 
     def connect() -> Engine:
-        machines.append(GitEngine(f"{scheme}{remote}", "main", str(folder / f"machine-{len(machines)}")))
+        machines.append(git_engine(f"{scheme}{remote}", "main", str(folder / f"machine-{len(machines)}")))
         return machines[-1]
 
     yield connect
@@ -55,7 +65,7 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[Connect]:
     with database.credentials(), ExitStack() as stack:
 
         def connect() -> Engine:
-            engine = PostgresEngine(database.address("anna"), book)
+            engine = postgres_engine(database.address("anna"), book)
             stack.callback(engine.close)
             return engine
 

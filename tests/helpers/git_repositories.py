@@ -58,18 +58,19 @@ def _run_documented(number: int, remote: Path, book: str = "") -> None:
     subprocess.run(["sh", "-eu", "-c", script], check=True, capture_output=True)
 
 
-def push_files(remote: Path, branch: str, files: Mapping[str, bytes], *, parent: str = "") -> str:
-    """Put a commit of a stranger on a branch by force: a commit's files with these changed; return its id."""
+def push_files(remote: Path, reference: str, files: Mapping[str, bytes], *, parent: str = "") -> str:
+    """Put a commit of a stranger on a reference by force: a commit's files with these changed; return its id."""
     folder = Path(tempfile.mkdtemp(dir=remote.parent))
     git(folder, "init", "--quiet")
     if parent:
         git(folder, "fetch", "--quiet", str(remote), parent)
         git(folder, "checkout", "--quiet", "FETCH_HEAD")
     for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "by hand")
-    git(folder, "push", "--quiet", "--force", str(remote), f"HEAD:refs/heads/{branch}")
+    git(folder, "push", "--quiet", "--force", str(remote), f"HEAD:{reference}")
     return git(folder, "rev-parse", "HEAD")
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from helpers.command_line import Answer
-from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
@@ -34,7 +35,7 @@ class SharedMachine:
 
     project: Project
     machine: Machine
-    engine: MemoryEngine
+    engine: Engine
 
     def sync(self) -> SyncResult:
         """Bring its ledger and the book together, and render its playbook."""
@@ -71,7 +72,7 @@ class SharedMachine:
 
 def make_machines(folder: Path, *labels: str) -> tuple[SharedMachine, ...]:
     """Return machines with these labels, none of which has begun."""
-    engine = MemoryEngine()
+    engine = Engine(MemoryStore())
     made = []
     for label in labels:
         (folder / label / ".claude").mkdir(parents=True)

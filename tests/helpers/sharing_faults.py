@@ -12,8 +12,8 @@ from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.line import START, Draft, Position, Stamp, frame
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import count, ids_of
-from tallybook.ledger.sharing.engines.engine import Appended, EngineError, Outcome, Run
-from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.engines.engine import NOTHING, Appended, Engine, Outcome, Run
+from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
 
@@ -22,19 +22,18 @@ if TYPE_CHECKING:
     import random
 
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.sharing.engines.engine import Contents, End, Engine
+    from tallybook.ledger.sharing.engines.engine import Contents, End
+    from tallybook.ledger.sharing.engines.store import EngineError
 
 
 class CrashError(Exception):
     """The process was killed here."""
 
 
-class ShakyEngine:
-    """An engine that has troubles, around one in memory or a real one.
+class ShakyEngine(Engine):
+    """An engine that has troubles, of a store in memory or a real one.
 
     Attributes:
-        address: As in `Engine`.
-        run_bytes: As in `Engine`.
         before_append: What another machine does before the next append.
         unknown: Whether the next append is done although its answer is lost, or not done; None for neither.
         refusal: What the next append raises; None for nothing.
@@ -43,9 +42,9 @@ class ShakyEngine:
     def __init__(self, draw: random.Random, engine: Engine | None = None) -> None:
         """Begin with runs of a few batches, on an engine that holds nothing; None for one in memory."""
         self.draw = draw
-        self.run_bytes = draw.choice((600, 4_000, 2_000_000))
-        self.engine = engine or MemoryEngine(run_bytes=self.run_bytes)
-        self.address = self.engine.address
+        store = MemoryStore() if engine is None else engine._store
+        self.memory = store if isinstance(store, MemoryStore) else None
+        super().__init__(store, draw.choice((600, 4_000, 2_000_000)))
         self.before_append: Callable[[], None] | None = None
         self.unknown: bool | None = None
         self.refusal: EngineError | None = None
@@ -53,7 +52,7 @@ class ShakyEngine:
     @property
     def runs(self) -> list[Run]:
         """Return what it holds."""
-        return [plain(run) for run in self.engine.read(0).runs]
+        return [plain(run) for run in super().read(0).runs]
 
     @property
     def batches(self) -> list[RawBatch]:
@@ -62,28 +61,20 @@ class ShakyEngine:
 
     def put(self, runs: list[Run]) -> None:
         """Let somebody with the right to replace everything put this there."""
-        if isinstance(self.engine, MemoryEngine):
-            self.engine.runs = runs
-            self.engine.turn += 1
+        if self.memory is not None:
+            self.memory.runs.clear()
+            assert Outcome.DONE is super().append(NOTHING, runs).outcome
         elif runs:
-            assert Outcome.DONE is self.engine.replace(self.engine.read(0).end, runs).outcome
-
-    def replace(self, expected: End, runs: Sequence[Run]) -> Appended:
-        """Replace everything."""
-        return self.engine.replace(expected, runs)
-
-    def close(self) -> None:
-        """Close it."""
-        self.engine.close()
+            assert Outcome.DONE is self.replace(super().read(0).end, runs).outcome
 
     def calm(self) -> None:
         """End all troubles."""
         self.before_append = self.unknown = self.refusal = None
 
-    def read(self, after: int, limit: int | None = None) -> Contents:
+    def read(self, after: int, limit: int | None = None, since: End = NOTHING) -> Contents:
         """Read, at one of the steps at which a sync can be killed, and not all at once where a sync asks for pieces."""
         step("engine.read")
-        return self.engine.read(after, None if limit is None else self.draw.choice((1, 2_000, limit)))
+        return super().read(after, None if limit is None else self.draw.choice((1, 2_000, limit)), since)
 
     def append(self, expected: End, runs: Sequence[Run]) -> Appended:
         """Append, with what was planned to go wrong."""
@@ -97,9 +88,9 @@ class ShakyEngine:
         if self.unknown is not None:
             done, self.unknown = self.unknown, None
             if done:
-                self.engine.append(expected, runs)
+                super().append(expected, runs)
             return Appended(Outcome.UNKNOWN)
-        answer = self.engine.append(expected, runs)
+        answer = super().append(expected, runs)
         step("engine.append, after")
         return answer
 
@@ -112,7 +103,7 @@ class ShakyEngine:
         """Get a run that does not count: of another history, or with ids that are there already."""
         runs = self.runs
         # A real one refuses some of them itself.
-        if not runs or not isinstance(self.engine, MemoryEngine):
+        if not runs or self.memory is None:
             return
         last = runs[-1]
         end = Position(last.last, last.after, 0)

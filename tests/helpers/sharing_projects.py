@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.counting import count
-from tallybook.ledger.sharing.engines.git import GitEngine
-from tallybook.ledger.sharing.engines.memory import MemoryEngine
+from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces.sharing import engines
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Answer, Run
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.sharing.engines.engine import Engine
 
 
 @attrs.define
@@ -39,7 +39,7 @@ class Team:
         engine: Name of the engine.
         address: Its address.
         book: Name of the book.
-        memory: The engine in memory.
+        memory: The store in memory.
     """
 
     folder: Path
@@ -48,7 +48,7 @@ class Team:
     engine: str
     address: str
     book: str = "main"
-    memory: MemoryEngine = attrs.field(factory=MemoryEngine)
+    memory: MemoryStore = attrs.field(factory=MemoryStore)
 
     def run(self, machine: str, *words: str, code: int = 0, stdin: bytes = b"") -> Answer:
         """Run a command on a machine, and check its exit code."""
@@ -94,9 +94,9 @@ class Team:
     def open_engine(self) -> Iterator[Engine]:
         """Open the engine as another machine would."""
         if self.engine == "memory":
-            yield self.memory
+            yield Engine(self.memory)
             return
-        engine = GitEngine(self.address, self.book, str(self.folder / "other-cache"))
+        engine = git_engine(self.address, self.book, str(self.folder / "other-cache"))
         yield engine
         engine.close()
 
@@ -120,9 +120,9 @@ class Team:
     def empty(self) -> None:
         """Empty the engine."""
         if self.engine == "memory":
-            self.memory.runs = []
+            self.memory.runs.clear()
         else:
-            git(Path(self.address), "update-ref", "-d", f"refs/heads/tallybook/{self.book}")
+            git(Path(self.address), "update-ref", "-d", f"refs/tallybook/{self.book}")
 
 
 def make_team(engine: str, folder: Path, run: Run, patch: pytest.MonkeyPatch) -> Team:

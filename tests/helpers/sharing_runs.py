@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 from helpers.git_repositories import make_remote
 from helpers.postgres_server import start_database
 from helpers.sharing_histories import History
-from tallybook.ledger.sharing.engines.git import GitEngine
-from tallybook.ledger.sharing.engines.postgres import PostgresEngine
+from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engines.git import GitStore
+from tallybook.ledger.sharing.engines.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from tallybook.ledger.sharing.engines.engine import Engine
 
     MakeEngine = Callable[[Path], Engine | None]
 
@@ -38,12 +37,12 @@ def memory_folder() -> Iterator[Path]:
 @contextmanager
 def _open_postgres() -> Iterator[MakeEngine]:
     with start_database() as database, database.credentials():
-        yield lambda _: PostgresEngine(database.address("anna"), database.new_book(anna="own"))
+        yield lambda _: Engine(PostgresStore(database.address("anna"), database.new_book(anna="own")))
 
 
 @contextmanager
 def _open_git() -> Iterator[MakeEngine]:
-    yield lambda folder: GitEngine(str(make_remote(folder / "remote.git")), "main", str(folder / "cache"))
+    yield lambda folder: Engine(GitStore(str(make_remote(folder / "remote.git")), "main", str(folder / "cache")))
 
 
 @contextmanager

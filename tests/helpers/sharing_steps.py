@@ -15,7 +15,8 @@ from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.sharing.counting import count, ids_of
-from tallybook.ledger.sharing.engines.engine import EngineError, Run
+from tallybook.ledger.sharing.engines.engine import Run
+from tallybook.ledger.sharing.engines.store import EngineError
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK

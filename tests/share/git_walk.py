@@ -48,7 +48,6 @@ class Walk:
         self._number = 0
         for machine in self.machines:
             # As the documentation says: otherwise a fetch brings the book's branch as a remote-tracking one.
-            self.git(machine, "config", "--add", "remote.origin.fetch", "^refs/heads/tallybook/*")
             self.git(machine, "checkout", "-q", "-b", "topic")
         self._worktree = Machine(self.machines[0].home, self.machines[0].home / "worktree")
         self.git(self.machines[0], "worktree", "add", "-q", "-b", "side", str(self._worktree.root))

@@ -1,20 +1,35 @@
-"""What an engine does for a book: it returns runs in the order in which it took them, and compares before it appends.
+"""A book in a store: the end, reading up to the first gap, appending, and fresh runs, the same for every store.
 
-An engine knows nothing about events. It stores runs, which are bytes, and promises two things: every reader sees the
-same runs in the same order, and an append is done only if nobody else appended since the end that it expects.
+An engine knows nothing about events. A run is one object, a line of JSON that is its head and then its bytes:
+
+    {"first":12,"last":14,"before":"…","after":"…"}
+
+``fresh`` in a head says that the book begins with this run, and where the fresh runs end that were put together.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallybook.ledger.errors import EXIT_NOT_WRITTEN, TallybookError
-from tallybook.ledger.line import GENESIS
+from tallybook.ledger.line import GENESIS, digest
+from tallybook.ledger.sharing.engines.store import PutOutcome, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from tallybook.ledger.sharing.engines.store import Entry, Store
+
+RUN_BYTES: Final = 1024 * 1024
+"""How many bytes a run has at most; a batch alone may have more."""
+MAX_RUN_BYTES: Final = 64 * 1024 * 1024
+"""What is larger is no run, and is not fetched."""
+PAGE: Final = 1000
+"""So many numbers share a digest of their tags; a store of objects lists as many at once."""
+_GET: Final = 64
+"""So many runs are asked for at once."""
+_HEAD_BYTES: Final = 1024
 
 
 class Run(NamedTuple):
@@ -23,12 +38,12 @@ class Run(NamedTuple):
     The numbers and chain values are what its writer states. A reader verifies them with the bytes.
 
     Attributes:
-        first: Event number of its first line.
+        first: Event number of its first line; 0 for what is no run.
         last: Event number of its last line.
         before: Chain value before it.
         after: Chain value after it.
         data: Its bytes.
-        place: Where the engine has it, for messages: ``message 57``; empty for a run that is not stored yet.
+        place: Where the engine has it, for messages: ``run 57``; empty for a run that is not stored yet.
         author: Who stored it, as far as the engine knows; empty where it does not.
     """
 
@@ -42,21 +57,33 @@ class Run(NamedTuple):
 
 
 class End(NamedTuple):
-    """The end of what an engine holds.
+    """A place in what an engine holds, after a run.
 
     Attributes:
-        seq: The last event number that its last run states, 0 where it holds nothing.
+        seq: The last event number that the run states, 0 at the beginning.
         chain: The chain value after that.
-        token: What the engine compares before it appends; empty where it holds nothing.
+        token: The run's number, and a digest of the tags of the runs up to it; empty at the beginning.
     """
 
     seq: int
     chain: str
     token: str = ""
 
+    @property
+    def number(self) -> int:
+        """Return the run's number."""
+        return int(self.token.partition(":")[0]) if self.token else 0
 
-NOTHING = End(0, GENESIS)
-"""The end of an engine that holds nothing."""
+    def after_run(self, seq: int, chain: str, tag: str) -> End:
+        """Return the place after the next run."""
+        number, _, tags = (self.token or "0:").partition(":")
+        # A digest begins anew with each page, so that one list of a page shows all of it.
+        before = "" if int(number) % PAGE == 0 else tags
+        return End(seq, chain, f"{int(number) + 1}:{digest(f'{before}{tag}'.encode())}")
+
+
+NOTHING: Final = End(0, GENESIS)
+"""The beginning, and the end of an engine that holds nothing."""
 
 
 class Contents(NamedTuple):
@@ -64,22 +91,13 @@ class Contents(NamedTuple):
 
     Attributes:
         runs: Every run whose last event number is larger, in the engine's order, whether or not it counts.
-        first: The first event number that the engine holds; 0 where it holds nothing.
-        end: The engine's end when the runs were read.
+        end: The place after the last run that was read.
         more: Whether further runs follow, which the limit left out.
     """
 
     runs: Sequence[Run]
-    first: int
     end: End
     more: bool = False
-
-
-def cut_at(runs: Sequence[Run], limit: int | None) -> Sequence[Run]:
-    """Return the first runs that together have at least so many bytes; all where there is no limit."""
-    sizes = accumulate(len(run.data) for run in runs)
-    count = next((number for number, size in enumerate(sizes, 1) if limit is not None and size >= limit), len(runs))
-    return runs[:count]
 
 
 class Outcome(Enum):
@@ -105,128 +123,210 @@ class Appended(NamedTuple):
     end: End | None = None
 
 
-class EngineError(TallybookError):
-    """An engine did not do what was asked of it; the own ledger is as it was."""
+class _Stored(NamedTuple):
+    """A run of a store.
 
-    exit_code = EXIT_NOT_WRITTEN
+    Attributes:
+        run: The run.
+        whole: Of a fresh run, the last event number and chain value of the runs that were put together; else None.
+    """
 
-    def __init__(self, address: str, what: str, hint: str) -> None:
-        """Build the message ``address: what; hint``. An address never holds a password."""
-        self.address = address
-        self.what = what
-        self.hint = hint
-        super().__init__(f"{address}: {what}; {hint}")
-
-
-WAIT: Final = "events wait in the own ledger; run `tallybook sync` later"
+    run: Run
+    whole: tuple[int, str] | None
 
 
-class UnreachableError(EngineError):
-    """The engine does not answer, or does not let this user read."""
-
-    def __init__(self, address: str, why: str, hint: str = WAIT) -> None:
-        """Say why."""
-        self.why = why
-        super().__init__(address, f"cannot be reached: {why}", hint)
-
-
-READ_ONLY: Final = "is read-only here: "
-"""What stands in a message before the reason for which an engine lets this user read, not write."""
-
-
-class ReadOnlyError(EngineError):
-    """The engine lets this user read, not write."""
-
-    def __init__(self, address: str, why: str) -> None:
-        """Give the engine's own reason."""
-        super().__init__(address, f"{READ_ONLY}{why}", "events wait in the own ledger")
-
-
-class DamagedEngineError(ReadOnlyError):
-    """What the engine stored is damaged, so that it cannot be read, or nothing can follow it."""
-
-    def __init__(self, address: str, why: str) -> None:
-        """Give the engine's own reason."""
-        hint = "events wait in the own ledger until its operator has repaired it"
-        EngineError.__init__(self, address, f"is damaged: {why}", hint)
-
-
-class MissingLibraryError(EngineError):
-    """The client library of an engine is not installed."""
-
-    exit_code = 2
-
-    def __init__(self, address: str, package: str, command: str = "") -> None:
-        """Name its package, and the command that installs it where this Tallybook is; by default pip's."""
-        super().__init__(address, f"needs the package {package}", f"run: {command or f'pip install {package}'}")
-
-
-class Engine(Protocol):
-    """Holds the runs of one book.
+class Engine:
+    """Reads and appends the runs of one book, in whatever store.
 
     Attributes:
         address: Where it is, for messages, without a password.
         run_bytes: How many bytes the runs of one append should have together, at most; a batch alone may have more.
     """
 
-    address: str
-    run_bytes: int
+    def __init__(self, store: Store, run_bytes: int = RUN_BYTES) -> None:
+        """Take the store; nothing is asked of it yet."""
+        self.address = store.address
+        self.run_bytes = run_bytes
+        self._store = store
 
-    def read(self, after: int, limit: int | None = None) -> Contents:
-        """Return what the engine holds after an event number, read from where its last append is visible.
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what in the store's settings endangers the book, as of the last read."""
+        return self._store.warnings
+
+    def read(self, after: int, limit: int | None = None, since: End = NOTHING) -> Contents:
+        """Return what the engine holds after an event number.
 
         Args:
             after: The event number.
             limit: About how many bytes to return, of whole runs from the first one on; None for all.
+            since: Where an earlier read ended whose runs the caller has. Where the engine no longer holds what that
+                read returned, or it went beyond ``after``, all is read again.
 
         Raises:
             UnreachableError: The engine does not answer.
         """
-        ...
+        if after < since.seq:
+            since = NOTHING
+        entries = self._list_new(since)
+        if entries is None:
+            since = NOTHING
+            entries = self._list_new(since) or []
+        stored: list[_Stored] = []
+        size, count, end = 0, 0, since
+        for entry, data in self._get(entries):
+            if limit is not None and size >= limit:
+                break
+            count, size = count + 1, size + len(data)
+            found = _parse(entry, data)
+            seq, chain = (found.run.last, found.run.after) if found.run.first else end[:2]
+            end = end.after_run(seq, chain, entry.tag)
+            if data or entry.size:
+                stored.append(found)
+        return Contents(_select(_from_fresh(stored), after, since.seq), end, count < len(entries))
 
     def append(self, expected: End, runs: Sequence[Run]) -> Appended:
-        """Store runs in order, if the engine still ends where ``expected`` says.
-
-        With ``NOTHING`` as the expected end, what holds the book (a branch, a stream, a table) is created if this
-        user may create it.
+        """Store runs in order after the expected end, if nobody else appended there.
 
         Raises:
             ReadOnlyError: This user may not write.
             UnreachableError: The engine cannot be reached, so that nothing was stored.
         """
-        ...
+        return self._put(expected, [(run, None) for run in runs])
 
     def replace(self, expected: End, runs: Sequence[Run]) -> Appended:
-        """Store these runs in place of all that the engine holds, if it still ends where ``expected`` says.
+        """Let the book begin with these runs, in place of all before, if the engine still ends where that is expected.
+
+        Raises:
+            ReadOnlyError: This user may not write.
+            UnreachableError: The engine cannot be reached.
+        """
+        first, *others = runs or [Run(1, 0, GENESIS, GENESIS, b"")]
+        whole = (runs[-1].last, runs[-1].after) if runs else (0, GENESIS)
+        return self._put(expected, [(first, whole), *((run, None) for run in others)])
+
+    def erase_before(self, end: End) -> None:
+        """Replace the bytes of every run up to a place by nothing.
 
         Raises:
             ReadOnlyError: This user may not do that.
             UnreachableError: The engine cannot be reached.
         """
-        ...
+        if end.number:
+            self._store.erase(end.number + 1)
 
     def close(self) -> None:
         """Close connections."""
-        ...
+        self._store.close()
+
+    def _list_new(self, since: End) -> list[Entry] | None:
+        """Return the numbers after a place up to the first gap; None where the engine no longer holds that place."""
+        number = since.number
+        # A page is listed from its beginning: after a roll-back the last number alone may have the same bytes again.
+        page = (number - 1) // PAGE * PAGE if number else 0
+        place = End(0, "", f"{page}:")
+        new = []
+        for entry in self._store.list(page):
+            # A number after a gap may be a late put of somebody who had seen what was lost since.
+            if entry.number != place.number + 1:
+                break
+            place = place.after_run(0, "", entry.tag)
+            if entry.number == number and place.token != since.token:
+                return None
+            if entry.number > number:
+                new.append(entry)
+        return None if place.number < number else new
+
+    def _get(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
+        """Yield runs with their bytes: none for those that were erased, and those that are too large."""
+        for begin in range(0, len(entries), _GET):
+            group = entries[begin : begin + _GET]
+            wanted = [entry.number for entry in group if entry.size is None or 0 < entry.size <= MAX_RUN_BYTES]
+            found = self._store.get(wanted) if wanted else {}
+            for entry in group:
+                yield entry, found.get(entry.number, b"")
+
+    def _put(self, expected: End, runs: Sequence[tuple[Run, tuple[int, str] | None]]) -> Appended:
+        end = expected
+        for run, whole in runs:
+            data = _encode(run, whole)
+            outcome, tag = self._store.put(end.number + 1, data)
+            if outcome is not PutOutcome.DONE:
+                answer = self._find_outcome(end.number + 1, data, outcome)
+                if isinstance(answer, Outcome):
+                    return Appended(answer)
+                tag = answer
+            end = end.after_run(run.last, run.after, tag)
+        return Appended(Outcome.DONE, end)
+
+    def _find_outcome(self, number: int, data: bytes, outcome: PutOutcome) -> str | Outcome:
+        """Return what became of a put that was not confirmed; where it was done after all, the tag of the run."""
+        try:
+            entries = [entry for entry in self._store.list(number - 1) if entry.number == number]
+            found = self._store.get([number]).get(number, b"")
+        except UnreachableError:
+            return Outcome.UNKNOWN
+        if not entries:
+            # It may be stored later still.
+            return Outcome.UNKNOWN if outcome is PutOutcome.UNKNOWN else Outcome.MOVED
+        return entries[0].tag if found == data else Outcome.MOVED
 
 
-@runtime_checkable
-class CachingEngine(Protocol):
-    """An engine that keeps a copy of its own on this machine."""
-
-    def delete_cache(self) -> None:
-        """Delete that copy, which may hold a text that was redacted; it is fetched again when it is needed."""
-        ...
+def _encode(run: Run, whole: tuple[int, str] | None) -> bytes:
+    head: dict[str, Any] = {"first": run.first, "last": run.last, "before": run.before, "after": run.after}
+    if whole is not None:
+        head["fresh"] = whole
+    return json.dumps(head, separators=(",", ":")).encode() + b"\n" + run.data
 
 
-@runtime_checkable
-class KeepingEngine(Protocol):
-    """An engine that keeps what was there before a replacement."""
+def _parse(entry: Entry, data: bytes) -> _Stored:
+    """Return the run of an object; one without event numbers for what is no run."""
+    place = f"run {entry.number}"
+    line, mark, rest = data.partition(b"\n")
+    try:
+        head: Any = json.loads(line) if mark and len(line) <= _HEAD_BYTES else None
+        first, last, before, after = (head[name] for name in ("first", "last", "before", "after"))
+        whole = head.get("fresh")
+        kinds = [type(value) for value in (first, last, before, after, *(whole or (0, "")))]
+        if kinds == [int, int, str, str, int, str] and 0 < first <= last + 1:
+            run = Run(first, last, before, after, rest, place, entry.author)
+            return _Stored(run, (whole[0], whole[1]) if whole else None)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        pass
+    return _Stored(Run(0, 0, "", "", data, place, entry.author), None)
 
-    def delete_others(self) -> list[str]:
-        """Delete that, and return the names of what was deleted.
 
-        Raises:
-            ReadOnlyError: This user may not delete it.
-        """
-        ...
+def _from_fresh(stored: Sequence[_Stored]) -> Sequence[Run]:
+    """Return the runs from the last fresh ones on that are whole; all where there are none.
+
+    Who puts fresh runs may be interrupted, and what others append then follows the runs before.
+    """
+    runs = [one.run for one in stored]
+    for begin in reversed(range(len(stored))):
+        whole = stored[begin].whole
+        if whole is None:
+            continue
+        before = GENESIS
+        for run in runs[begin:]:
+            if run.before != before:
+                break
+            before = run.after
+            if (run.last, run.after) == whole:
+                return runs[begin:]
+    return runs
+
+
+def _select(runs: Sequence[Run], after: int, last: int) -> list[Run]:
+    """Return the runs after an event number; what is no run counts as part of the one that it follows.
+
+    Args:
+        runs: Runs in order.
+        after: The event number.
+        last: The last event number before them.
+    """
+    selected = []
+    for run in runs:
+        last = run.last or last
+        if run.last > after or (not run.first and last >= after):
+            selected.append(run)
+    return selected

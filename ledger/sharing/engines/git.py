@@ -1,108 +1,74 @@
-"""A book in a branch of a git remote: a push that the remote takes at exactly one commit is the compare-and-swap.
+"""A book in a git remote: a file a run, and a push that the remote takes at exactly one commit is the compare-and-swap.
 
-The branch is ``tallybook/BOOK``. Its files ``000001.jsonl``, ``000002.jsonl`` and so on are the book's log in parts.
+The reference is ``refs/tallybook/BOOK``, which no ordinary fetch or list of branches shows. Run 4711 is the file
+``000001/09/39.jsonl``: folders have 64 names, so that a push sends few of them again.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
 import tempfile
 from time import sleep
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.line import GENESIS
-from tallybook.ledger.sharing.engines import git_files
-from tallybook.ledger.sharing.engines.engine import (
-    NOTHING,
-    Appended,
-    Contents,
+from tallybook.ledger.sharing.engines.engine import MAX_RUN_BYTES
+from tallybook.ledger.sharing.engines.git_address import check_book, parse_address
+from tallybook.ledger.sharing.engines.git_process import Done, GitFailedError, GitTimeoutError
+from tallybook.ledger.sharing.engines.git_repository import DamagedRepositoryError, GitRepository
+from tallybook.ledger.sharing.engines.store import (
     DamagedEngineError,
-    End,
-    Outcome,
+    Entry,
+    FormerLayoutError,
+    Put,
+    PutOutcome,
     ReadOnlyError,
-    Run,
     UnreachableError,
 )
-from tallybook.ledger.sharing.engines.git_address import check_book, parse_address
-from tallybook.ledger.sharing.engines.git_files import START, File, Summary
-from tallybook.ledger.sharing.engines.git_process import Done, GitFailedError, GitTimeoutError
-from tallybook.ledger.sharing.engines.git_repository import AUTHOR, DamagedRepositoryError, GitRepository
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _Answer = TypeVar("_Answer")
-RUN_BYTES = 2 * 1024 * 1024
 LIMIT_S = 60.0
-BRANCHES = "refs/heads/tallybook/"
-_SHORT_CHARS = 8
-_FILES_AT_ONCE = 128
-_AUTHOR = re.compile(rb"\nauthor ([^\n]*>) ")
-# What git says where another push holds the branch at this moment.
+REFERENCES = "refs/tallybook/"
+_FORMER = "refs/heads/tallybook/"
+_PATH = re.compile(r"(\d{6,})/(\d\d)/(\d\d)\.jsonl")
+_FOLDER = 64
+"""How many names a folder has."""
+# What git says where another push holds the reference at this moment.
 _BUSY = (b"failed to update ref", b"cannot lock ref", b"Unable to create", b"incorrect old value")
 # What git says of a repository whose objects are missing, empty or changed.
 _DAMAGE = re.compile(r"object file \S+ is empty|is corrupt|repository corruption|bad (tree )?object|unable to unpack")
 _PAUSES_S = (0.0, 0.1, 0.4)
+_TRIES = 5
 
 
-class _Commit(NamedTuple):
-    """A commit of the branch.
-
-    Attributes:
-        id: Its id.
-        author: Who authored it, empty if we did.
-        files: The files of the book, in order.
-        number: The largest number of a file, 0 without one.
-    """
-
-    id: str
-    author: str
-    files: Sequence[File]
-    number: int
+def path_of(number: int) -> str:
+    """Return the path of a run's file."""
+    upper, low = divmod(number, _FOLDER)
+    top, middle = divmod(upper, _FOLDER)
+    return f"{top:06d}/{middle:02d}/{low:02d}.jsonl"
 
 
-class _Base(NamedTuple):
-    """What an append continues.
-
-    Attributes:
-        commit: Id of the commit.
-        number: The number of its last file.
-        content: What that holds.
-    """
-
-    commit: str
-    number: int
-    content: bytes
+def _number_of(path: str) -> int | None:
+    """Return the number of the run in a file; None for a file that is not ours."""
+    match = _PATH.fullmatch(path)
+    if match is None:
+        return None
+    top, middle, low = map(int, match.groups())
+    number = (top * _FOLDER + middle) * _FOLDER + low
+    return number if number and path_of(number) == path else None
 
 
-_NO_BASE = _Base("", 0, b"")
-
-
-class _Memory(NamedTuple):
-    """What a read notes in our repository, so that the next one need not read all files again.
+class GitStore:
+    """Holds the runs of a book in a reference of a git remote.
 
     Attributes:
-        tip: The commit that was read; empty if its files hold anything but batches that follow one another.
-        whole: What its files hold together.
-        files: What each of its files holds, by the id of the content.
-    """
-
-    tip: str
-    whole: Summary
-    files: Mapping[str, Summary]
-
-
-class GitEngine:
-    """A book in a branch of a git remote.
-
-    Attributes:
-        address: As in `Engine`.
-        run_bytes: As in `Engine`.
+        address: As in `Store`.
+        warnings: As in `Store`; none.
     """
 
     def __init__(self, address: str, book: str, folder: str | None, *, limit_s: float = LIMIT_S) -> None:
@@ -120,36 +86,41 @@ class GitEngine:
         parsed = parse_address(address)
         check_book(book)
         self.address = parsed.shown
-        self.run_bytes = RUN_BYTES
+        self.warnings: tuple[str, ...] = ()
+        self._book = book
         self._temporary = tempfile.mkdtemp(prefix="tallybook-") if folder is None else None
-        self._repository = GitRepository(self._temporary or folder or "", parsed, BRANCHES + book, limit_s)
-        # Between reading and pushing another machine may be quicker, so what an append needs is remembered.
-        self._base = _NO_BASE
-        self._has_moved = False
-        # The commit of which a limit left out files.
-        self._unfinished = ""
+        self._repository = GitRepository(self._temporary or folder or "", parsed, REFERENCES + book, limit_s)
+        # The commit that was read or pushed last, None before; whether it is here; number of a run → id of its text.
+        self._tip: str | None = None
+        self._has_trees = False
+        self._runs: Mapping[int, str] = {}
 
-    def read(self, after: int, limit: int | None = None) -> Contents:
-        """Return what the branch holds after an event number."""
-        return self._call(lambda: self._read(after, limit))
+    def list(self, after: int) -> Sequence[Entry]:
+        """Return the numbers of the reference's last commit."""
+        self._call(self._look)
+        return [Entry(number, id_) for number, id_ in self._runs.items() if number > after]
 
-    def append(self, expected: End, runs: Sequence[Run]) -> Appended:
-        """Push a commit on top of the expected one."""
-        return self._call(lambda: self._store(expected, runs, expected.token))
+    def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """Return the runs of numbers of the commit that was listed last."""
+        ids = {number: self._runs[number] for number in numbers if number in self._runs}
+        if not ids:
+            return {}
+        texts = self._call(lambda: self._read(list(ids.values())))
+        return {number: texts[id_] for number, id_ in ids.items() if id_ in texts}
 
-    def replace(self, expected: End, runs: Sequence[Run]) -> Appended:
-        """Push a commit without a parent, if the branch is at the expected one."""
-        return self._call(lambda: self._store(expected, runs, ""))
+    def put(self, number: int, data: bytes) -> Put:
+        """Push a commit with one more file."""
+        return self._call(lambda: self._put(number, data))
+
+    def erase(self, before: int) -> None:
+        """Push a commit without a parent in which earlier files are empty."""
+        self._call(lambda: self._erase(before))
 
     def close(self) -> None:
-        """Remove what was only needed for this engine."""
+        """Remove the texts, and what was only needed for this store."""
+        self._repository.drop_texts()
         if self._temporary:
             shutil.rmtree(self._temporary, ignore_errors=True)
-
-    def delete_cache(self) -> None:
-        """Delete our repository, which may hold a text that was redacted; it is fetched again when it is needed."""
-        with self._repository.lock():
-            self._repository.delete()
 
     def _call(self, work: Callable[[], _Answer]) -> _Answer:
         """Do something with our repository, and once more in a new one if it was damaged."""
@@ -157,14 +128,11 @@ class GitEngine:
         try:
             with here.lock():
                 try:
-                    answer = work()
+                    return work()
                 except DamagedRepositoryError:
-                    self._base = _NO_BASE
-                    here.make()
-                    answer = work()
-                if here.is_too_large():
-                    here.delete()
-                return answer
+                    here.make(self._tip or "")
+                    self._tip, self._has_trees = None, False
+                    return work()
         except GitFailedError as error:
             # Ours was made anew before.
             what = DamagedEngineError if _DAMAGE.search(str(error)) else UnreachableError
@@ -174,150 +142,114 @@ class GitEngine:
 
     # ---- Reading ----
 
-    def _read(self, after: int, limit: int | None) -> Contents:
-        """Return what the branch holds after an event number, asking and fetching as little as possible."""
-        # What the limit left out is of the same commit, which need not be asked for again.
-        tip, self._unfinished = (limit and self._unfinished) or self._fetch(), ""
+    def _look(self) -> None:
+        """Learn the reference's last commit and its numbers, asking and fetching as little as possible."""
+        former = _FORMER + self._book
+        tip, branch = self._repository.remote_tips(former)
+        if not tip and branch:
+            removal = f"git push {self.address} --delete {former.removeprefix('refs/heads/')}"
+            raise FormerLayoutError(self.address, f"the branch tallybook/{self._book}", removal)
+        if tip == self._tip:
+            return
+        noted = self._repository.recall()
         if not tip:
-            return Contents((), 0, NOTHING)
-        memory = self._recall()
-        if memory.tip == tip and memory.whole.last <= after:
-            return Contents((), memory.whole.first, End(*memory.whole[1:], tip))
-        commit = self._open(tip)
-        begin = git_files.count_known(commit.files, memory.files, after)
-        start, cut, linked = self._link(commit, begin, limit, memory.files)
-        if linked is None:
-            begin = 0
-            start, cut, linked = self._link(commit, begin, limit, memory.files)
-        runs = linked or []
-        batches = [run for run in runs if run.after]
-        first = memory.files[commit.files[0].id].first if begin else batches[0].first if batches else 0
-        end = (batches[-1].last, batches[-1].after) if batches else start[1:]
-        known = {file.id: memory.files[file.id] for file in commit.files[:begin]}
-        new = {file.id: git_files.summarize(some) for file, some in zip(commit.files[begin:], cut, strict=False)}
-        known |= {id_: summary for id_, summary in new.items() if summary}
-        is_whole = git_files.count_known(commit.files, known, end[0]) == len(commit.files)
-        self._remember(_Memory(tip if is_whole else "", Summary(first, *end), known))
-        if more := begin + len(cut) < len(commit.files):
-            self._unfinished = tip
-            last = [run for run in self._cut(commit, commit.files[-1:])[0] if run.after]
-            end = (last[-1].last, last[-1].after) if last else (0, GENESIS)
-        return Contents(git_files.select(runs, after, start.last), first, End(*end, tip), more)
+            self._tip, self._runs = "", {}
+        elif noted.tip == tip:
+            self._tip, self._runs, self._has_trees = tip, noted.texts, noted.has_trees
+        else:
+            self._fetch(tip, texts=not noted.tip)
 
-    def _fetch(self) -> str:
-        """Return the last commit of the branch, which our repository has then; empty if there is no branch."""
+    def _fetch(self, tip: str, *, texts: bool) -> None:
+        """Fetch the last commit, and note its numbers with the ids of their texts."""
         here = self._repository
-        has_moved, self._has_moved = self._has_moved, False
-        known = here.tip()
-        if not (known and has_moved):
-            tip = here.remote_tip()
-            if tip in {"", known}:
-                return tip
         try:
-            return here.fetch()
+            tip = here.fetch(tip, texts=texts)
         except GitTimeoutError:
             raise
         except GitFailedError:
-            # The branch is missing, or our repository is damaged; else this raises why the remote does not answer.
-            tip = here.remote_tip()
-            if not tip:
-                return ""
+            # Our repository may be damaged, or of another object format.
             here.make(tip)
-            return here.fetch()
+            tip = here.fetch(tip, texts=texts)
+        found = ((_number_of(path), id_) for path, id_ in here.list_files(tip))
+        self._runs = dict(sorted((number, id_) for number, id_ in found if number is not None))
+        self._tip, self._has_trees = tip, True
+        here.note(tip, self._runs)
 
-    def _open(self, id_: str) -> _Commit:
-        """Return a commit that our repository has."""
-        head, tree = self._repository.read_objects([id_, f"{id_}^{{tree}}"])
-        author = _AUTHOR.search(head)
-        name = author[1].decode("utf-8", "replace") if author else ""
-        return _Commit(id_, "" if name == AUTHOR else name, *git_files.parse_tree(tree, len(id_) // 2))
-
-    def _link(
-        self, commit: _Commit, begin: int, limit: int | None, known: Mapping[str, Summary]
-    ) -> tuple[Summary, list[list[Run]], list[Run] | None]:
-        """Return what the files before one hold, the runs of each file from there on, and all of them linked."""
-        start = known[commit.files[begin - 1].id] if begin else START
-        files = commit.files[begin:]
-        cut = self._cut(commit, files if limit is None else files[: max(1, limit // git_files.MAX_FILE_BYTES)])
-        return start, cut, git_files.link([run for runs in cut for run in runs], start)
-
-    def _cut(self, commit: _Commit, files: Sequence[File]) -> list[list[Run]]:
-        """Return the runs of each file, without the chain value before them."""
-        cut = []
-        for begin in range(0, len(files), _FILES_AT_ONCE):
-            some = files[begin : begin + _FILES_AT_ONCE]
-            for file, data in zip(some, self._repository.read_objects([file.id for file in some]), strict=True):
-                place = f"{file.name} in commit {commit.id[:_SHORT_CHARS]}"
-                cut.append(git_files.cut(data, place, commit.author))
-                if file.number == commit.number:
-                    self._base = _Base(commit.id, file.number, data)
-        return cut
-
-    @property
-    def _memory_path(self) -> str:
-        return os.path.join(self._repository.path, "files.json")
-
-    def _recall(self) -> _Memory:
-        """Return what the last read noted; nothing where that is missing or damaged."""
+    def _read(self, ids: Sequence[str]) -> dict[str, bytes]:
         try:
-            with open(self._memory_path, "rb") as file:
-                fields = json.load(file)
-            return _Memory(
-                fields["tip"], Summary(*fields["whole"]), {id_: Summary(*row) for id_, row in fields["files"].items()}
-            )
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return _Memory("", START, {})
-
-    def _remember(self, memory: _Memory) -> None:
-        disk.replace_cache_file(self._memory_path, json.dumps(memory._asdict()).encode())
+            return self._repository.read_texts(ids, MAX_RUN_BYTES)
+        except GitTimeoutError:
+            raise
+        except GitFailedError:
+            # The remote sends no single texts, or the reference was replaced since.
+            tip, *_ = self._repository.remote_tips()
+            if tip:
+                self._fetch(tip, texts=True)
+            held = {*self._runs.values()} if tip else set()
+            return self._repository.read_texts([id_ for id_ in ids if id_ in held], MAX_RUN_BYTES)
 
     # ---- Writing ----
 
-    def _store(self, expected: End, runs: Sequence[Run], parent: str) -> Appended:
-        """Push a commit with runs after a parent, empty for none, if the branch is at the expected commit."""
-        base = self._find_base(parent) if parent else _Base("", 1, b"")
-        if base is None:
-            return Appended(Outcome.MOVED)
-        files = git_files.append_runs(base.number, base.content, runs)
-        first, last = (runs[0].first, runs[-1].last) if runs else (0, 0)
-        what = "Append" if parent or not expected.token else "Replace the book by"
-        commit = self._repository.commit(parent, files, f"{what} events {first} to {last}")
-        end = End(last, runs[-1].after if runs else GENESIS, commit)
-        answer = self._push(end, expected.token)
-        if answer.outcome is Outcome.DONE and files:
-            name, content = list(files.items())[-1]
-            self._base = _Base(commit, int(name.partition(".")[0]), content)
-        self._has_moved = answer.outcome is Outcome.MOVED
-        return answer
+    def _put(self, number: int, data: bytes) -> Put:
+        for is_new_try in (False, *[True] * _TRIES):
+            # What is known may be old: another machine may have pushed, perhaps another number.
+            if is_new_try or self._tip is None or self._is_out(number):
+                self._look()
+            if not self._is_out(number):
+                # That can bring a newer commit, in which the number is in use.
+                self._have_trees()
+            if self._is_out(number):
+                return Put(PutOutcome.TAKEN)
+            id_ = self._repository.write_text(data)
+            commit = self._repository.commit(self._tip or "", {path_of(number): id_}, f"Append run {number}")
+            outcome = self._push(commit, {**self._runs, number: id_})
+            if outcome is not PutOutcome.TAKEN:
+                return Put(outcome, id_ if outcome is PutOutcome.DONE else "")
+        return Put(PutOutcome.UNKNOWN)
 
-    def _find_base(self, id_: str) -> _Base | None:
-        """Return what an append after a commit continues; None if the branch moved."""
-        if self._base.commit == id_:
-            return self._base
-        try:
-            commit = self._open(id_)
-        except DamagedRepositoryError:
-            if self._fetch() != id_:
-                return None
-            commit = self._open(id_)
-        last = commit.files[-1:]
-        if not last or last[0].number < commit.number:
-            return _Base(id_, commit.number + 1, b"")
-        return _Base(id_, last[0].number, self._repository.read_objects([last[0].id])[0])
+    def _is_out(self, number: int) -> bool:
+        """Return whether a number is in use, or would leave a gap before it."""
+        return number in self._runs or (number > 1 and number - 1 not in self._runs)
 
-    def _push(self, end: End, expected: str) -> Appended:
+    def _erase(self, before: int) -> None:
+        for _ in range(_TRIES):
+            self._look()
+            if not self._tip:
+                return
+            # A push of a commit without a parent sends what it has anew, texts and all.
+            self._fetch(self._tip, texts=True)
+            empty = self._repository.write_text(b"")
+            gone = {number: empty for number, id_ in self._runs.items() if number < before and id_ != empty}
+            if not gone:
+                return
+            files = {path_of(number): empty for number in gone}
+            commit = self._repository.commit(self._tip, files, f"Erase runs before {before}", is_root=True)
+            if self._push(commit, {**self._runs, **gone}) is PutOutcome.DONE:
+                return
+        raise UnreachableError(self.address, "others push all the time")
+
+    def _have_trees(self) -> None:
+        """Fetch the last commit where only its numbers are known."""
+        if self._tip and not self._has_trees:
+            self._fetch(self._tip, texts=False)
+
+    def _push(self, commit: str, runs: Mapping[int, str]) -> PutOutcome:
         """Push a commit, and find out what became of it if the remote does not confirm it."""
+        expected = self._tip or ""
         for pause in _PAUSES_S:
             sleep(pause)
             try:
-                done = self._repository.push(end.token, expected)
-                tip = self._repository.remote_tip() if done.code else end.token
+                done = self._repository.push(commit, expected)
+                tip = self._repository.remote_tips()[0] if done.code else commit
             except GitFailedError:
-                return Appended(Outcome.UNKNOWN)
-            if tip == end.token:
-                return Appended(Outcome.DONE, end)
+                self._tip = None
+                return PutOutcome.UNKNOWN
+            if tip == commit:
+                self._tip, self._runs, self._has_trees = commit, runs, True
+                self._repository.note(commit, runs)
+                return PutOutcome.DONE
             if tip != expected:
-                return Appended(Outcome.MOVED)
+                return PutOutcome.TAKEN
             if not _may_pass(done, is_first=not pause):
                 break
         if b"remote: " in done.errors and _DAMAGE.search(done.refusal):
@@ -328,7 +260,8 @@ class GitEngine:
 def _may_pass(done: Done, *, is_first: bool) -> bool:
     """Return whether a refused push may succeed if it is tried again.
 
-    Another push held the branch; or the remote said nothing of it, as where a connection breaks, or a right is missing.
+    Another push held the reference; or the remote said nothing of it, as where a connection breaks, or a right is
+    missing.
     """
     is_silent = not any(line.startswith(b"!") for line in done.output.splitlines())
     return (is_silent and is_first) or any(words in done.output + done.errors for words in _BUSY)

@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 from threading import Event, Timer
 from typing import TYPE_CHECKING, NamedTuple
 
-from tallybook.ledger.sharing.engines.engine import EngineError
+from tallybook.ledger.sharing.engines.store import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.engines.engine import MissingLibraryError, UnreachableError
+from tallybook.ledger.sharing.engines.store import MissingLibraryError, UnreachableError
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -114,15 +113,13 @@ def _print(project: Project, done: RedactionResult, result: str, *, as_json: boo
 
 
 def _engine_lines(project: Project, done: RedactionResult) -> list[str]:
-    """Return what removes the texts from the engine of a shared book; git's own copy of it is deleted."""
-    from tallybook.projections.surfaces.sharing import engines, membership
+    """Return what removes the texts from the engine of a shared book."""
+    from tallybook.projections.surfaces.sharing import membership
 
     part = membership.load(project)
     if part is None or not done.events:
         return []
-    if part.engine == "git" and (cache := engines.cache_of(part.address, part.name, project.ledger)) is not None:
-        shutil.rmtree(cache, ignore_errors=True)
-    commands = engines.removal(part.engine, part.address, part.name, [one.id for one in done.events])
+    commands = ("tallybook sync", "tallybook share repair")
     return [f"the book {part.name} at {part.address} still holds it; run: {command}" for command in commands]
 
 

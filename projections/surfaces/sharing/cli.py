@@ -12,7 +12,7 @@ import attrs
 import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
-from tallybook.ledger.sharing.engines.engine import WAIT, UnreachableError
+from tallybook.ledger.sharing.engines.store import WAIT, UnreachableError
 from tallybook.projections.surfaces.console.consent import NotConfirmedError, require_consent
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
@@ -45,8 +45,8 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
     """Share the playbook with other machines.
 
     The machines meet in a book that git or PostgreSQL holds. ACTION is git or postgres to join the book there or
-    make it; status; verify, repair, reset or upgrade to look after the book; publish to let the masked text
-    of an own event leave, which ADDRESS names; or off to stop sharing. For git, ADDRESS is the name or address of a
+    make it; status; verify, repair or upgrade to look after the book; publish to let the masked text of an own
+    event leave, which ADDRESS names; or off to stop sharing. For git, ADDRESS is the name or address of a
     remote, by default origin. Joining, and what changes the book for everyone, asks first; off a terminal it needs
     --yes, and inside an agent it is refused.
     """
@@ -249,8 +249,7 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
     with closing(engine):
         what = f"stores the book {part.name} anew, without what does not count"
         _require_consent("repair", what, options, as_json=as_json)
-        check = upkeep.repair(project, engine)
-        left = upkeep.delete_former(engine)
+        check, left = upkeep.repair(project, engine)
     if left:
         note(left)
     runs, texts = len(check.skipped), len(check.redacted)
@@ -262,20 +261,6 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
         say(f"{engine.address}: stored anew with {events}; left out: {left} that did not count, texts of {redacted}")
     else:
         say(f"{engine.address}: every run counts; nothing to repair")
-    return 0
-
-
-def _reset(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part, engine = _opened(project)
-    with closing(engine):
-        what = f"begins the book {part.name} anew for everyone, with the present entries and counts and no history"
-        _require_consent("reset", what, options, as_json=as_json)
-        done = upkeep.reset(project, part, engine)
-    if as_json:
-        answer(status.rejoined_json(done))
-    else:
-        say(f"The book {part.name} begins anew and ends at event {done.end[0]}; the former copy is in {done.kept}")
-        say("On the other machines run: tallybook sync --rejoin")
     return 0
 
 
@@ -322,7 +307,6 @@ ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], int]]] = {
     "status": _status,
     "verify": _verify,
     "repair": _repair,
-    "reset": _reset,
     "upgrade": _upgrade,
     "publish": _publish,
     "off": _off,

@@ -6,18 +6,18 @@ from importlib import import_module
 from importlib.util import find_spec
 import os
 from pathlib import Path
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.engines.engine import MissingLibraryError
+from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engines.store import MissingLibraryError
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.ledger.sharing.engines.store import Store
 
 LIMIT_S: Final = 60.0
 """How many seconds an engine may take to answer, unless a shorter limit is given or it has a shorter one of its own."""
@@ -32,9 +32,9 @@ def _load(name: str) -> Any:
     return import_module(f"tallybook.ledger.sharing.engines.{name}")
 
 
-def _git(address: str, name: str, ledger: Path, limit_s: float) -> Engine:
-    engine: Engine = _load("git").GitEngine(address, name, cache_of(address, name, ledger), limit_s=limit_s)
-    return engine
+def _git(address: str, name: str, ledger: Path, limit_s: float) -> Store:
+    store: Store = _load("git").GitStore(address, name, cache_of(address, name, ledger), limit_s=limit_s)
+    return store
 
 
 def cache_of(address: str, name: str, ledger: Path) -> str | None:
@@ -48,30 +48,16 @@ def cache_of(address: str, name: str, ledger: Path) -> str | None:
     return str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}")))
 
 
-def removal(engine: str, address: str, name: str, ids: Sequence[str]) -> list[str]:
-    """Return the commands that remove the redacted texts of events from an engine, for people."""
-    if engine == "postgres":
-        book = name.replace("'", "''")
-        return [_psql(address, f"SELECT tallybook.redact_event('{book}', '{id_}')") for id_ in ids]
-    return ["tallybook sync", "tallybook share repair"]
+def _postgres(address: str, name: str, _: Path, limit_s: float) -> Store:
+    store: Store = _load("postgres").PostgresStore(address, name, min(limit_s, _POSTGRES_LIMIT_S))
+    return store
 
 
-def _psql(address: str, statement: str) -> str:
-    """Return the command that runs a statement, quoted for a shell; in double quotes where these do, to be readable."""
-    quoted = shlex.quote(statement) if set(statement) & set('"$`\\!') else f'"{statement}"'
-    return f"psql {shlex.quote(address)} -c {quoted}"
-
-
-def _postgres(address: str, name: str, _: Path, limit_s: float) -> Engine:
-    engine: Engine = _load("postgres").PostgresEngine(address, name, min(limit_s, _POSTGRES_LIMIT_S))
-    return engine
-
-
-ENGINES: Final[dict[str, Callable[[str, str, Path, float], Engine]]] = {
+ENGINES: Final[dict[str, Callable[[str, str, Path, float], Store]]] = {
     "git": _git,
     "postgres": _postgres,
 }
-"""Name of an engine → the function that opens it: address, name of the book, folder of the ledger, limit."""
+"""Name of an engine → the function that opens its store: address, name of the book, folder of the ledger, limit."""
 
 LIBRARIES: Final = {"postgres": ("psycopg", "psycopg[binary]")}
 """Name of an engine → the module of its client library, and the package that installs it."""
@@ -91,4 +77,4 @@ def open_engine(engine: str, address: str, name: str, ledger: Path, *, limit_s: 
     if module and find_spec(module) is None:
         opened.close()
         raise MissingLibraryError(opened.address, package, install_command(package))
-    return opened
+    return Engine(opened)

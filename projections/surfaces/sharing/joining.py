@@ -19,7 +19,7 @@ from tallybook.ledger.events import KIND_OF, BookOpened
 from tallybook.ledger.line import LOG_NAME, START, RawBatch
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.counting import count
-from tallybook.ledger.sharing.engines.engine import EngineError
+from tallybook.ledger.sharing.engines.store import EngineError
 from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import fold_history
@@ -85,7 +85,7 @@ def preview(project: Project, engine: Engine, name: str) -> Preview:
     outgoing = outgoing_kinds(log) if log.exists() else {}
     own = len(log.playbook().entries) if log.exists() else 0
     entries = None if contents.more else len(fold_history(PLAYBOOK, lambda: decode(batches)).entries)
-    last = contents.end.seq if contents.more else batches[-1].last if batches else 0
+    last = batches[-1].last if batches else 0
     return Preview(engine.address, name, book.book if book else "", last, entries, outgoing, own)
 
 

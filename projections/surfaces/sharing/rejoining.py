@@ -13,7 +13,7 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.events import BookOpened, BookTaken, EventsVoided, PointMatched
+from tallybook.ledger.events import BookTaken, EventsVoided, PointMatched
 from tallybook.ledger.line import START, batch_key
 from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
@@ -60,7 +60,6 @@ class Rejoined:
         kept: Folder of the copy that was set aside; empty where the history was the same.
         taken: How many events of the new history this machine did not have.
         landed: The batches that the new history lacked and that were appended to it again, as in the old history.
-        left: The batches that it lacks and that were not appended: those of an older epoch that others have seen.
         end: Event number and chain value of the book's end.
     """
 
@@ -68,7 +67,6 @@ class Rejoined:
     kept: str = ""
     taken: int = 0
     landed: list[Batch] = attrs.field(factory=list)
-    left: list[Batch] = attrs.field(factory=list)
     end: tuple[int, str] = (0, "")
 
 
@@ -103,7 +101,7 @@ class _Rejoin(Sync):
             published, own = self._old_history()
             book = list(fresh.read())
             rest = Rest(published, own, book, redaction_links(self.log.own.read()))
-            done.landed, done.left = rest.missing, rest.left
+            done.landed = rest.missing
             if self._append_rest(fresh, contents.end, rest.land(self._publisher)):
                 break
             self.result.tries += 1
@@ -189,7 +187,6 @@ class Rest:
 
     Attributes:
         missing: The batches that land again.
-        left: Those that do not.
         names: Name in the old history → name in the new one, of entries that are in both and made after they part.
         renamed: Those of them that differ.
     """
@@ -220,11 +217,7 @@ class Rest:
         self._links = [*links, *redaction_links([*published, *book])]
         self._ids = {id_ for batch in book for id_ in ids_of(batch)}
         rest = [batch for batch in self._old[same:] if self._ids.isdisjoint(ids_of(batch))]
-        counted = [batch for batch in decode(rest) if not _is_system(batch)]
-        begun_anew = bool(published) and epoch_of(book[0]) > epoch_of(published[0])
-        unpublished = {id_ for batch in own for id_ in ids_of(batch)}
-        self.missing = [one for one in counted if not begun_anew or one.records[0].id in unpublished]
-        self.left = [one for one in counted if begun_anew and one.records[0].id not in unpublished]
+        self.missing = [batch for batch in decode(rest) if not _is_system(batch)]
         self.renamed: dict[str, str] = {}
         self.names: dict[str, str] = {}
 
@@ -241,7 +234,6 @@ class Rest:
             known = was.used if self._is_whole else state.used
         redacted = frozenset(id_ for batch in (*self._old, *self._book) for id_ in redacted_ids(batch))
         facts = _Facts(frozenset(known), self._book, self._links, joined_entries(self._book), redacted)
-        self._name_by_text(names, state)
         missing = {one.records[0].id for one in self.missing}
         known_names = dict(_made(decode(self._book)))
         landed = facts.landed
@@ -264,22 +256,6 @@ class Rest:
         self.names = names.landed
         self.renamed = {name: new for name, new in names.landed.items() if name != new}
         return landed
-
-    def _name_by_text(self, names: Names, state: Playbook) -> None:
-        """Note which entries a book that was begun anew has under other ids: those of the same text."""
-        if not self.left:
-            return
-        by_text = {entry.text: name for name, entry in state.entries.items()}
-        for name, entry in _playbook(self._old).entries.items():
-            if entry.text in by_text:
-                names.landed[name] = by_text[entry.text]
-
-
-def epoch_of(first: RawBatch) -> int:
-    """Return the epoch of a book by its first batch; 0 where it is none."""
-    (batch,) = decode([first])
-    event = batch.events[0]
-    return event.epoch if isinstance(event, BookOpened) else 0
 
 
 def _is_system(batch: Batch) -> bool:

@@ -10,7 +10,8 @@ import attrs
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.engines.engine import READ_ONLY
+from tallybook.ledger.sharing.engines.engine import NOTHING
+from tallybook.ledger.sharing.engines.store import READ_ONLY
 from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.projections.comparison.diff import Diff
 from tallybook.projections.event_rows import summary
@@ -100,9 +101,10 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
     try:
         with closing(open_engine()) as engine:
             address = engine.address
-            engine_end = engine.read(history.frontier.seq).end.seq
-            # Only an engine that sees its server's settings has any.
-            warnings, notes = getattr(engine, "warnings", ()), getattr(engine, "notes", ())
+            current = replica.read_current(project.ledger)
+            known = NOTHING if current is None else current.read_to
+            engine_end = engine.read(history.frontier.seq, since=known).end.seq
+            warnings = engine.warnings
     except TallybookError as error:
         reason = str(error)
     return ShareStatus(
@@ -207,7 +209,6 @@ def rejoined_json(done: Rejoined) -> dict[str, Any]:
         "kept": done.kept,
         "taken": done.taken,
         "landed": [row for batch in done.landed for row in _rows(batch)],
-        "left": [row for batch in done.left for row in _rows(batch)],
         "end": list(done.end),
     }
 
@@ -224,7 +225,6 @@ def rejoined_lines(done: Rejoined) -> list[str]:
         f"The former copy is set aside: {done.kept}",
     ]
     lines += [f"published again: {row['summary']} ({row['writer'] or 'this machine'})" for row in rows["landed"]]
-    lines += [f"left out, of an older epoch: {row['summary']} ({row['writer']})" for row in rows["left"]]
     again = format_count(len(rows["landed"]), "event")
     return [*lines, f"Book at event {done.end[0]}: {again} that it lacked published again"]
 

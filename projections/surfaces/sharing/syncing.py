@@ -18,7 +18,8 @@ from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import SkippedRun, count, read_pieces, within_rules
-from tallybook.ledger.sharing.engines.engine import CachingEngine, Contents, Engine, Outcome, ReadOnlyError
+from tallybook.ledger.sharing.engines.engine import End, Outcome
+from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
 from tallybook.ledger.storage.redaction import redacted_ids
@@ -28,6 +29,7 @@ from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from tallybook.ledger.sharing.engines.engine import Contents, Engine
     from tallybook.ledger.sharing.landing import LandedBatch
 
 RULES: Final = 1
@@ -185,7 +187,7 @@ class Sync:
 
     def _take_in(self) -> Contents:
         begin, skipped = self.replica.end(), {run.place: run for run in self.result.skipped}
-        for piece in read_pieces(self.engine, self.replica, PIECE_BYTES):
+        for piece in read_pieces(self.engine, self.replica, PIECE_BYTES, self.current.read_to):
             contents, counted = piece
             skipped |= {run.place: run for run in counted.skipped}
             if counted.batches:
@@ -198,11 +200,23 @@ class Sync:
                 self.result.taken += batches[-1].last - batches[0].first + 1
             if self.newer_rules:
                 break
+            if batches:
+                self._note_read(contents.end)
         self.result.skipped = [*skipped.values()]
-        if not counted.batches and begin == self.replica.end() and contents.end[:2] != begin[:2]:
-            contents = self._compare_histories(begin, contents)
+        is_elsewhere = not counted.batches and begin == self.replica.end() and contents.end[:2] != begin[:2]
+        if is_elsewhere and self._give_back(begin):
+            return self._take_in()
         self._erase(batches)
+        if not self.newer_rules:
+            self._note_read(contents.end)
         return contents
+
+    def _note_read(self, end: End) -> None:
+        """Note up to which run the copy has what counts, so that no sync reads it again, even after a kill."""
+        read_to = End(*self.replica.end()[:2], end.token)
+        if read_to != self.current.read_to:
+            self.current = attrs.evolve(self.current, read_to=read_to)
+            replicas.write_current(self.machine.folder, self.current)
 
     def _erase(self, new: Sequence[RawBatch] = ()) -> None:
         """Erase what the book says is redacted: also what a killed sync took in, and what a lost copy brings back."""
@@ -217,8 +231,6 @@ class Sync:
         """Erase what batches of a copy redact, and what they bring back of texts that were redacted here."""
         done: set[str] = set()
         while redacted := set(self._redacted(copy, read())) - done:
-            if isinstance(self.engine, CachingEngine):
-                self.engine.delete_cache()
             self.machine.redact(list(redacted))
             self.log.refreshed()
             # What was erased just now may come again after that.
@@ -250,8 +262,8 @@ class Sync:
                 f"run `tallybook share status`"
             )
 
-    def _compare_histories(self, end: Position, contents: Contents) -> Contents:
-        """Find out why an engine does not go on where the replica ends, and give back what it lost.
+    def _give_back(self, end: Position) -> bool:
+        """Find out why an engine does not go on where the replica ends, and put what it lost; return whether it did.
 
         Raises:
             OtherBookError: It holds another history.
@@ -260,7 +272,7 @@ class Sync:
         counted = count(whole.runs, START, set())
         places = {(one.last, one.chain) for one in counted.batches}
         if (end.seq, end.chain) in places or not end.seq:
-            return contents
+            return False
         own = {(one.last, one.chain): one for one in self.replica.read()}
         if counted.batches and (counted.batches[-1].last, counted.batches[-1].chain) not in own:
             self._check_book(counted.batches[0])
@@ -271,7 +283,9 @@ class Sync:
         answer = self.engine.append(whole.end, cut_runs(missing, start, self.engine.run_bytes))
         if answer.outcome is Outcome.DONE:
             self.result.restored += sum(one.last - one.first + 1 for one in missing)
-        return self.engine.read(end.seq)
+        elif clock.elapsed_s() > self.deadline:
+            raise UnreachableError(self.engine.address, "it lost its end, and does not confirm that it has it again")
+        return True
 
     # ---- (c): land and append ----
 
@@ -303,6 +317,7 @@ class Sync:
                     # Own redactions were erased before they were published.
                     erased = self.replica.end().seq
                     self.current = attrs.evolve(self.current, erased=erased, block=self._block_in(prelude))
+                    self._note_read(expected)
                 self._note_published([one for one, _ in piece if one is not None])
                 if clock.elapsed_s() > self.deadline:
                     return True

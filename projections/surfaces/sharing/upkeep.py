@@ -1,8 +1,7 @@
-"""Looking after a shared book: verify what its engine holds, repair it, begin it anew, and change its rules."""
+"""Looking after a shared book: verify what its engine holds, repair it, and change its rules."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import attrs
@@ -11,18 +10,13 @@ from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, TallybookError
 from tallybook.ledger.events import (
-    BookBlock,
     BookOpened,
     BookRules,
-    PlaybookAdopted,
-    PointLimited,
-    PointPinned,
-    PointPlaced,
-    PointSeeded,
 )
-from tallybook.ledger.line import START, Stamp, chained_bytes, frame, split_long_texts
+from tallybook.ledger.line import START, Stamp, chained_bytes, frame
 from tallybook.ledger.sharing.counting import SkippedRun, count
-from tallybook.ledger.sharing.engines.engine import KeepingEngine, Outcome, ReadOnlyError
+from tallybook.ledger.sharing.engines.engine import Outcome
+from tallybook.ledger.sharing.engines.store import ReadOnlyError
 from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces.sharing import joining, syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
@@ -34,10 +28,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import Position, RawBatch
     from tallybook.ledger.sharing.engines.engine import Contents, End, Engine
     from tallybook.projections.surfaces.sharing.membership import Membership
-    from tallybook.projections.surfaces.sharing.rejoining import Rejoined
     from tallybook.projections.surfaces.workspace.project import Project
-
-_SEEDS_A_BATCH = 500
 
 
 class MovedBookError(TallybookError):
@@ -107,11 +98,11 @@ def check_lines(check: BookCheck, address: str) -> list[str]:
     return lines
 
 
-def repair(project: Project, engine: Engine) -> BookCheck:
-    """Put the runs that count into a fresh stream, table or root commit; texts that were redacted here are left out.
+def repair(project: Project, engine: Engine) -> tuple[BookCheck, str]:
+    """Put the runs that count into fresh ones, without texts that were redacted here, and erase those before.
 
     Returns:
-        What was found before.
+        What was found before, and why runs before could not be erased, with what to do; empty where they were.
 
     Raises:
         MovedBookError: Another machine appended meanwhile.
@@ -124,68 +115,26 @@ def repair(project: Project, engine: Engine) -> BookCheck:
             "changed; run `tallybook sync --rejoin` first"
         )
     if not check.skipped and not check.redacted:
-        return check
+        return check, ""
     contents = engine.read(0)
-    batches = count(contents.runs, START, set()).batches
     copy = {one.chain: one for one in SharedLog(project.ledger).copy.read()}
-    _replace(engine, contents, [copy.get(one.chain, one) for one in batches], "share repair")
-    return check
-
-
-def delete_former(engine: Engine) -> str:
-    """Delete what an engine keeps of before a repair; return why not, with what to do, empty where nothing is left."""
-    if not isinstance(engine, KeepingEngine):
-        return ""
-    try:
-        engine.delete_others()
-    except ReadOnlyError as error:
-        return (
-            f"{error.address}: still holds what was left out, in a former stream that this user may not delete; "
-            "let an operator run `tallybook share repair` as well"
-        )
-    return ""
-
-
-def _replace(engine: Engine, contents: Contents, batches: Sequence[RawBatch], verb: str) -> None:
+    batches = [copy.get(one.chain, one) for one in count(contents.runs, START, set()).batches]
     answer = engine.replace(contents.end, cut_runs(batches, START, engine.run_bytes))
     if answer.outcome is not Outcome.DONE:
-        raise MovedBookError(engine.address, f"tallybook {verb}")
+        raise MovedBookError(engine.address, "tallybook share repair")
+    return check, erase_former(engine, contents.end)
 
 
-def reset(project: Project, part: Membership, engine: Engine) -> Rejoined:
-    """Begin the same book anew, one epoch higher, with the entries and counts that this machine shows.
-
-    Raises:
-        MovedBookError: Another machine appended meanwhile.
-    """
-    joining.run(project, part, engine)
-    contents = engine.read(0)
-    batches = count(contents.runs, START, set()).batches
-    opened = joining.opening_of(batches[0], engine.address)
-    opening = BookOpened(opened.book, opened.name, opened.epoch + 1, rules_of(batches))
-    _replace(engine, contents, _beginning(project, part, opening), "share reset")
-    return joining.rejoin(project, part, engine)
-
-
-def _beginning(project: Project, part: Membership, opening: BookOpened) -> list[RawBatch]:
-    """Return the batches of a book that begins with a playbook."""
-    state = SharedLog(project.ledger).playbook()
-    entries = list(state.entries.values())
-    top = json.dumps({key: value for key, value in state.top.items() if key != "version"}, ensure_ascii=False)
-    groups: list[list[Event]] = [[opening], [BookBlock(1, max(state.high_water, 1))]]
-    seeds = [PointSeeded(one.name, one.helpful, one.harmful, "canonical", one.text, "") for one in entries]
-    groups.append([PlaybookAdopted("", len(entries[:_SEEDS_A_BATCH]), top), *seeds[:_SEEDS_A_BATCH]])
-    more = range(_SEEDS_A_BATCH, len(seeds), _SEEDS_A_BATCH)
-    groups += [[*seeds[begin : begin + _SEEDS_A_BATCH]] for begin in more]
-    groups += [[PointPinned(name, "")] for name in state.pinned if name in state.entries]
-    groups += [[PointLimited(name, "", day)] for name, day in state.until.items() if name in state.entries]
-    groups += [[PointPlaced(name, "", section)] for name, section in state.placed.items() if name in state.entries]
-    batches: list[RawBatch] = []
-    after = START
-    for group in groups:
-        batches.append(_framed(group, after, part.writer))
-        after = batches[-1].position
-    return batches
+def erase_former(engine: Engine, end: End) -> str:
+    """Erase the runs up to a place that fresh runs replaced; return why that failed, with what to do, or nothing."""
+    try:
+        engine.erase_before(end)
+    except ReadOnlyError as error:
+        return (
+            f"{error.address}: still holds what was left out, in former runs that this user may not erase "
+            f"({error.why}); let an owner of the book run `tallybook share repair` as well"
+        )
+    return ""
 
 
 def _framed(events: Sequence[Event], after: Position, writer: str) -> RawBatch:
@@ -193,8 +142,9 @@ def _framed(events: Sequence[Event], after: Position, writer: str) -> RawBatch:
     now = clock.utc_now()
     by = {"rater": syncing.SYSTEM, "writer": writer}
     at = clock.clamp_time(now.at, after.at)
-    drafts = split_long_texts([encode(event) for event in events])
-    return frame(drafts, Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt))
+    return frame(
+        [encode(event) for event in events], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt)
+    )
 
 
 def rules_of(batches: Sequence[RawBatch]) -> int:
