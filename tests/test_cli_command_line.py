@@ -179,7 +179,6 @@ def test_the_project_and_json_options_are_accepted_anywhere(
         ("list", "`tallybook show`"),
         ("status", "`tallybook doctor`"),
         ("edit", "`tallybook reword NAME TEXT`"),
-        ("export", "`tallybook replay --output FILE`"),
         ("remove", "`tallybook retire NAME`"),
         ("delete", "`tallybook retire NAME`"),
         ("ls", "`tallybook show` for entries, or `tallybook log` for events"),
