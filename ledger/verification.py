@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _ID = b'"id":"'
 _AT = b'","at":"'
+_PART = b'"part":[1,'
 _NOTED = frozenset({EventRedacted, LiftAsked, LogRecovered, UnknownEvent})
 _PLAIN = rb'"[ !#-\[\]-~]+"'
 _PLAIN_AUTHOR = re.compile(
@@ -290,7 +291,9 @@ def _is_plain(batch: RawBatch, findings: _Findings, *, has_text: bool) -> bool:
         return False
     id_begin = head.index(_ID) + len(_ID)
     id_end = id_begin + len(form.id)
-    before, _, after = head[id_end:].partition(b"[1,")
+    # With its name, which no string in a head can hold: a key may be any text, such as "[1,".
+    before, name, after = head[id_end:].partition(_PART)
+    before += name.removesuffix(b"[1,")
     after = b",%b%b" % (after, SECTION)
     ids, seq, cut = [], form.seq - 1, -len(LINE_END)
     for part, line in enumerate(lines, 1):

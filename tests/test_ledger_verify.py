@@ -261,6 +261,14 @@ def test_a_line_out_of_place_within_a_batch_is_damage(ledger: Callable[..., Json
     assert (False, {3}) == (verdict.ok, {problem.seq for problem in verdict.problems})
 
 
+def test_a_key_that_looks_like_the_head_of_a_line_verifies(ledger: Callable[..., JsonlLog]) -> None:
+    """A key may be any text, such as one that has the bytes of another field."""
+    batch = frame([RATED, RATED], stamp(key=":[1,1],"))
+    heard: list[tuple[int, int]] = []
+    assert verify(ledger(batch.raw, batch.position), lambda done, size: heard.append((done, size))).ok
+    assert [(len(batch.raw), len(batch.raw))] == heard
+
+
 def test_progress_reaches_the_end(ledger: Callable[..., JsonlLog]) -> None:
     """Progress is reported for the batches that are read at once, up to the last byte."""
     heard: list[tuple[int, int]] = []
