@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from helpers.command_line import Run
 
 WORDS = {
+    "export": ["agents-md"],
     "add": ["Quote ids."],
     "rate": ["kpt_001", "helpful"],
     "why": ["kpt_001"],
