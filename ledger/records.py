@@ -156,6 +156,11 @@ class Batch:
         parts = self._raw.data.split(b'"id":"')[1:]
         return any(part.partition(b'"')[0].decode("utf-8", "replace") in ids for part in parts)
 
+    def may_be_by(self, rater: bytes) -> bool:
+        """Return False where its last line does not name a rater, given as ``"rater":"NAME"``; True is a maybe."""
+        line = b"\\" if self._raw is None else self._raw.lines[-1]
+        return rater in line or b"\\" in line
+
     def may_contain_text(self, text: str) -> bool:
         """Return False where none of its lines contains a text; True is a maybe. Much faster than decoding heads."""
         # A JSON escape can stand for any text, and a batch without bytes cannot be searched.
