@@ -82,7 +82,7 @@ class Batch:
         events: Its events in order.
     """
 
-    __slots__ = ("_raw", "_records", "_recover", "chain", "events", "last")
+    __slots__ = ("_rater", "_raw", "_records", "_recover", "chain", "events", "last")
 
     def __init__(
         self,
@@ -99,6 +99,7 @@ class Batch:
         self._raw = raw
         self._recover = recover
         self._records: Sequence[EventRecord] | None = None
+        self._rater: tuple[str, bool] | None = None
 
     @property
     def begin(self) -> int:
@@ -156,10 +157,15 @@ class Batch:
         parts = self._raw.data.split(b'"id":"')[1:]
         return any(part.partition(b'"')[0].decode("utf-8", "replace") in ids for part in parts)
 
-    def may_be_by(self, rater: bytes) -> bool:
-        """Return False where its last line does not name a rater, given as ``"rater":"NAME"``; True is a maybe."""
-        line = b"\\" if self._raw is None else self._raw.lines[-1]
-        return rater in line or b"\\" in line
+    def is_by(self, rater: str) -> bool:
+        """Return whether a rater recorded its last event; decided once, and without decoding heads where it can be."""
+        known = self._rater
+        if known is None or known[0] != rater:
+            line = b"\\" if self._raw is None else self._raw.lines[-1]
+            # A JSON escape can stand for any text.
+            may_be = b"\\" in line or b'"rater":"%b"' % rater.encode() in line
+            known = self._rater = rater, may_be and self.records[-1].by.rater == rater
+        return known[1]
 
     def may_contain_text(self, text: str) -> bool:
         """Return False where none of its lines contains a text; True is a maybe. Much faster than decoding heads."""

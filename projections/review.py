@@ -283,7 +283,7 @@ def _is_decided(question: Question, item: Item) -> bool:
 def _contested(question: Question) -> Iterator[Item]:
     """Yield the entries with more harmful than helpful ratings, with the reasons, and those that are near the bound."""
     book = question.book
-    disputed = {getattr(one.event, "name", "") for one in question.proposals if why_shown(one) == DISPUTED}
+    disputed = {getattr(shown.event, "name", "") for shown in question.proposals if why_shown(shown) == DISPUTED}
     for entry in book.entries.values():
         is_worse = entry.harmful > entry.helpful
         if entry.name in disputed or not (is_worse or (entry.helpful and entry.harmful)):

@@ -88,7 +88,7 @@ class Votes(State):
     def _has(self, names_by_session: dict[str, set[str]], session: str, name: str) -> bool:
         maker = self.maker_of(name).id
         sessions = self.lineage_of(session)
-        return any(self.maker_of(one).id == maker for member in sessions for one in names_by_session.get(member, ()))
+        return any(self.maker_of(name).id == maker for member in sessions for name in names_by_session.get(member, ()))
 
     def lineage_of(self, session: str) -> set[str]:
         """Return the sessions of a session's lineage."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_a_week_of_true_marks_and_its_review_take_bad_entries_out_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bad entry leaves, whoever wrote it, and each good one stays; `python -m tests.month` simulates whole months."""
+    """A bad entry leaves, and each good entry stays; `python -m tests.month` simulates whole months."""
     monkeypatch.setattr(month, "PERSON_IS_RIGHT", 1)
     with month.home():
         _, rng = chances(2)

@@ -148,7 +148,7 @@ def test_a_subagent_votes_only_if_it_was_given_the_entry(place: Project) -> None
 
 
 def test_marks_mcp_and_reflection_have_one_vote_together(place: Project, client: Client) -> None:
-    """The first vote of a lineage counts, whoever of the machines gives it; the later ones are refused by name."""
+    """The first vote of a lineage counts, on any of the machines; the later ones are refused by name."""
     client.plans(answer(kpt_001="harmful", kpt_002="helpful"))
     script = Script(kept(place.root) / "s1.jsonl").user("Fix it").agent(f"{CITED}[kpt_001 helpful]")
     give(place, "s1", "kpt_001", "kpt_002")

@@ -67,7 +67,7 @@ class Stage:
         patch.setenv("CLAUDE_PROJECT_DIR", str(self.project))
         patch.setenv("COLUMNS", "100")
         patch.chdir(self.project)
-        # No hook leaves a worker behind, which would still write.
+        # A worker that a hook started would still write.
         patch.setattr(os, "posix_spawn", lambda *_, **__: 0)
         self.now_us = BEGIN_US
         patch.setattr(time, "time_ns", lambda: self.now_us * 1000)

@@ -122,9 +122,12 @@ class Question:
     def work(self, unit: str, now: str) -> dict[str, dict[str, float]]:
         """Return the mean of each number of WORK in the measured lineages with the unit, and in those without it."""
         judged = [lineage for lineage in self.judged(unit, now) if lineage.numbers]
-        arms = {arm: [one for one in judged if one.units[unit] == held] for arm, held in (("told", 0), ("held", 1))}
+        arms = {
+            arm: [lineage for lineage in judged if lineage.units[unit] == held]
+            for arm, held in (("told", 0), ("held", 1))
+        }
         return {
-            arm: {name: round(fmean(one.numbers.get(name, 0) for one in found), 1) for name in WORK}
+            arm: {name: round(fmean(lineage.numbers.get(name, 0) for lineage in found), 1) for name in WORK}
             for arm, found in arms.items()
             if found
         }

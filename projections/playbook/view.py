@@ -26,7 +26,6 @@ UNKNOWN: Final = "unknown"
 AGENT: Final = "agent"
 """The rater of marks, of what MCP rates, and of what an agent types."""
 PROTECTING_RATINGS: Final = 3
-_AGENT_BYTES: Final = b'"rater":"agent"'
 
 
 @attrs.define
@@ -264,8 +263,7 @@ def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
         entry.snapshot = None
         if entry.harmful >= state.policy.floor:
             _update_due(state, entry)
-    # Decoding the heads of all batches would take longer than all else.
-    if entry is not None and batch.may_be_by(_AGENT_BYTES) and batch.records[-1].by.rater == AGENT:
+    if entry is not None and batch.is_by(AGENT):
         given = state.by_agents.get(entry.name) or Entry(entry.name, "")
         state.by_agents[entry.name] = add_rating(given, event.rating)
 

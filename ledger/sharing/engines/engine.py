@@ -301,7 +301,7 @@ def _from_fresh(stored: Sequence[_Stored]) -> Sequence[Run]:
 
     Who puts fresh runs may be interrupted, and what others append then follows the runs before.
     """
-    runs = [one.run for one in stored]
+    runs = [found.run for found in stored]
     for begin in reversed(range(len(stored))):
         whole = stored[begin].whole
         if whole is None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _Rows = list[tuple[Any, ...]]
 _BYTES_A_SECOND: Final = 100_000
-"""What a slow connection carries: a put has, besides its timeout, the time that its bytes need at that rate."""
+"""What a slow connection carries: a put has its timeout and the time that its bytes need at that rate."""
 
 _LIST: Final = """
 SELECT current_setting('fsync'), current_setting('synchronous_commit'),

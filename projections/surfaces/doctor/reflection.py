@@ -70,7 +70,7 @@ def check_marks(context: Context) -> Iterator[Finding]:
         format_count(reviews.votes, "vote"),
         f"{format_count(found.accepted, 'lesson')} accepted",
         f"{format_count(left, 'entry', 'entries')} left",
-        f"{sum(why_shown(one) == DISPUTED for one in found.open.values())} in dispute",
+        f"{sum(why_shown(proposal) == DISPUTED for proposal in found.open.values())} in dispute",
     )
     if reviews.told:
         sessions = format_count(len(reviews.told), "session")

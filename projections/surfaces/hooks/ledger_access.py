@@ -164,9 +164,15 @@ def entries_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the entries of a playbook in either format, each with its last day, and in the later one its section."""
     found: Sequence[Mapping[str, Any]] = document.get("key_points", ())
     if "key_points" not in document:
-        found = [{**one, "section": heading} for heading, entries in document["sections"].items() for one in entries]
+        found = [
+            {**entry, "section": heading} for heading, entries in document["sections"].items() for entry in entries
+        ]
     days = document.get(UNTIL)
-    return [{**one, UNTIL: str(days[one["name"]])} if one["name"] in days else one for one in found] if days else found
+    return (
+        [{**item, UNTIL: str(days[item["name"]])} if item["name"] in days else item for item in found]
+        if days
+        else found
+    )
 
 
 def _are_entries(values: Sequence[Any]) -> bool:

@@ -117,7 +117,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     book = reading.current(reading.open_log(project))
     marker.save(project, state, book)
     question = state.questions[state.open]
-    withheld = tuple(one for one in withheld_by(question, book) if one.name not in exported)
+    withheld = tuple(entry for entry in withheld_by(question, book) if entry.name not in exported)
     return Asked(question, withheld, hold, _plan(state, question, hold))
 
 

@@ -100,7 +100,7 @@ class Track:
         policy: The policy.
         book: The playbook.
         rows: Name → what the page shows of it.
-        told: Name → what the page was last told of it, besides the rows of the playbook's own policy.
+        told: Name → what the page last had of it, apart from the rows of the playbook's own policy.
     """
 
     policy: Policy

@@ -182,7 +182,7 @@ _OTHER_LINES: Final[dict[Any, Callable[[Mapping[str, Any], _Tally], None]]] = {
     gemini.read_line: _add_gemini,
     copilot.read_line: _add_copilot,
 }
-"""How an agent's messages are read → what is counted besides."""
+"""How an agent's messages are read → what else is counted."""
 
 
 def measure(path: Path, *, ended: bool) -> Numbers | None:

@@ -82,8 +82,8 @@ class Answer:
 
     def without_votes(self, has_voted: Callable[[str], bool]) -> Answer:
         """Return the answer without the evaluations of entries that the session's lineage rated before."""
-        voted = [one["name"] for one in self.payload["evaluations"] if has_voted(one["name"])]
-        evaluations = [one for one in self.payload["evaluations"] if one["name"] not in voted]
+        voted = [vote["name"] for vote in self.payload["evaluations"] if has_voted(vote["name"])]
+        evaluations = [vote for vote in self.payload["evaluations"] if vote["name"] not in voted]
         notes = tuple(note for note in self.notes if note.name not in voted)
         ignored = (*self.ignored, *(f"the rating of {name}: the session has rated it before" for name in voted))
         return Answer(self.payload | {"evaluations": evaluations}, notes, ignored, self.operations)

@@ -372,8 +372,8 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
 def _tie_lineage(state: _State, name: str, path: Path) -> None:
     """Record which session a session continues, by its transcript, where no hook did."""
     known = state.known
-    sessions = {path.with_name(f"{one}{path.suffix}"): one for one in known.injected_at if one != name}
-    sessions |= {Path(other.transcript): one for one, other in known.sessions.items() if other.transcript}
+    sessions = {path.with_name(f"{id_}{path.suffix}"): id_ for id_ in known.injected_at if id_ != name}
+    sessions |= {Path(other.transcript): id_ for id_, other in known.sessions.items() if other.transcript}
     sessions.pop(path, None)
     parent = transcript.reader_of(path).parent_of(os.fspath(path))
     parent = parent or next((sessions[other] for other in chunks.copied_from(path, sessions)), "")

@@ -118,7 +118,7 @@ def repair(project: Project, engine: Engine) -> tuple[BookCheck, str]:
         return check, ""
     contents = engine.read(0)
     copy = {one.chain: one for one in SharedLog(project.ledger).copy.read()}
-    batches = [copy.get(one.chain, one) for one in count(contents.runs, START, set()).batches]
+    batches = [copy.get(batch.chain, batch) for batch in count(contents.runs, START, set()).batches]
     answer = engine.replace(contents.end, cut_runs(batches, START, engine.run_bytes))
     if answer.outcome is not Outcome.DONE:
         raise MovedBookError(engine.address, "tallybook share repair")

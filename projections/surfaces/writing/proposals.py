@@ -206,7 +206,7 @@ def select(
                 raise NothingToDoError(f"event {number}", "is not an open proposal", hint)
         return [by_number[number] for number in dict.fromkeys(numbers)]
     found = [one for one in found if everything or one.by.session == session]
-    chosen = [one for one in found if not (is_acceptance and getattr(one.event, "verb", "") in _BY_NUMBER)]
+    chosen = [row for row in found if not (is_acceptance and getattr(row.event, "verb", "") in _BY_NUMBER)]
     if not chosen:
         alone = "only lessons and redactions are open, and each is accepted by its number"
         what = alone if found else "none is open"

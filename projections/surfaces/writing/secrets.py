@@ -30,7 +30,7 @@ _WORDS: Final[dict[type, tuple[str, ...]]] = {
     PointProposed: ("text", "reason"),
     ProposalDecided: ("reason",),
 }
-"""Class → its fields with words of whoever sent it."""
+"""Class → its fields with words of its sender."""
 _LABEL = re.compile(rf"\[masked: (?:{'|'.join(map(re.escape, sorted(NAMES)))})\]")
 _RUN = re.compile(r"[A-Za-z0-9_-]*+")
 _KEY_END = re.compile(r"END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?(?: ?-{2,5})?|Private-MAC: ?[0-9a-fA-F]+")
