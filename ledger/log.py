@@ -1,66 +1,700 @@
-"""What a ledger can do, whichever back end holds it; ``backends/table.py`` lists the back ends."""
+"""The log of a ledger: one append-only file of lines, written by many short processes at once.
+
+Take the lock, look at the end, write the batch in one call, release the lock, flush, move the head, acknowledge. The
+flush is outside the lock, so that the kernel groups the flushes of many writers. A writer that finds the head already
+past its own batch leaves it there. Standard library only, for hooks.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+import os
 
-from tallybook.ledger.line import START
+from tallybook.ledger import clock
+from tallybook.ledger.errors import (
+    BadInputError,
+    CannotWriteError,
+    DamagedLedgerError,
+    NewerLedgerError,
+    OutcomeUnknownError,
+)
+from tallybook.ledger.fast_stdlib import import_lazily
+from tallybook.ledger.line import (
+    FORMAT,
+    LOG_NAME,
+    START,
+    Draft,
+    Position,
+    RawBatch,
+    Stamp,
+    first_seq,
+    frame,
+    join_key,
+    normalize_key,
+)
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.head import HEAD_BYTES, Head, check_format, contains_any, has_position, log_size
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Protocol, Self
 
-    from tallybook.ledger.line import Draft, Position, RawBatch
+    from tallybook.ledger import batches
+    from tallybook.ledger.clock import Now
+    from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.reading import damage, deliveries, recovery, scan
     from tallybook.ledger.reading.deliveries import Delivery
 
+    class Log(Protocol):
+        """What can be read as a ledger's history: a log file, or own ledger and shared book as one."""
 
-class Transaction(Protocol):
-    """Exclusive right to append. Leaving the context acknowledges the appended batches."""
+        def exists(self) -> bool:
+            """Return whether there is a ledger yet."""
 
-    position: Position
+        def head(self) -> Position:
+            """Return the position after the last acknowledged batch."""
+
+        def read(self, after: Position = START) -> Iterator[RawBatch]:
+            """Yield every batch after a position, verified."""
+
+        def may_contain(self, needle: bytes) -> bool:
+            """Return whether some line may contain these bytes; False is certain."""
+else:
+    # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
+    batches, damage, deliveries, recovery, scan = import_lazily(
+        "tallybook.ledger.batches",
+        "tallybook.ledger.reading.damage",
+        "tallybook.ledger.reading.deliveries",
+        "tallybook.ledger.reading.recovery",
+        "tallybook.ledger.reading.scan",
+    )
+
+SYSTEM = {"rater": "tallybook"}
+# The next writer reads what follows the head, which takes longer than a note.
+_LONG_BYTES = 256 * 1024
+# Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
+# not be noted would be forgotten, so that is tried for longer.
+HEAD_TRIES = 1_000
+REPORT_TRIES = 10_000
+
+
+class Files:
+    """The files of a ledger, open for writing, with the end of the log as the last transaction here left it.
+
+    Attributes:
+        boot: This boot of the machine.
+        inode: Which file the log is: another may be moved into its place.
+        tail: Where the last transaction left the end of the log; None where that is not known.
+        failures: How many flushes had failed by then.
+        shared: Whether the ledger has taken in a shared book.
+        busy: Whether a transaction is open.
+        can_note: Whether the lock's file may be written to: it has no second name, under which it could be another's.
+        path: The log's path.
+        lock_path: The lock's.
+        head_path: The head's.
+        log: The log, open for appending.
+        lock: The lock.
+        head: The head.
+    """
+
+    def __init__(self, folder: StrPath) -> None:
+        """Open them, creating what a new ledger lacks.
+
+        Raises:
+            DamagedLedgerError: The log is gone, although bytes of it were acknowledged.
+            CannotWriteError: They cannot be opened for writing.
+        """
+        disk.make_folder(folder)
+        self.boot = disk.boot_id()
+        self.inode = 0
+        self.tail: Position | None = None
+        self.failures = 0
+        self.shared = False
+        self.busy = False
+        self.can_note = False
+        self.path = os.path.join(folder, LOG_NAME)
+        self.lock_path = os.path.join(folder, "lock")
+        self.head_path = os.path.join(folder, "head")
+        self.log = self.lock = self.head = -1
+        try:
+            self.lock = disk.open_file(self.lock_path, write=True, create=True)
+            self.head = disk.open_file(self.head_path, write=True, create=True)
+            disk.refuse_hard_link(self.head, self.head_path, lambda: heads.read(self.head) is not None)
+            self.log = self._open_log()
+            disk.refuse_hard_link(
+                self.log, self.path, lambda: self._was_acknowledged() or first_seq(read_at(self.log, 64, 0)) == 1
+            )
+        except BaseException:
+            self.close()
+            raise
+        self.inode = os.fstat(self.log).st_ino
+
+    def _open_log(self) -> int:
+        """Open the log for appending; a new ledger's is created.
+
+        Raises:
+            DamagedLedgerError: It is gone, although bytes of it were acknowledged: it must not begin anew unnoticed.
+        """
+        try:
+            return disk.open_file(self.path, write=True, append=True)
+        except FileNotFoundError:
+            head = heads.read(self.head)
+            if head is not None and head.position.offset:
+                raise DamagedLedgerError([damage.missing_log_problem(self.path, head)]) from None
+        return disk.open_file(self.path, write=True, append=True, create=True)
+
+    def _was_acknowledged(self) -> bool:
+        head = heads.read(self.head)
+        return head is not None and head.position.offset > 0
+
+    def note(self, data: bytes) -> None:
+        """Note in the lock's file how far the log is written, which saves the next writer a search.
+
+        Args:
+            data: The head as it will be once all of that is flushed.
+        """
+        if self.can_note and self.boot:
+            with suppress(OSError):
+                heads.write(self.lock, data)
+
+    def read_note(self, head: Head | None, size: int) -> Position | None:
+        """Return the end of a batch that was written whole and in its place, None if there is no valid note.
+
+        Under the lock it is the end of the last batch, unless its writer died before it noted it. A note is valid if it
+        is of this boot, whose page cache holds the written bytes, and the log has that batch there.
+
+        Args:
+            head: How far the log is acknowledged.
+            size: Its size.
+        """
+        if head is None or not self.boot or head.boot != self.boot or head.suspect >= 0 or head.position.offset >= size:
+            return None
+        try:
+            note = heads.decode(read_at(self.lock, HEAD_BYTES, 0))
+        except (OSError, NewerLedgerError):
+            return None
+        if note is None or note.boot != self.boot or not head.position.offset < note.position.offset <= size:
+            return None
+        return note.position if has_position(self.log, note.position) else None
+
+    def release(self) -> None:
+        """Release the lock."""
+        self.busy = False
+        disk.unlock(self.lock)
+
+    def head_at(self, position: Position) -> bytes:
+        """Return the head that says that everything up to a position is acknowledged."""
+        return heads.encode(Head(position, self.boot, -1, self.failures, self.shared))
+
+    def lock_head(self, tries: int) -> None:
+        """Take the head's own short lock, for a limited number of tries: its holder may have been stopped.
+
+        Raises:
+            OutcomeUnknownError: Another process held it all the time.
+        """
+        for _ in range(tries):
+            if disk.try_lock(self.head):
+                return
+            disk.pause()
+        raise OutcomeUnknownError(self.head_path, "held by another process")
+
+    def confirm(self, position: Position, begin: int, opened: Position, noted: bytes) -> None:
+        """Make everything up to a position durable, and move the head there; the lock was released before.
+
+        Args:
+            position: Where the transaction ends.
+            begin: The offset of what it wrote, -1 if it wrote nothing.
+            opened: Where it began: the log was verified up to there.
+            noted: The note that it left of its end; empty if no other process writes at the same time.
+
+        Raises:
+            OutcomeUnknownError: The disk did not confirm it, to this process or to another one meanwhile.
+        """
+        # Made before the flush: after it the processor's caches are cold, and all code runs slower.
+        fresh = noted or self.head_at(position)
+        try:
+            disk.flush(self.log, self.path)
+        except OutcomeUnknownError:
+            self.tail = None
+            self.report_failure(begin, opened)
+            raise
+        try:
+            if noted and self._is_acknowledged(position.seq, heads.decode(read_at(self.head, HEAD_BYTES, 0))):
+                return
+            self.lock_head(HEAD_TRIES)
+            try:
+                self._move_head(position.seq, fresh, is_first=opened.seq == 0)
+            finally:
+                disk.unlock(self.head)
+        except OSError as error:
+            raise OutcomeUnknownError(self.head_path, disk.reason(error)) from error
+
+    def _is_acknowledged(self, seq: int, head: Head | None) -> bool:
+        """Return whether the head is at an event or past it.
+
+        Raises:
+            OutcomeUnknownError: A flush failed since the lock was taken.
+        """
+        if head is None:
+            return False
+        if head.failures != self.failures:
+            self.tail = None
+            raise OutcomeUnknownError(self.path, "another writer's flush failed meanwhile")
+        return head.position.seq >= seq
+
+    def _move_head(self, seq: int, fresh: bytes, *, is_first: bool) -> None:
+        """Write the head, unless it has passed ``seq``: it never goes back."""
+        head = heads.decode(read_at(self.head, HEAD_BYTES, 0))
+        if self._is_acknowledged(seq, head):
+            return
+        if head is not None and head.shared and not self.shared:
+            # Another process has taken in a shared book since this one looked at the head.
+            self.shared, noted = True, heads.decode(fresh) or head
+            fresh = heads.encode(noted._replace(shared=True))
+        heads.write(self.head, fresh)
+        if is_first or head is None:
+            # The first head of a ledger: without it a crash would look like damage.
+            disk.flush(self.head, self.head_path)
+
+    def mark_shared(self) -> None:
+        """Note in the head that this ledger has taken in a shared book. The caller holds the lock.
+
+        Raises:
+            OutcomeUnknownError: The disk did not confirm it.
+        """
+        self.lock_head(HEAD_TRIES)
+        try:
+            head = heads.read(self.head)
+            if head is not None and not head.shared:
+                heads.write(self.head, heads.encode(head._replace(shared=True)))
+                disk.flush(self.head, self.head_path)
+            self.shared = True
+        finally:
+            disk.unlock(self.head)
+
+    def report_failure(self, begin: int, opened: Position) -> None:
+        """Note in the head where the bytes begin that the disk may have lost; arguments as for ``confirm``.
+
+        Raises:
+            OutcomeUnknownError: The head cannot be written either.
+        """
+        self.lock_head(REPORT_TRIES)
+        try:
+            head = heads.decode(read_at(self.head, HEAD_BYTES, 0)) or Head(opened, self.boot, shared=self.shared)
+            # The batches between the head and this one were not confirmed either, and their writer may be dead.
+            suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
+            heads.write(self.head, heads.encode(head._replace(suspect=suspect, failures=head.failures + 1)))
+        except OSError as error:
+            raise OutcomeUnknownError(self.path, disk.reason(error)) from error
+        finally:
+            disk.unlock(self.head)
+
+    def close(self) -> None:
+        """Close every file."""
+        for fd in (self.log, self.head, self.lock):
+            if fd >= 0:
+                os.close(fd)
+
+
+class JsonlLog:
+    """A ledger in a folder. One object is for one thread; every process and thread opens its own.
+
+    Attributes:
+        ledger_folder: The ledger's folder, ``<project>/.claude/ledger``.
+        log_file: The file of events in it.
+        watch: Is called with the progress of a read: bytes done, and bytes in all; None for no progress.
+    """
+
+    def __init__(self, folder: StrPath, now: Callable[[], Now] = clock.utc_now) -> None:
+        """Remember the folder; nothing is opened or created yet."""
+        self.ledger_folder = os.fspath(folder)
+        self.log_file = os.path.join(self.ledger_folder, LOG_NAME)
+        self.now = now
+        self.files: Files | None = None
+        self.watch: Callable[[int, int], None] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Return the ledger's folder for callers that use ``pathlib``; a hook does not, as it is slow to load."""
+        from pathlib import Path  # noqa: PLC0415
+
+        return Path(self.ledger_folder)
+
+    @property
+    def path(self) -> Path:
+        """Return the file of events, for the same callers."""
+        return self.folder / LOG_NAME
+
+    def close(self) -> None:
+        """Close the files that a transaction left open."""
+        if self.files is not None:
+            self.files.close()
+            self.files = None
+
+    def exists(self) -> bool:
+        """Return whether there is a ledger, or at least its head."""
+        return os.path.exists(self.log_file) or os.path.exists(os.path.join(self.ledger_folder, "head"))
+
+    def head(self) -> Position:
+        """Return the position after the last acknowledged batch, START if there is no ledger."""
+        head = self.read_head()
+        return head.position if head is not None else START
+
+    def read_head(self) -> Head | None:
+        """Return the head, None if there is none or it is torn."""
+        try:
+            fd = disk.open_file(os.path.join(self.ledger_folder, "head"), write=False)
+        except FileNotFoundError:
+            return None
+        try:
+            return heads.read(fd)
+        finally:
+            os.close(fd)
+
+    def is_shared(self) -> bool:
+        """Return whether the ledger has taken in a shared book, so that its own events are not all of its history."""
+        head = self.read_head()
+        return head is not None and head.shared
+
+    def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
+        """Yield every batch after a position, each verified.
+
+        A torn tail that was never acknowledged is omitted: the next writer seals it.
+
+        Args:
+            after: The position.
+            verify: False if the caller verifies the batches: only their form is checked.
+
+        Raises:
+            DamagedLedgerError: Acknowledged bytes are gone or changed.
+            NewerLedgerError: The ledger's format is from the future.
+        """
+        return batches.Batches(self._runs(after, verify=verify))
+
+    def _runs(self, after: Position, *, verify: bool) -> Iterator[batches.Run]:
+        runs = scan.LogReader(self.log_file, self.read_head(), after, verify=verify).runs()
+        yield from runs if self.watch is None else self._watched(runs, self.watch)
+
+    def _watched(self, runs: Iterator[batches.Run], watch: Callable[[int, int], None]) -> Iterator[batches.Run]:
+        size = os.stat(self.log_file).st_size if os.path.exists(self.log_file) else 0
+        watch(0, size)
+        try:
+            for run in runs:
+                yield run
+                watch(run.batches[-1].end if run.batches else 0, size)
+        finally:
+            # Also where the caller stops early.
+            watch(size, size)
+
+    def may_contain(self, needle: bytes) -> bool:
+        """Return whether bytes occur anywhere in the log; much faster than reading, and nothing is verified."""
+        try:
+            fd = disk.open_file(self.log_file, write=False)
+        except FileNotFoundError:
+            return False
+        watch = self.watch or (lambda _done, _size: None)
+        try:
+            return contains_any(fd, (needle,), watch)
+        finally:
+            size = os.fstat(fd).st_size
+            watch(size, size)
+            os.close(fd)
+
+    def find_delivery(self, key: str) -> Delivery | None:
+        """Return the batch that has an idempotency key, without the lock; None where none has."""
+        try:
+            fd = disk.open_file(self.log_file, write=False)
+        except FileNotFoundError:
+            return None
+        try:
+            key = normalize_key(key)
+            return deliveries.find_deliveries(fd, (key,), os.fstat(fd).st_size).get(key)
+        finally:
+            os.close(fd)
+
+    def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
+        """Return a transaction: it holds the lock, and on leaving it the appended batches are durable."""
+        return Transaction(self, wait_ms)
+
+
+class Transaction:
+    """The right to append: entering takes the lock, leaving writes the appended batches durably, all or none.
+
+    Attributes:
+        position: The position after the last batch, appended ones included.
+    """
+
+    def __init__(self, log: JsonlLog, wait_ms: int) -> None:
+        """Prepare; the lock is taken on entering."""
+        self._log = log
+        self._wait_ms = wait_ms
+        self._pending: list[RawBatch] = []
+        self._needs_flush = False
+        # The keys that were looked up → the batch that has each, None where none does.
+        self._deliveries: dict[str, Delivery | None] = {}
+        # Other processes' batches were after the head when the lock was taken: the next writer gets a note.
+        self._is_crowded = False
+        self._note = b""
+        # The log was verified up to here when the lock was taken: all that is known if the head is torn.
+        self._start = START
+        self.position = START
+
+    def __enter__(self) -> Self:
+        """Take the lock, and repair the end of the log if a crash left it torn.
+
+        Raises:
+            LockHeldError: Another process holds it.
+            DamagedLedgerError: Acknowledged bytes are gone or changed.
+            NewerLedgerError: The ledger's format is from the future.
+            CannotWriteError: The ledger cannot be opened for writing.
+        """
+        files, size = self._open()
+        try:
+            tail = files.tail
+            if tail is not None and size == tail.offset and has_position(files.log, tail):
+                # No other process has appended since this one did. If a flush failed meanwhile, this transaction
+                # notices when it moves the head.
+                self.position = tail
+            else:
+                self._find_end(files, size)
+            self._start = self.position
+            if self.position.seq == 0:
+                self._open_ledger(files)
+        except BaseException:
+            files.release()
+            raise
+        return self
+
+    def _open(self) -> tuple[Files, int]:
+        """Return the ledger's files with the lock held, and the log's size; opened anew if the log was replaced."""
+        log = self._log
+        if log.files is not None and log.files.busy:
+            raise RuntimeError("a transaction of this log is open; a log is for one thread, and one at a time")
+        while True:
+            files = log.files or Files(log.ledger_folder)
+            log.files = files
+            disk.lock(files.lock, files.lock_path, self._wait_ms)
+            with suppress(OSError):
+                file = os.stat(files.path)
+                names = os.fstat(files.lock).st_nlink
+                if file.st_ino == files.inode and names:
+                    files.busy = True
+                    files.can_note = names == 1
+                    return files, file.st_size
+            log.close()
+
+    def _find_end(self, files: Files, size: int) -> None:
+        """Find the end of the log, seal a torn tail, write again the bytes of a failed flush."""
+        log = self._log
+        head = heads.read(files.head)
+        if files.tail is None:
+            check_format(files.log, log.log_file)
+        if size < log_size(files.log, size, head):
+            disk.write_all(files.log, b"\n", log.log_file)
+            size += 1
+            self._needs_flush = True
+        if (
+            head is not None
+            and head.suspect < 0
+            and head.position.offset == size
+            and has_position(files.log, head.position)
+        ):
+            # All of it is acknowledged, and there is nothing else.
+            self.position = head.position
+        else:
+            verified = files.read_note(head, size) or files.tail
+            tail = recovery.find_tail(files.log, log.log_file, size, head, verified)
+            self.position = tail.position
+            if tail.stop is not None:
+                batch = self._seal(files, tail, size)
+                self.position, size = batch.position, batch.end
+                self._needs_flush = True
+        if head is not None and head.suspect >= 0:
+            head = self._rewrite_suspect(files, head, size)
+            # All bytes are on disk now, whichever process wrote them, so the head may acknowledge them.
+            self._needs_flush = True
+        files.failures = head.failures if head is not None else 0
+        files.shared = head is not None and head.shared
+        files.tail = self.position
+        self._is_crowded = head is not None and size != head.position.offset
+
+    def _rewrite_suspect(self, files: Files, head: Head, size: int) -> Head:
+        """Write the bytes again that a failed flush may have lost, and return the head without ``suspect``."""
+        while True:
+            recovery.rewrite(self._log.log_file, head.suspect, size)
+            files.lock_head(REPORT_TRIES)
+            try:
+                present = heads.decode(read_at(files.head, HEAD_BYTES, 0)) or head
+                if present.failures == head.failures:
+                    head = present._replace(suspect=-1)
+                    heads.write(files.head, heads.encode(head))
+                    return head
+                # Another flush failed meanwhile: its range needs the same.
+                head = present
+            finally:
+                disk.unlock(files.head)
+
+    def _seal(self, files: Files, tail: recovery.Tail, size: int) -> RawBatch:
+        try:
+            return recovery.seal(files.log, self._log.log_file, tail, size, lambda end: self._stamp(end, SYSTEM, None))
+        except OutcomeUnknownError:
+            files.report_failure(tail.position.offset, self._start)
+            raise
+
+    def _open_ledger(self, files: Files) -> None:
+        """Begin a ledger: its first line has its id, and its head says that nothing is acknowledged yet.
+
+        Raises:
+            CannotWriteError: The disk would not confirm the head or the names; nothing was recorded.
+        """
+        folder = self._log.ledger_folder
+        with suppress(OSError), os.fdopen(disk.create_file(os.path.join(folder, ".gitignore")), "wb") as file:
+            file.write(b"*\n")
+        try:
+            # Without a head, a torn first batch that lost its first sectors would look like damage.
+            heads.write(files.head, heads.encode(heads.read(files.head) or Head(START, files.boot)))
+            disk.flush_data(files.head)
+            disk.flush_folder(folder)
+        except OSError as error:
+            raise CannotWriteError(folder, disk.reason(error)) from error
+        opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
+        self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
+
+    def _stamp(self, position: Position, by: Mapping[str, str], key: str | None) -> Stamp:
+        now = self._log.now()
+        at = clock.clamp_time(now.at, position.at)
+        return Stamp(position, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt, key)
 
     def read(self, after: Position = START) -> Iterator[RawBatch]:
-        """Yield the batches after a position that were in the log before this transaction."""
-        ...
-
-    def look_up(self, keys: Iterable[str]) -> None:
-        """Look up many idempotency keys at once, an optimisation for the appends that follow."""
-        ...
-
-    def find_delivery(self, key: str, payload: str = "") -> Delivery | None:
-        """Return the batch that has this idempotency key; None where none has."""
-        ...
+        """Yield the batches that the log had before this transaction, after a position."""
+        return self._log.read(after)
 
     def append(
         self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None, payload: str = ""
     ) -> RawBatch | None:
-        """Append a batch; return None if the ledger already has a batch with this idempotency key."""
-        ...
+        """Add a batch; it is written when the transaction is left.
+
+        Args:
+            drafts: The events, at least one.
+            by: Who records them; at least ``rater``.
+            key: Idempotency key; None where the delivery cannot come twice.
+            payload: Digest of what is delivered, where the caller gave the key.
+
+        Returns:
+            The batch; None where the ledger has the key already, and nothing is added.
+
+        Raises:
+            BadInputError: There is no event, a text is too long or not Unicode, or ``by`` is invalid.
+        """
+        if not drafts:
+            raise BadInputError("batch", "has no event")
+        if key is None:
+            batch = frame(drafts, self._stamp(self.position, by, None))
+        else:
+            if Transaction.find_delivery(self, key) is not None:
+                return None
+            key = normalize_key(key)
+            batch = frame(drafts, self._stamp(self.position, by, join_key(key, payload)))
+            self._deliveries[key] = deliveries.Delivery(batch.first, batch.last, payload)
+        self.append_framed(batch)
+        return batch
+
+    def append_framed(self, batch: RawBatch) -> None:
+        """Add a batch that was framed for the present position, such as one whose events keep their ids."""
+        self._pending.append(batch)
+        self.position = batch.position
+
+    def mark_shared(self) -> None:
+        """Note that the ledger takes in a shared book, so that a program that knows no books does not fold it."""
+        if self._log.files is not None:
+            self._log.files.mark_shared()
+
+    def find_delivery(self, key: str, payload: str = "") -> Delivery | None:
+        """Return the batch that has an idempotency key, written or added here; None where none has.
+
+        Args:
+            key: The key.
+            payload: Digest of what is delivered, where the caller gave the key.
+        """
+        del payload
+        self.look_up((key,))
+        delivery = self._deliveries.get(normalize_key(key))
+        # What is answered to a repetition is as durable as what was answered first.
+        self._needs_flush = self._needs_flush or delivery is not None
+        return delivery
+
+    def look_up(self, keys: Iterable[str]) -> None:
+        """Look up many keys at once, so that appending under each of them does not search the log again."""
+        new = {plain for key in keys if (plain := normalize_key(key)) not in self._deliveries}
+        files = self._log.files
+        if new and files is not None:
+            self._deliveries |= dict.fromkeys(new)
+            self._deliveries |= deliveries.find_deliveries(files.log, new, self._start.offset)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Write and acknowledge, or, after an exception, leave everything as it was.
+
+        Raises:
+            CannotWriteError: The system refused the bytes; nothing was recorded.
+            OutcomeUnknownError: They could not be flushed.
+        """
+        files = self._log.files
+        if files is None:
+            return
+        try:
+            if kind is None and self._pending:
+                files.tail = None
+                self._write(files)
+        finally:
+            files.release()
+        if kind is None and (self._pending or self._needs_flush):
+            begin = self._pending[0].offset if self._pending else -1
+            files.confirm(self.position, begin, self._start, self._note)
+            disk.note_acknowledged()
+
+    def _write(self, files: Files) -> None:
+        """Write the appended batches, in one call."""
+        path = self._log.log_file
+        data = b"".join([batch.raw for batch in self._pending])
+        try:
+            disk.write_all(files.log, data, path)
+        except CannotWriteError as error:
+            first = self._pending[0]
+            if len(self._pending) > 1 and os.fstat(files.log).st_size >= first.end:
+                raise OutcomeUnknownError(path, f"written in part: {error}") from error
+            raise
+        # After a write in append mode, the file's own position shows where the bytes are.
+        if os.lseek(files.log, 0, os.SEEK_CUR) == self.position.offset:
+            files.tail = self.position
+            if self._is_crowded or len(data) > _LONG_BYTES:
+                self._note = files.head_at(self.position)
+                files.note(self._note)
+        elif read_at(files.log, len(data), self._pending[0].offset) != data:
+            # A program that ignores the lock appended first, so our lines are not at the offsets that they were framed
+            # for. The next writer seals both.
+            raise CannotWriteError(path, "another program wrote to it meanwhile")
 
 
-class Log(Protocol):
-    """An append-only sequence of batches."""
+class PreviewTransaction(Transaction):
+    """A transaction that is not entered: what is appended stays in memory, and no lock is taken.
 
-    def exists(self) -> bool:
-        """Say whether there is a ledger yet."""
-        ...
+    Attributes:
+        appended: The appended batches.
+    """
 
-    def head(self) -> Position:
-        """Return the position after the last acknowledged batch."""
-        ...
+    def __init__(self, log: JsonlLog) -> None:
+        """Begin after the last acknowledged batch."""
+        super().__init__(log, 0)
+        self.appended = self._pending
+        self.position = log.head()
 
-    def read(self, after: Position = START) -> Iterator[RawBatch]:
-        """Yield every batch after a position, verified."""
-        ...
-
-    def may_contain(self, needle: bytes) -> bool:
-        """Return whether some line may contain these bytes; False is certain."""
-        ...
-
-    def transaction(self, wait_ms: int = ...) -> AbstractContextManager[Transaction]:
-        """Return a context in which batches can be appended."""
-        ...
-
-    def close(self) -> None:
-        """Close what is open."""
-        ...
+    def look_up(self, keys: Iterable[str]) -> None:
+        """Look up keys without the lock."""
+        for key in map(normalize_key, keys):
+            if key not in self._deliveries:
+                self._deliveries[key] = self._log.find_delivery(key)

@@ -41,8 +41,8 @@ from tallybook.ledger.storage.head import check_format, has_position, log_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage.head import Head
 

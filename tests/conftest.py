@@ -20,8 +20,8 @@ from helpers.installation import lay_out
 from helpers.sweep import slice_of
 from helpers.transcripts import client_in
 import tallybook
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import Draft
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces import entry_point
 from tallybook.projections.surfaces.agents import inside, table
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from helpers.repository import ROOT
 from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import Draft
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.console import chart, output, story_text, tables, terminal
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.workspace.project import Project

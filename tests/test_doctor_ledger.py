@@ -13,9 +13,9 @@ from helpers.real_command import run
 from helpers.score_examples import events, plain, record_events
 from helpers.spool_files import held
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.line import Draft
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor import checks

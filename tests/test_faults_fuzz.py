@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
     from tallybook.ledger.verification import Verdict
 

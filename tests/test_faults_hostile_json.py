@@ -18,12 +18,12 @@ from faults.fuzz import hostile, log_of, proven_anew
 from faults.verdicts import RATED, Answer, Case, end_of
 from helpers.ledger_lines import stamp
 from helpers.repository import ROOT
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import Draft, frame
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.verification import Verdict, verify
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -13,7 +13,6 @@ from faults.scenes import CHANGING, Scene, Staged, here, lock_held, three_entrie
 from helpers.injections import give
 from helpers.transcripts import Script, answer, ask_again, asked_for, kept, run, said
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     PointAdded,
@@ -23,6 +22,7 @@ from tallybook.ledger.events import (
     ReflectionStarted,
     TranscriptRead,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters, schedule, worker

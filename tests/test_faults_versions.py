@@ -42,7 +42,7 @@ LATER_FORMAT = {"ledger/line.py": "\nFORMAT = 2\n"}
 NOTE = """
 import sys
 from pathlib import Path
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import SessionNoted
 with JsonlLog(Path(sys.argv[1])).transaction() as tx:

@@ -18,8 +18,8 @@ from helpers.authors import HUMAN
 from helpers.ledger_logs import Clock, append, lines, names, rated
 from helpers.repository import ROOT
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
@@ -36,7 +36,7 @@ HOLDER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.log import JsonlLog
 with JsonlLog(Path(sys.argv[2])).transaction():
     os.write(1, b"held")
     sys.stdin.read()

@@ -27,8 +27,8 @@ from tallybook.projections.surfaces.history import moments
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import JsonlLog
 
 
 @pytest.fixture

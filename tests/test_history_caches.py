@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Answer, Run
-    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.reading import Form
 

@@ -23,10 +23,10 @@ from helpers.long_ledgers import (
     project_of,
 )
 from helpers.sweep import slice_of
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventsVoided, PointMerged, PointRated, PointRestored
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.entry_history.story import audit_view, explain

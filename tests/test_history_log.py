@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
 from helpers.repository import ROOT
 from helpers.reviews import Terminal
 from helpers.transcripts import COMMAND
 from helpers.view_histories import KNOWN
-from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import PointAdded, PointRated

@@ -13,8 +13,8 @@ import attrs
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
-from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated

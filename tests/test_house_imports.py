@@ -50,8 +50,7 @@ STDLIB_ALONE = [
     "tallybook.ledger.reading.recovery",
     "tallybook.ledger.storage.spool",
     "tallybook.ledger.names",
-    "tallybook.ledger.backends.jsonl",
-    "tallybook.ledger.backends.table",
+    "tallybook.ledger.log",
     "tallybook.ledger.playbook_constants",
     "tallybook.projections.surfaces.entry_point",
     "tallybook.hook",
@@ -159,7 +158,7 @@ RULES = [
     Rule(
         "4: only projections/surfaces opens logs",
         lambda module: not within(module, "tallybook.ledger", *SHELL) and not module.startswith("tests."),
-        lambda name: not within(name, "tallybook.ledger.log", "tallybook.ledger.backends"),
+        lambda name: not within(name, "tallybook.ledger.log"),
     ),
     Rule(
         "5: nobody but surfaces and tests imports surfaces",

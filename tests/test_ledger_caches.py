@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.cache_places import caches_of, make_caches
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Draft
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import caches
 from tallybook.ledger.storage.head import ledger_id
 

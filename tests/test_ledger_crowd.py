@@ -10,9 +10,8 @@ import pytest
 
 from helpers.ledger_head import Flushes, Killed, append_failing, die, fail
 from helpers.ledger_logs import append, names
-from tallybook.ledger.backends.files import Files
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.log import Files, JsonlLog
 from tallybook.ledger.reading import recovery, scan
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_logs import append, names
-from tallybook.ledger.backends.files import Files
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.line import START
+from tallybook.ledger.log import Files, JsonlLog
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head

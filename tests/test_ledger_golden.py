@@ -17,7 +17,6 @@ import attrs
 import pytest
 
 from helpers.ledger_lines import Read
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     EVENT_TYPES,
@@ -76,6 +75,7 @@ from tallybook.ledger.events import (
     UnknownEvent,
 )
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame, join_key
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.records import Author
 from tallybook.ledger.verification import verify

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.ledger_head import Flushes, Killed, append_failing, die, fail, head_of
 from helpers.ledger_logs import append, names
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import Position
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.storage import disk, head
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode

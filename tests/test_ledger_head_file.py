@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_logs import append, names
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import NewerLedgerError
 from tallybook.ledger.line import Position
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk, head
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
 from tallybook.ledger.verification import verify

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, LockHeldError
 from tallybook.ledger.line import LOG_NAME, START
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.histories import Histories, fork, write_history
 from tallybook.ledger.storage import replacement
 from tallybook.ledger.verification import verify

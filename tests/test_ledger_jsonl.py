@@ -15,13 +15,13 @@ import pytest
 from helpers.ledger_jsonl import append_two, full_after, unprivileged
 from helpers.ledger_logs import BY, append, lines, names, rated
 from helpers.repository import ROOT
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import (
     CannotWriteError,
     DamagedLedgerError,
     LockHeldError,
     OutcomeUnknownError,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
 
 HOLDER = """
@@ -34,7 +34,7 @@ sys.stdin.read()
 HOOK = """
 import sys
 from pathlib import Path
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.line import Draft
 with JsonlLog(Path(sys.argv[1])).transaction() as tx:
     tx.append([Draft("point.rated", 1, {"name": "a", "rating": "helpful"})], {"rater": "agent"}, "k")

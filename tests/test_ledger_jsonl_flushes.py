@@ -12,10 +12,10 @@ from helpers.ledger_disk import refuse
 from helpers.ledger_head import Flushes, append_failing, fail, head_of
 from helpers.ledger_jsonl import append_two, full_after
 from helpers.ledger_logs import BY, append, lines, names, rated
-from tallybook.ledger.backends import files
-from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
+from tallybook.ledger import log as files
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.line import START
+from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tallybook.ledger.backends.files import Files
+    from tallybook.ledger.log import Files
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 
 from helpers.cache_places import caches_of
 from helpers.ledger_logs import BY, append, names, rated
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import Draft, normalize_key
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import deliveries
 from tallybook.ledger.reading.deliveries import Delivery, find_deliveries
 from tallybook.ledger.storage import disk

@@ -1,4 +1,4 @@
-"""The contract of every back end: one suite over the table ``BACKENDS``, and its small helpers."""
+"""The contract of every back end: one suite over the table ``LOGS``, and its small helpers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_logs import BEGIN_US, BY, Clock, append, break_off, lines, names, rated
-from tallybook.ledger.backends.jsonl import JsonlLog
-from tallybook.ledger.backends.table import BACKENDS
+from helpers.memory_log import LOGS
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import FORMAT, START, Draft
+from tallybook.ledger.log import JsonlLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tallybook.ledger.log import Log
+    from helpers.memory_log import AnyLog
 
 UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 KEYS = ["k", "", "a:b c", 'with "quotes"', "back\\slash", "ключ", "tab\there", "x" * 5000, "half \ud800"]
@@ -29,26 +29,26 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=sorted(BACKENDS))
-def log(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Log]:
+@pytest.fixture(params=sorted(LOGS))
+def log(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[AnyLog]:
     """Return an empty ledger of each kind."""
-    opened = BACKENDS[request.param](tmp_path / "ledger", clock)
+    opened = LOGS[request.param](tmp_path / "ledger", clock)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def reopened(log: Log) -> Callable[[], Log]:
+def reopened(log: AnyLog) -> Callable[[], AnyLog]:
     """Return a function that reopens the ledger like a later process; memory stays as it is."""
     return lambda: JsonlLog(log.folder, log.now) if isinstance(log, JsonlLog) else log
 
 
-def test_an_untouched_ledger_is_empty(log: Log) -> None:
+def test_an_untouched_ledger_is_empty(log: AnyLog) -> None:
     """It has no event, its head is the start, and reading creates no file."""
     assert ([], START, False) == (list(log.read()), log.head(), log.exists())
 
 
-def test_the_first_event_names_the_ledger(log: Log) -> None:
+def test_the_first_event_names_the_ledger(log: AnyLog) -> None:
     """The genesis event has a fresh id of the ledger and its format, and precedes all others."""
     append(log, "a")
     genesis = lines(log)[0]
@@ -57,7 +57,7 @@ def test_the_first_event_names_the_ledger(log: Log) -> None:
     assert log.exists()
 
 
-def test_an_appended_event_is_read(log: Log, clock: Clock) -> None:
+def test_an_appended_event_is_read(log: AnyLog, clock: Clock) -> None:
     """An event has its seq, time, place in the batch, rater, kind, body, free text and time of happening."""
     with log.transaction() as tx:
         tx.append([*rated("a"), Draft("x.y", 2, {"n": 1}, {"text": "ü\u2028"}, "2020-01-01T00:00:00.000000Z")], BY, "k")
@@ -68,13 +68,13 @@ def test_an_appended_event_is_read(log: Log, clock: Clock) -> None:
     assert [clock().at] * 2 == [first["at"], second["at"]]
 
 
-def test_appending_returns_the_batch_that_is_read(log: Log, reopened: Callable[[], Log]) -> None:
+def test_appending_returns_the_batch_that_is_read(log: AnyLog, reopened: Callable[[], AnyLog]) -> None:
     """A later process reads the seqs and the chain that the writer got."""
     told = [append(log, "a"), append(log, "b", "c")]
     assert told == list(reopened().read())[1:]
 
 
-def test_reading_continues_after_a_position(log: Log) -> None:
+def test_reading_continues_after_a_position(log: AnyLog) -> None:
     """After any batch's position exactly the later batches are read."""
     for name in ("a", "b", "c"):
         append(log, name, name)
@@ -85,7 +85,7 @@ def test_reading_continues_after_a_position(log: Log) -> None:
 
 @pytest.mark.parametrize("chunk_bytes", [7, 16, 1024 * 1024])
 def test_bytes_that_no_line_holds_are_known_without_reading(
-    log: Log, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+    log: AnyLog, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
     """Bytes in a line are found, however the file is read in pieces, and others are not."""
     monkeypatch.setattr("tallybook.ledger.storage.head._WINDOW_BYTES", chunk_bytes)
@@ -96,7 +96,7 @@ def test_bytes_that_no_line_holds_are_known_without_reading(
     assert not log.may_contain(b"kpt_040")
 
 
-def test_the_head_is_after_the_last_batch(log: Log, reopened: Callable[[], Log]) -> None:
+def test_the_head_is_after_the_last_batch(log: AnyLog, reopened: Callable[[], AnyLog]) -> None:
     """An acknowledged batch is at or before the head, for every process."""
     append(log, "a")
     with log.transaction() as tx:
@@ -106,7 +106,7 @@ def test_the_head_is_after_the_last_batch(log: Log, reopened: Callable[[], Log])
 
 
 @pytest.mark.parametrize("before", [(), ("a",)])
-def test_an_exception_records_nothing(log: Log, before: tuple[str, ...]) -> None:
+def test_an_exception_records_nothing(log: AnyLog, before: tuple[str, ...]) -> None:
     """Batches before an exception are not recorded, their keys stay free, and the log works on."""
     for name in before:
         append(log, name)
@@ -118,7 +118,7 @@ def test_an_exception_records_nothing(log: Log, before: tuple[str, ...]) -> None
     assert [*before, "kept"] == names(log)
 
 
-def test_a_batch_has_at_least_one_event(log: Log) -> None:
+def test_a_batch_has_at_least_one_event(log: AnyLog) -> None:
     """An empty batch is refused, and later batches of the same transaction are recorded."""
     with log.transaction() as tx:
         with pytest.raises(BadInputError, match=r"^batch: has no event$"):
@@ -127,7 +127,7 @@ def test_a_batch_has_at_least_one_event(log: Log) -> None:
     assert ["a"] == names(log)
 
 
-def test_a_refused_batch_leaves_the_others(log: Log) -> None:
+def test_a_refused_batch_leaves_the_others(log: AnyLog) -> None:
     """A batch with invalid Unicode is refused; the other batches of the transaction are recorded."""
     with log.transaction() as tx:
         tx.append(rated("a"), BY)
@@ -138,7 +138,7 @@ def test_a_refused_batch_leaves_the_others(log: Log) -> None:
     assert append(log, "d", key="k") is not None
 
 
-def test_batches_of_one_transaction_follow_each_other(log: Log) -> None:
+def test_batches_of_one_transaction_follow_each_other(log: AnyLog) -> None:
     """Their seqs have no gap, each is a batch of its own, and the transaction's position is after the last."""
     with log.transaction() as tx:
         batches = [tx.append(rated(*some), BY) for some in (("a", "b"), ("c",), ("d", "e", "f"))]
@@ -147,7 +147,7 @@ def test_batches_of_one_transaction_follow_each_other(log: Log) -> None:
     assert 7 == tx.position.seq
 
 
-def test_a_transaction_reads_the_events_before_it(log: Log) -> None:
+def test_a_transaction_reads_the_events_before_it(log: AnyLog) -> None:
     """Its own batches are not read before it ends."""
     append(log, "a")
     with log.transaction() as tx:
@@ -157,7 +157,7 @@ def test_a_transaction_reads_the_events_before_it(log: Log) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
-def test_a_key_counts_once(log: Log, reopened: Callable[[], Log], key: str) -> None:
+def test_a_key_counts_once(log: AnyLog, reopened: Callable[[], AnyLog], key: str) -> None:
     """For any text a second delivery is refused: in one transaction, later, and by a later process."""
     with log.transaction() as tx:
         assert tx.append(rated("a"), BY) is not None
@@ -168,7 +168,7 @@ def test_a_key_counts_once(log: Log, reopened: Callable[[], Log], key: str) -> N
     assert ["a", "b"] == names(log)
 
 
-def test_looking_keys_up_changes_none(log: Log) -> None:
+def test_looking_keys_up_changes_none(log: AnyLog) -> None:
     """Known keys stay known, unknown ones can be recorded, and a lookup records none."""
     append(log, "first", key="k")
     with log.transaction() as tx:
@@ -182,7 +182,7 @@ NO_KEYS = [Draft("x.y", 1, {"key": "k"}), Draft("x.y", 1, {}, {"key": "k"})]
 
 
 @pytest.mark.parametrize("draft", NO_KEYS, ids=["body", "free"])
-def test_a_field_called_key_is_not_the_key(log: Log, draft: Draft) -> None:
+def test_a_field_called_key_is_not_the_key(log: AnyLog, draft: Draft) -> None:
     """A body or a free text may have a "key", and no other batch is refused for it."""
     with log.transaction() as tx:
         assert tx.append([draft], BY) is not None
@@ -192,7 +192,7 @@ def test_a_field_called_key_is_not_the_key(log: Log, draft: Draft) -> None:
 @pytest.mark.parametrize(
     ("seconds", "kept"), [(-1e-6, True), (-1, True), (-3600, True), (-3600.000001, False), (-86400, False), (1, False)]
 )
-def test_time_runs_back_only_by_more_than_an_hour(log: Log, clock: Clock, seconds: float, kept: bool) -> None:
+def test_time_runs_back_only_by_more_than_an_hour(log: AnyLog, clock: Clock, seconds: float, kept: bool) -> None:
     """A clock up to an hour behind is raised to the last event's time; one further behind is written as read."""
     append(log, "a")
     before = clock().at
@@ -201,7 +201,9 @@ def test_time_runs_back_only_by_more_than_an_hour(log: Log, clock: Clock, second
     assert (before if kept else later) == lines(log)[-1]["at"]
 
 
-def test_a_raised_time_is_raised_by_later_processes_too(log: Log, clock: Clock, reopened: Callable[[], Log]) -> None:
+def test_a_raised_time_is_raised_by_later_processes_too(
+    log: AnyLog, clock: Clock, reopened: Callable[[], AnyLog]
+) -> None:
     """The last event counts, also for a process that has just opened the log, and inside one transaction."""
     append(log, "a")
     before = clock().at
@@ -214,7 +216,7 @@ def test_a_raised_time_is_raised_by_later_processes_too(log: Log, clock: Clock, 
     assert {before} == {line["at"] for line in lines(log)}
 
 
-def test_ids_are_unique_and_carry_the_time(log: Log, clock: Clock) -> None:
+def test_ids_are_unique_and_carry_the_time(log: AnyLog, clock: Clock) -> None:
     """Every event has a UUIDv7 of its own, whose first 48 bits are the milliseconds of the clock."""
     for _ in range(3):
         append(log, *"abcdefgh")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_lines import batches_of, file_of, forge, raw, stamp
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
 from tallybook.ledger.line import START, Draft, Position, frame, split_line, split_lines
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.scan import LogReader
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage import redaction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tallybook.ledger.backends.memory import MemoryLog
+from helpers.memory_log import MemoryLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import PointAdded, PointRated

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import Position
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.reading.recovery import Tail
     from tallybook.ledger.storage.head import Head
 

@@ -29,12 +29,12 @@ from helpers.ledger_redaction import (
     strike,
     value_of,
 )
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, texts_of
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import head_field
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.redaction import FINISHED_FILE, PENDING_FILE, PendingRedaction
 from tallybook.ledger.verification import verify

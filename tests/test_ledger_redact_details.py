@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.log import JsonlLog
 
 ADDED = '"kind":"point.added","v":1,"body":{"name":"kpt_001"}'
 CONTINUED = '"kind":"text.continued","v":1,"body":{}'

@@ -10,8 +10,8 @@ import pytest
 from helpers.hook_calls import call
 from helpers.ledger_logs import append
 from helpers.spool_files import spooled
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_lines import batches_of, forge, raw, stamp
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import LedgerOpened, PlaybookUpdated, PointAdded, PointRated
@@ -22,6 +21,7 @@ from tallybook.ledger.line import (
     frame,
     join_key,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
 from tallybook.ledger.verification import verify

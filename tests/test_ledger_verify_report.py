@@ -8,11 +8,11 @@ import pytest
 
 from helpers.ledger_lines import batches_of, forge, raw
 from helpers.ledger_redaction import ledger_with_secret, put, strike
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import NewerLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import START, Draft, Position, split_line, split_lines
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending

@@ -47,8 +47,8 @@ def test_a_mutant_meets_its_own_file_first_then_the_quickest_others() -> None:
         ("tallybook.ledger.names.x_format_name__mutmut_12", "tallybook.ledger.names.format_name"),
         ("tallybook.ledger.names.x__private__mutmut_1", "tallybook.ledger.names._private"),
         (
-            "tallybook.ledger.backends.memory.xǁMemoryLogǁ__init____mutmut_2",
-            "tallybook.ledger.backends.memory.MemoryLog.__init__",
+            "tallybook.ledger.log.xǁJsonlLogǁ__init____mutmut_2",
+            "tallybook.ledger.log.JsonlLog.__init__",
         ),
     ],
 )

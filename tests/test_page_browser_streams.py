@@ -12,8 +12,8 @@ import pytest
 from helpers.browser import Tab, append, chromium, opened, write_page
 from helpers.real_command import run
 from helpers.score_examples import record_example
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointRated, PointRetired
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -15,9 +15,9 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.film_reader import bytes_of, read_page
 from helpers.reference_model import extraction
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointAdded
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy

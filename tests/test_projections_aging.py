@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from tallybook.ledger.backends.memory import MemoryLog
+from helpers.memory_log import MemoryLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (

@@ -15,12 +15,12 @@ import pytest
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES
 from helpers.sweep import slice_of
 from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
-from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     EVENT_TYPES,
     UnknownEvent,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, make_batch
 from tallybook.projections.catalog import VIEWS
 from tallybook.projections.fold import UndoneEvent, View, fold, fold_history
@@ -34,8 +34,6 @@ from tallybook.projections.surfaces.writing.requests import Import, Request, Upd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from tallybook.ledger.log import Log
 
     Made = View[Any]
 
@@ -115,7 +113,7 @@ def test_a_fold_in_two_parts_equals_a_fold_at_once(stretches: list[list[Any]]) -
 # Views of real logs
 
 
-def deliver(log: Log, what: Update | Import, key: str | None) -> record.Outcome:
+def deliver(log: JsonlLog, what: Update | Import, key: str | None) -> record.Outcome:
     """Record one delivery on any log."""
     with log.transaction() as tx:
         state = fold(PLAYBOOK, decode(tx.read()))
@@ -128,31 +126,16 @@ IMPORTS = LEGACY_FILES.map(lambda doc: Import(json.dumps(doc).encode(), "old.jso
 DELIVERIES = st.lists(UPDATES | IMPORTS, max_size=5)
 
 
-def views_of(log: Log) -> list[Any]:
+def views_of(log: JsonlLog) -> list[Any]:
     """Return the document of every view of the catalog for a log."""
     return [comparable(fold(view, decode(log.read()))) for _, view in every_view()]
 
 
-@settings(max_examples=slice_of(50, 20), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(sent=DELIVERIES)
-def test_all_back_ends_show_the_same(tmp_path: Path, sent: list[Update | Import]) -> None:
-    """The same deliveries give the same views, and the same outcomes, with every back end."""
-    folder = Path(tempfile.mkdtemp(dir=tmp_path))
-    logs = {name: opened(folder / name, ticking()) for name, opened in BACKENDS.items()}
-    came = {name: [deliver(log, what, None) for what in sent] for name, log in logs.items()}
-    shown = {name: views_of(log) for name, log in logs.items()}
-    for log in logs.values():
-        log.close()
-    assert all(came["memory"] == others for others in came.values())
-    assert all(shown["memory"] == others for others in shown.values())
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 @settings(max_examples=slice_of(30, 10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=DELIVERIES)
-def test_a_second_delivery_changes_no_view(backend: str, tmp_path: Path, sent: list[Update | Import]) -> None:
+def test_a_second_delivery_changes_no_view(tmp_path: Path, sent: list[Update | Import]) -> None:
     """A delivery that repeats a key, at once or after all the others, is refused, and no view includes it."""
-    log = BACKENDS[backend](Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
+    log = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
     for index, what in enumerate(sent):
         deliver(log, what, f"key-{index}")
         shown, head = views_of(log), log.head()
@@ -164,14 +147,11 @@ def test_a_second_delivery_changes_no_view(backend: str, tmp_path: Path, sent: l
     log.close()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @settings(max_examples=slice_of(30, 10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=DELIVERIES)
-def test_reading_on_from_a_position_equals_reading_at_once(
-    backend: str, tmp_path: Path, sent: list[Update | Import]
-) -> None:
+def test_reading_on_from_a_position_equals_reading_at_once(tmp_path: Path, sent: list[Update | Import]) -> None:
     """A state knows its position in the log; folding the later events completes the state."""
-    log = BACKENDS[backend](Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
+    log = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
     views = [view for _, view in every_view()]
     states = [view.start() for view in views]
     for what in sent:

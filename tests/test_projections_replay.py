@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-import pytest
 
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
 from helpers.repository import ROOT
-from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tallybook.ledger.clock import Now
-    from tallybook.ledger.log import Log
 
 REFLECTOR = {"rater": "reflector"}
 UPDATES = st.lists(EXTRACTIONS, max_size=5)
@@ -57,7 +55,7 @@ class Scribe:
         moments: Event number after each batch → the playbook that the specification gives for it.
     """
 
-    def __init__(self, log: Log, legacy: dict[str, Any]) -> None:
+    def __init__(self, log: JsonlLog, legacy: dict[str, Any]) -> None:
         """Import a legacy file."""
         self.log = log
         self._model = Model(migrate(legacy))
@@ -77,9 +75,9 @@ class Scribe:
         self.moments[self.log.head().seq] = self._model.copy().playbook
 
 
-def written(backend: str, folder: Path, legacy: dict[str, Any], updates: Sequence[dict[str, Any]]) -> Scribe:
-    """Return a function that records a legacy file and updates on a back end."""
-    scribe = Scribe(BACKENDS[backend](folder, ticking()), legacy)
+def written(folder: Path, legacy: dict[str, Any], updates: Sequence[dict[str, Any]]) -> Scribe:
+    """Return a function that records a legacy file and updates."""
+    scribe = Scribe(JsonlLog(folder, ticking()), legacy)
     for brought in updates:
         scribe.update(brought)
     return scribe
@@ -95,27 +93,25 @@ def undated(doc: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in doc.items() if key != "last_updated"}
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(legacy=LEGACY_FILES, updates=UPDATES)
 def test_a_replay_equals_the_specification_after_every_batch(
-    backend: str, tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
+    tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
 ) -> None:
     """For any legacy file and any updates, every moment of the ledger equals the specification's result."""
-    scribe = written(backend, Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
+    scribe = written(Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
     for seq, expected in scribe.moments.items():
         assert undated(expected) == shown(fold(PLAYBOOK, decode(scribe.log.read()), until=seq))
     scribe.log.close()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(legacy=LEGACY_FILES, updates=UPDATES)
 def test_a_replay_continues_from_every_prefix(
-    backend: str, tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
+    tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
 ) -> None:
     """From any moment, reading on gives the same bytes as a replay at once."""
-    scribe = written(backend, Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
+    scribe = written(Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
     at_once = playbook_bytes(reading.current(scribe.log))
     for seq in scribe.moments:
         stopped = reading.current(scribe.log, seq)
@@ -173,10 +169,9 @@ def test_the_bytes_of_a_replay_are_the_same_everywhere(project: Path) -> None:
     assert [here.playbook.read_bytes()] * len(PLACES) == [answer.stdout for answer in answers]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_the_date_is_the_imported_one_until_a_change(backend: str, tmp_path: Path) -> None:
+def test_the_date_is_the_imported_one_until_a_change(tmp_path: Path) -> None:
     """A legacy file keeps its last_updated; the first update after it has the ledger's own time."""
-    scribe = written(backend, tmp_path, book(point(), last_updated="2025-01-02"), [{}])
+    scribe = written(tmp_path, book(point(), last_updated="2025-01-02"), [{}])
     adopted, updated = (reading.current(scribe.log, seq) for seq in scribe.moments)
     assert "2025-01-02" == adopted.last_updated
     assert scribe.log.head().at == updated.last_updated

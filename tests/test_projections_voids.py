@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from helpers.reference_model import EXTRACTIONS, Model, book
 from helpers.undo_histories import CLOSE, SAID, A, B, folded, followed_by, ids_of, shown, without
 from helpers.view_histories import history, plain, ticking
-from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     EventRedacted,
@@ -20,6 +20,7 @@ from tallybook.ledger.events import (
     PlaybookEdited,
     PlaybookOrdered,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, find_undone, fold, fold_history
 from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.render import playbook_dict
@@ -196,7 +197,7 @@ def test_an_undone_session_leaves_the_specifications_result(
     before: list[dict[str, Any]], after: list[dict[str, Any]], wrong: list[list[Any]]
 ) -> None:
     """Whatever a session did to the playbook, after its undo the updates equal the reference model's."""
-    log = MemoryLog(ticking())
+    log = JsonlLog(tempfile.mkdtemp(), ticking())
     model = Model(book())
 
     def send(what: Any, by: dict[str, str]) -> None:

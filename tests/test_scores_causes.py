@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
@@ -19,6 +18,7 @@ from tallybook.ledger.events import (
     PointRated,
     SessionEnded,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces import commands

@@ -9,10 +9,10 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.spool_files import held, spooled
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import UsedKeyError
 from tallybook.ledger.line import join_key, split_key
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.engines.engine import Engine
 from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.projections.surfaces import commands

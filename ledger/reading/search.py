@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.log import JsonlLog
 
 # Most batches are shorter; for a longer one the read is doubled until both its ends are found.
 _FIRST_BYTES = 4096

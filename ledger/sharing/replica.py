@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, TallybookError
 from tallybook.ledger.line import LOG_NAME, START, Position, split_key
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.deliveries import find_deliveries
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.sharing.counting import find_ids

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.decisions import curation, update
     from tallybook.ledger.events import PointProposed
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage import redacted_digests, spool
     from tallybook.ledger.verification import Verdict

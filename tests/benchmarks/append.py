@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.crowd import BY, RATING
 from benchmarks.data import repeating, text_of
 from benchmarks.table import Row, Setting, alternate, faster, medians
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.disk import flush_data, write_all
 
 if TYPE_CHECKING:

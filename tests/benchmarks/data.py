@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import (
     LedgerOpened,
@@ -21,6 +20,7 @@ from tallybook.ledger.events import (
     PointSeeded,
 )
 from tallybook.ledger.line import FORMAT, GENESIS, LOG_NAME, START, Draft, Stamp, frame
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.engines.engine import Run
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import attrs
 
 from benchmarks import replay, worker
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, figure, medians
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.line import LOG_NAME, MAX_LINE_BYTES
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.prune import Policy
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook

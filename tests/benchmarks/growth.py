@@ -23,7 +23,7 @@ from benchmarks.append import appended
 from benchmarks.commands import whole_process
 from benchmarks.crowd import RATING
 from benchmarks.worker import once
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project

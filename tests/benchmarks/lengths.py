@@ -14,9 +14,9 @@ from benchmarks.commands import whole_process
 from benchmarks.crowd import RATING
 from benchmarks.table import Row, Setting, alternate, faster, medians
 from benchmarks.worker import once
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.line import LOG_NAME
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -11,10 +11,10 @@ from uuid import UUID
 
 from benchmarks.data import WRITE_BYTES
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import LedgerOpened, MetricsRecorded, Numbers, SessionEnded
 from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Stamp, frame
+from tallybook.ledger.log import JsonlLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,8 @@ from benchmarks import data
 from benchmarks.append import appended
 from benchmarks.commands import environment, installed
 from benchmarks.crowd import RATING
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import caches
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK

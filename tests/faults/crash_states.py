@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faults import Setting, Tally
 from faults.recorder import Recorder
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import START, Draft, split_lines
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import caches
 from tallybook.ledger.storage import head as heads

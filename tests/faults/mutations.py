@@ -14,7 +14,6 @@ from uuid import UUID
 from benchmarks import data as drafts
 from faults import Setting, Tally, rivals
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError
 from tallybook.ledger.events import EventRedacted, LedgerOpened
@@ -34,6 +33,7 @@ from tallybook.ledger.line import (
     split_line,
     split_lines,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify

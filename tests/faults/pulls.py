@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from faults import NoToolError, Setting, Tally
 from faults.crash_states import OTHER_BOOT, names, sealed_ranges
 from helpers.installation import installed
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import Draft
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify
 
@@ -61,7 +61,7 @@ import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from tallybook.ledger.storage import disk
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.errors import LockHeldError
 from tallybook.ledger.line import Draft
 log = JsonlLog(Path(sys.argv[2]))

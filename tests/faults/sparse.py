@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from faults import Setting, Tally
 from faults.crash_states import LINES, names, put
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ READER = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.verification import verify
 log = JsonlLog(Path(sys.argv[2]))

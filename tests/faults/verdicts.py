@@ -9,7 +9,6 @@ import traceback
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, encode, parse_head
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
@@ -25,6 +24,7 @@ from tallybook.ledger.line import (
     split_line,
     split_lines,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import deliveries, recovery
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verdict, salvage, verify

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from faults import Setting, Tally
 from helpers.installation import installed
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.strict_json import loads
 from tallybook.ledger.errors import LockHeldError
 from tallybook.ledger.line import Draft, split_lines
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ WRITER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, LockHeldError
 from tallybook.ledger.line import Draft
 log = JsonlLog(Path(sys.argv[2]))

@@ -12,7 +12,6 @@ import pytest
 
 from helpers.injections import injected
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     EventsVoided,
@@ -26,6 +25,7 @@ from tallybook.ledger.events import (
     PointRetired,
     PointReworded,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.page.make import Choices, make
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -15,7 +15,7 @@ from tallybook.ledger.storage.head import NO_HEAD, Head
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.log import JsonlLog
 
 
 class Killed(BaseException):

@@ -12,7 +12,7 @@ from helpers.ledger_logs import BY, rated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.log import JsonlLog
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from tallybook.ledger.clock import MICROSECONDS, Now, moment
 from tallybook.ledger.line import Draft, split_lines
 
 if TYPE_CHECKING:
+    from helpers.memory_log import AnyLog
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.log import Log
 
 
 BY = {"rater": "test"}
@@ -45,23 +45,23 @@ def rated(*names: str) -> list[Draft]:
     return [Draft("point.rated", 1, {"name": name, "rating": "helpful"}) for name in names]
 
 
-def append(log: Log, *names: str, key: str | None = None) -> RawBatch | None:
+def append(log: AnyLog, *names: str, key: str | None = None) -> RawBatch | None:
     """Append one batch of ratings in a transaction of its own."""
     with log.transaction() as tx:
         return tx.append(rated(*names), BY, key)
 
 
-def lines(log: Log) -> list[dict[str, Any]]:
+def lines(log: AnyLog) -> list[dict[str, Any]]:
     """Return every readable event, as JSON."""
     return [json.loads(line) for batch in log.read() for line in split_lines(batch.data)]
 
 
-def names(log: Log) -> list[str]:
+def names(log: AnyLog) -> list[str]:
     """Return the names of all readable ratings, in order."""
     return [line["body"]["name"] for line in lines(log) if line["kind"] == "point.rated"]
 
 
-def break_off(log: Log) -> None:
+def break_off(log: AnyLog) -> None:
     """Append one batch with the key ``k``, and one that is refused, in a transaction that ends with the refusal."""
     with log.transaction() as tx:
         tx.append(rated("lost"), BY, "k")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from helpers.ledger_logs import BEGIN_US, BY, append, rated
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.line import Stamp, frame
+from tallybook.ledger.log import JsonlLog
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,6 @@ from helpers.authors import HUMAN
 from helpers.reference_model import COUNTS
 from helpers.view_histories import KNOWN
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     EventRedacted,
@@ -29,6 +28,7 @@ from tallybook.ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from helpers.browser import append
 from helpers.injections import injected
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,
@@ -24,6 +23,7 @@ from tallybook.ledger.events import (
     PointRetired,
     SessionEnded,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

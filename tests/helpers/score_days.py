@@ -6,9 +6,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import EventsVoided, MetricsRecorded, Numbers, PlaybookUpdated, PointAdded
+from tallybook.ledger.log import JsonlLog
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project

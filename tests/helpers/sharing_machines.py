@@ -12,10 +12,10 @@ import attrs
 from helpers.sharing_model import MAKERS, SHARED, Intent, Seen, look
 from helpers.sharing_redactions import note_erased, redacted_texts
 from tallybook.ledger import clock, events
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.line import START, Position, chained_bytes
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.redacted_digests import RedactedTextError
 from tallybook.projections.fold import UNDOABLE
 from tallybook.projections.playbook.entry_state import REDACTED

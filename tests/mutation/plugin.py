@@ -49,7 +49,7 @@ _order: dict[str, int] = {}
 def is_own(test: str, module: str) -> bool:
     """Return whether a test is in a file named after a module, with or without the folder in between, or a suffix.
 
-    ``tallybook.ledger.backends.jsonl`` has test_ledger_jsonl.py and test_ledger_jsonl_flushes.py, and
+    ``tallybook.ledger.log`` has test_ledger_jsonl.py and test_ledger_jsonl_flushes.py, and
     ``tallybook.projections.scores.view`` has test_projections_scores_view.py.
     """
     top, *folders, leaf = module.removeprefix("tallybook.").split(".")

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED, START
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.event_rows import EventFilter, is_of_kind
 from tallybook.projections.surfaces.console.notices import find_seq
 from tallybook.projections.surfaces.console.options import Verb, WholeNumber

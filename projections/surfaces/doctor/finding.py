@@ -13,8 +13,8 @@ from tallybook.projections.surfaces.workspace import settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.clock import Now
+    from tallybook.ledger.log import JsonlLog
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.workspace.settings import Settings
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import JsonlLog
     from tallybook.projections.surfaces.workspace.project import Project
 
 BY: Final = {"rater": "import"}

@@ -23,10 +23,10 @@ import attrs
 import msgspec
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import LOG_NAME, START, Position
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import (
@@ -24,6 +23,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import Position
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.search import find_batches
 from tallybook.projections.playbook.view import CHANGES
 

@@ -26,9 +26,8 @@ from tallybook.projections.surfaces.hooks.ledger_access import lines_before
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.log import Log
+    from tallybook.ledger.log import JsonlLog, Log
     from tallybook.ledger.records import EventRecord
 
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, head_field, split_lines
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.search import find_batches
 from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number
 from tallybook.ledger.storage import redaction

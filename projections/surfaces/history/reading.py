@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeGuard, Ty
 import attrs
 import msgspec
 
-from tallybook.ledger.backends import table
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, EventsVoided
 from tallybook.ledger.line import START, Position
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.search import read_batch_at
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
@@ -96,7 +95,7 @@ def open_log(project: Project) -> JsonlLog:
 
 def open_own_log(project: Project) -> JsonlLog:
     """Return the project's own ledger alone, for what no book shares; nothing is created yet."""
-    log = table.open_log(project.ledger)
+    log = JsonlLog(project.ledger)
     log.watch = METER.watcher
     return log
 

@@ -7,7 +7,6 @@ import os
 import sys
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.table import open_log
 from tallybook.ledger.errors import (
     BadInputError,
     CannotWriteError,
@@ -18,6 +17,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.fast_stdlib import import_lazily, loads, sha256
 from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP, UNTIL
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import read_at
@@ -78,7 +78,7 @@ def append(project: AnyProject, drafts: Sequence[Draft], by: Mapping[str, str], 
     Raises:
         TallybookError: Neither the ledger nor the spool could be written.
     """
-    log = open_log(project.ledger)
+    log = JsonlLog(project.ledger)
     try:
         with log.transaction() as transaction:
             return transaction.append(drafts, by, key) is not None
@@ -118,7 +118,7 @@ def has_recent(project: AnyProject, prefix: str, max_age_us: int) -> bool:
     since = clock.moment(clock.utc_now().unix_us - max_age_us).at
     # A log that cannot be read has nothing recent.
     with suppress(CannotWriteError, DamagedLedgerError, OSError):
-        log = open_log(project.ledger)
+        log = JsonlLog(project.ledger)
         head = log.read_head()
         for line in lines_before(log.log_file, head.position.offset) if head else ():
             if head_field(line, b"at") < since:
@@ -213,7 +213,7 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
 
     It reads the last lines of the log without verifying them: the answer decides what is shown, not what is recorded.
     """
-    log = open_log(project.ledger)
+    log = JsonlLog(project.ledger)
     head = log.read_head()
     if head is None:
         return False

@@ -8,9 +8,9 @@ from __future__ import annotations
 from contextlib import suppress
 import os
 
-from tallybook.ledger.backends.table import open_log
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import dumps, import_lazily, loads
+from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.hooks import ledger_access
 
 TYPE_CHECKING = False
@@ -71,7 +71,7 @@ def _injections(project: AnyProject, session: str) -> Iterator[tuple[str, Mappin
 
 def _recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     needle = f'"session":{dumps(session)}'.encode("utf-8", "replace")
-    path = open_log(project.ledger).log_file
+    path = JsonlLog(project.ledger).log_file
     with suppress(OSError, TallybookError):
         for line in ledger_access.lines_before(path, os.stat(path).st_size, needle, MAX_SEARCHED_BYTES):
             if ledger_access.kind_of(line) == KIND:

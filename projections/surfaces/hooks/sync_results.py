@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 import os
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.table import open_log
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps, loads
 from tallybook.ledger.line import first_seq
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.hooks import ledger_access
 
@@ -119,7 +119,7 @@ def has_news(project: AnyProject) -> bool:
 
 def _has_untold(project: AnyProject, told: int) -> bool:
     """Return whether the own ledger has taken in the book after an event: a sync was killed before it stored that."""
-    log = open_log(project.ledger)
+    log = JsonlLog(project.ledger)
     for line in ledger_access.lines_before(log.log_file, os.stat(log.log_file).st_size):
         if 0 < first_seq(line) <= told:
             return False

@@ -13,7 +13,7 @@ from tallybook.projections.surfaces.hooks import draws
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import EventRecord
     from tallybook.projections.lift.view import Lift
     from tallybook.projections.playbook.view import Playbook

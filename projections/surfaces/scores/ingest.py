@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import tzinfo
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import Draft
+    from tallybook.ledger.log import JsonlLog
     from tallybook.projections.scores.configuration.model import Config
     from tallybook.projections.surfaces.scores.ingest_files import Item
     from tallybook.projections.surfaces.workspace.project import Project

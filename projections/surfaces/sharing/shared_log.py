@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
 from tallybook.ledger.line import GENESIS, START, Draft, Position, normalize_key
+from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.numbers import BOOK, shared_number

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import (
     CannotWriteError,
@@ -27,6 +26,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.line import LOG_NAME
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.equal_texts import own_texts
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import PreviewTransaction
 from tallybook.ledger.decisions.update import Decision, RefusedText
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import (
@@ -26,6 +25,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.events import RATINGS, EventsVoided, PlaybookUpdated, PointNoted, PointRated, PointRestored
 from tallybook.ledger.line import normalize_key
+from tallybook.ledger.log import PreviewTransaction
 from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
@@ -45,11 +45,10 @@ from tallybook.projections.surfaces.writing.requests import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.log import Transaction
+    from tallybook.ledger.log import JsonlLog, Transaction
     from tallybook.ledger.reading.deliveries import Delivery
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.history.playbook_file import ExaminedFile

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.decisions.update import text_fault
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import (
@@ -22,6 +21,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.events import LogRecovered, RedactionLinked
 from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, chained_bytes
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.equal_texts import redaction_links
 from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.sharing.landing import SHARED
@@ -40,9 +40,9 @@ from tallybook.projections.surfaces.writing.text_search import TextSearch
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from tallybook.ledger.backends.jsonl import Transaction
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import Transaction
     from tallybook.ledger.records import EventRecord
     from tallybook.projections.surfaces.workspace.project import Project
 

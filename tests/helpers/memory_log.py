@@ -1,13 +1,13 @@
-"""A ledger in memory: the reference that tests compare the file with, and the base of what-ifs."""
+"""A ledger in memory, the model that tests compare the log file with, and a table of both."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import SYSTEM
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame, join_key, normalize_key
+from tallybook.ledger.log import SYSTEM, JsonlLog
 from tallybook.ledger.reading.deliveries import Delivery
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tallybook.ledger.clock import Now
+    from tallybook.ledger.fast_stdlib import StrPath
 
 
 class MemoryLog:
@@ -108,3 +109,14 @@ class MemoryTransaction:
         self._pending.append(batch)
         self.position = batch.position
         return batch
+
+
+AnyLog = JsonlLog | MemoryLog
+
+
+def _open_memory(_folder: StrPath, now: Callable[[], Now]) -> AnyLog:
+    return MemoryLog(now)
+
+
+LOGS: dict[str, Callable[[StrPath, Callable[[], Now]], AnyLog]] = {"jsonl": JsonlLog, "memory": _open_memory}
+"""Name of a log → what opens it on a ledger's folder. The conformance suite, test_ledger_log.py, runs over it."""

@@ -1,1 +1,0 @@
-"""The back ends that can hold a ledger: one module each, listed in table.py."""
