@@ -13,10 +13,8 @@ from typing import Any, Final
 
 # All names of these modules belong to the vocabulary, so they are not listed once more here.
 from tallybook.ledger.kinds.fields import *
-from tallybook.ledger.kinds.lift import *
 from tallybook.ledger.kinds.limits import *
 from tallybook.ledger.kinds.playbook import *
-from tallybook.ledger.kinds.proposals import *
 from tallybook.ledger.kinds.sessions import *
 from tallybook.ledger.kinds.sharing import *
 

@@ -44,10 +44,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, Self
 
-    from tallybook.ledger import batches
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import damage, deliveries, recovery, scan
+    from tallybook.ledger.reading import damage, deliveries, repair, scan
     from tallybook.ledger.reading.deliveries import Delivery
 
     class Log(Protocol):
@@ -66,11 +65,10 @@ if TYPE_CHECKING:
             """Return whether some line may contain these bytes; False is certain."""
 else:
     # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
-    batches, damage, deliveries, recovery, scan = import_lazily(
-        "tallybook.ledger.batches",
+    damage, deliveries, repair, scan = import_lazily(
         "tallybook.ledger.reading.damage",
         "tallybook.ledger.reading.deliveries",
-        "tallybook.ledger.reading.recovery",
+        "tallybook.ledger.reading.repair",
         "tallybook.ledger.reading.scan",
     )
 
@@ -374,13 +372,13 @@ class JsonlLog:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
-        return batches.Batches(self._runs(after, verify=verify))
+        return scan.Batches(self._runs(after, verify=verify))
 
-    def _runs(self, after: Position, *, verify: bool) -> Iterator[batches.Run]:
+    def _runs(self, after: Position, *, verify: bool) -> Iterator[scan.Run]:
         runs = scan.LogReader(self.log_file, self.read_head(), after, verify=verify).runs()
         yield from runs if self.watch is None else self._watched(runs, self.watch)
 
-    def _watched(self, runs: Iterator[batches.Run], watch: Callable[[int, int], None]) -> Iterator[batches.Run]:
+    def _watched(self, runs: Iterator[scan.Run], watch: Callable[[int, int], None]) -> Iterator[scan.Run]:
         size = os.stat(self.log_file).st_size if os.path.exists(self.log_file) else 0
         watch(0, size)
         try:
@@ -508,7 +506,7 @@ class Transaction:
             self.position = head.position
         else:
             verified = files.read_note(head, size) or files.tail
-            tail = recovery.find_tail(files.log, log.log_file, size, head, verified)
+            tail = repair.find_tail(files.log, log.log_file, size, head, verified)
             self.position = tail.position
             if tail.stop is not None:
                 batch = self._seal(files, tail, size)
@@ -526,7 +524,7 @@ class Transaction:
     def _rewrite_suspect(self, files: Files, head: Head, size: int) -> Head:
         """Write the bytes again that a failed flush may have lost, and return the head without ``suspect``."""
         while True:
-            recovery.rewrite(self._log.log_file, head.suspect, size)
+            repair.rewrite(self._log.log_file, head.suspect, size)
             files.lock_head(REPORT_TRIES)
             try:
                 present = heads.decode(read_at(files.head, HEAD_BYTES, 0)) or head
@@ -539,9 +537,9 @@ class Transaction:
             finally:
                 disk.unlock(files.head)
 
-    def _seal(self, files: Files, tail: recovery.Tail, size: int) -> RawBatch:
+    def _seal(self, files: Files, tail: repair.Tail, size: int) -> RawBatch:
         try:
-            return recovery.seal(files.log, self._log.log_file, tail, size, lambda end: self._stamp(end, SYSTEM, None))
+            return repair.seal(files.log, self._log.log_file, tail, size, lambda end: self._stamp(end, SYSTEM, None))
         except OutcomeUnknownError:
             files.report_failure(tail.position.offset, self._start)
             raise

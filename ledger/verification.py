@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.batches import Batches, Run
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, decode_author, parse_head_at
 from tallybook.ledger.encoding.event_json import REFUSALS
@@ -34,7 +33,8 @@ from tallybook.ledger.line import (
     split_lines,
 )
 from tallybook.ledger.reading import damage
-from tallybook.ledger.reading.salvage import Gap, survey, survey_runs
+from tallybook.ledger.reading.repair import Gap, survey, survey_runs
+from tallybook.ledger.reading.scan import Batches, Run
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format, has_position, log_size
 

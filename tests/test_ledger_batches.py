@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from helpers.ledger_scan import BATCHES
-from tallybook.ledger.batches import Batches, Run
 from tallybook.ledger.line import complete_lines, split_lines
+from tallybook.ledger.reading.scan import Batches, Run
 
 
 def test_the_lines_of_a_batch_make_up_the_batch() -> None:

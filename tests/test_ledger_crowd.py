@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,14 +12,14 @@ from helpers.ledger_head import Flushes, Killed, append_failing, die, fail
 from helpers.ledger_logs import append, names
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.log import Files, JsonlLog
-from tallybook.ledger.reading import recovery, scan
+from tallybook.ledger.reading import repair, scan
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from pathlib import Path
 
     from tallybook.ledger.line import Position
@@ -32,11 +32,12 @@ def scanned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the list of the ranges, as (begin, end), that writers read from now on to find the end."""
     ranges: list[tuple[int, int]] = []
 
-    def begin(fd: int, start: Position, end: int, source: str, owed: Collection[str]) -> scan.Scan:
-        ranges.append((start.offset, end))
-        return scan.Scan(fd, start, end, source, owed)
+    def begin(fd: int, start: Position, end: int, *args: Any, **kwargs: Any) -> scan.Scan:
+        if "index" not in kwargs:
+            ranges.append((start.offset, end))
+        return scan.Scan(fd, start, end, *args, **kwargs)
 
-    monkeypatch.setattr(recovery, "Scan", begin)
+    monkeypatch.setattr(repair, "Scan", begin)
     return ranges
 
 

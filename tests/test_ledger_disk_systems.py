@@ -15,7 +15,7 @@ import pytest
 from helpers.ledger_disk import mode_of, refuse
 from helpers.ledger_jsonl import unprivileged
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
-from tallybook.ledger.storage import disk, rights
+from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def message_of(act: Callable[[], object], kind: type[CannotWriteError | OutcomeU
 def test_a_folder_is_shared_with_those_who_may_write_to_it(tmp_path: Path, mode: int, bits: int) -> None:
     """A group that may only read it gets no rights, and in a sticky folder like /tmp each file is its owner's."""
     tmp_path.chmod(mode)
-    assert (bits, tmp_path.stat().st_gid) == rights.folder_rights(tmp_path.stat())
+    assert (bits, tmp_path.stat().st_gid) == disk.folder_rights(tmp_path.stat())
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o2770], ids=oct)

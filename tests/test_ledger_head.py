@@ -13,7 +13,7 @@ from helpers.ledger_head import Flushes, Killed, append_failing, die, fail, head
 from helpers.ledger_logs import append, names
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import recovery
+from tallybook.ledger.reading import repair
 from tallybook.ledger.storage import disk, head
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
 
@@ -52,13 +52,13 @@ def other(log: JsonlLog) -> JsonlLog:
 def rewritten(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the list of the ranges that are written again from now on."""
     ranges: list[tuple[int, int]] = []
-    real = recovery.rewrite
+    real = repair.rewrite
 
     def write_again(path: Path, begin: int, end: int) -> None:
         ranges.append((begin, end))
         real(path, begin, end)
 
-    monkeypatch.setattr(recovery, "rewrite", write_again)
+    monkeypatch.setattr(repair, "rewrite", write_again)
     return ranges
 
 

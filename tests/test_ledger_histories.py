@@ -11,8 +11,8 @@ from helpers.authors import HUMAN
 from tallybook.ledger.errors import CannotWriteError, LockHeldError
 from tallybook.ledger.line import LOG_NAME, START
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.reading import repair
 from tallybook.ledger.reading.histories import Histories, fork, write_history
-from tallybook.ledger.storage import replacement
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
@@ -130,7 +130,7 @@ def test_the_replaced_log_is_kept_each_time(here: Project) -> None:
     data = (here.ledger / LOG_NAME).read_bytes()
     end = reading.open_log(here).head()
     for _ in range(2):
-        replacement.replace_log(here.ledger, data, end, AT, replacement.identify(here.ledger))
+        repair.replace_log(here.ledger, data, end, AT, repair.identify_log(here.ledger))
     names = {path.name for path in (here.ledger / "quarantine").glob("*.jsonl")}
     assert {"events-20261123T120000.jsonl", "events-20261123T120000-2.jsonl"} == names
     assert end[:3] == reading.open_log(here).head()[:3]
@@ -141,12 +141,12 @@ def test_a_file_system_without_links_gets_a_copy(here: Project, monkeypatch: pyt
     """The bytes are kept all the same."""
     data, end = (here.ledger / LOG_NAME).read_bytes(), reading.open_log(here).head()
     monkeypatch.setattr(os, "link", _refuse)
-    aside = replacement.replace_log(here.ledger, data, end, AT, replacement.identify(here.ledger))
+    aside = repair.replace_log(here.ledger, data, end, AT, repair.identify_log(here.ledger))
     assert aside is not None
     assert data == aside.read_bytes()
     monkeypatch.setattr("shutil.copyfile", _refuse)
     with pytest.raises(CannotWriteError, match="nothing was changed"):
-        replacement.replace_log(here.ledger, b"", START, AT, replacement.identify(here.ledger))
+        repair.replace_log(here.ledger, b"", START, AT, repair.identify_log(here.ledger))
     assert data == (here.ledger / LOG_NAME).read_bytes()
 
 
@@ -156,13 +156,13 @@ def _refuse(*_: object) -> None:
 
 def test_a_log_that_changed_meanwhile_stays(here: Project) -> None:
     """So does one whose lock another process holds."""
-    seen = replacement.identify(here.ledger)
+    seen = repair.identify_log(here.ledger)
     commands.add(here, "four", HUMAN)
     data = (here.ledger / LOG_NAME).read_bytes()
     with pytest.raises(CannotWriteError, match="was changed by another program"):
-        replacement.replace_log(here.ledger, b"", START, AT, seen)
+        repair.replace_log(here.ledger, b"", START, AT, seen)
     with JsonlLog(here.ledger).transaction(), pytest.raises(LockHeldError):
-        replacement.replace_log(here.ledger, b"", START, AT, replacement.identify(here.ledger))
+        repair.replace_log(here.ledger, b"", START, AT, repair.identify_log(here.ledger))
     assert data == (here.ledger / LOG_NAME).read_bytes()
 
 
@@ -171,5 +171,5 @@ def test_a_log_comes_into_an_empty_place(here: Project) -> None:
     data, end = (here.ledger / LOG_NAME).read_bytes(), reading.open_log(here).head()
     (here.ledger / LOG_NAME).unlink()
     (here.ledger / "head").unlink()
-    assert replacement.replace_log(here.ledger, data, end, AT, replacement.identify(here.ledger)) is None
+    assert repair.replace_log(here.ledger, data, end, AT, repair.identify_log(here.ledger)) is None
     assert verify(reading.open_log(here)).ok

@@ -16,7 +16,7 @@ from tallybook.ledger import log as files
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.line import START
 from tallybook.ledger.log import JsonlLog, Transaction
-from tallybook.ledger.reading import recovery
+from tallybook.ledger.reading import repair
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head
@@ -120,14 +120,14 @@ def test_an_unchanged_log_is_not_read_again(log: JsonlLog, monkeypatch: pytest.M
 def test_a_writer_reads_on_from_the_end_that_it_verified(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within one boot it reads on from the end that it left."""
     told: list[object] = []
-    real = recovery.find_tail
+    real = repair.find_tail
 
-    def find_tail(*known: object) -> recovery.Tail:
+    def find_tail(*known: object) -> repair.Tail:
         told.append(known[4:])
         return real(*known)  # type: ignore[arg-type]
 
     left = log.head()
-    monkeypatch.setattr(recovery, "find_tail", find_tail)
+    monkeypatch.setattr(repair, "find_tail", find_tail)
     for name, writer in (("a", JsonlLog(log.folder)), ("b", log), ("c", JsonlLog(log.folder))):
         before = (log.folder / "head").read_bytes()
         append(writer, name)
@@ -173,7 +173,7 @@ def test_a_failure_of_the_very_first_flush_is_repaired(tmp_path: Path, monkeypat
     append_failing(log, "a")
     assert (0, START) == (head_of(log).suspect, head_of(log).position)
     ranges: list[tuple[int, int]] = []
-    monkeypatch.setattr(recovery, "rewrite", lambda _, begin, end: ranges.append((begin, end)))
+    monkeypatch.setattr(repair, "rewrite", lambda _, begin, end: ranges.append((begin, end)))
     end = log.path.stat().st_size
     append(log, "b")
     assert ([(0, end)], -1, ["a", "b"]) == (ranges, head_of(log).suspect, names(log))

@@ -13,7 +13,7 @@ from helpers.ledger_logs import append, lines, names
 from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START
-from tallybook.ledger.reading import damage, recovery
+from tallybook.ledger.reading import damage, repair
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.line import Position
     from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.reading.recovery import Tail
+    from tallybook.ledger.reading.repair import Tail
     from tallybook.ledger.storage.head import Head
 
 BOOT, AT = "this-boot", "2026-11-21T20:17:03.123456Z"
@@ -54,7 +54,7 @@ def tail_of(log: JsonlLog, head: Head | None, seen: Position | None = None) -> T
     """Return the end of a log as read by a writer."""
     fd = os.open(log.path, os.O_RDONLY)
     try:
-        return recovery.find_tail(fd, log.path, os.fstat(fd).st_size, head, seen)
+        return repair.find_tail(fd, log.path, os.fstat(fd).st_size, head, seen)
     finally:
         os.close(fd)
 
@@ -95,8 +95,8 @@ def test_verified_batches_are_not_read_again(log: JsonlLog) -> None:
     """Reading begins at the later of the head and the last position that this process verified."""
     every, head = positions(log), head_of(log)
     change(log, "b")
-    assert recovery.Tail(every[-1], None) == tail_of(log, head._replace(position=every[1]), seen=every[2])
-    assert recovery.Tail(every[-1], None) == tail_of(log, head._replace(position=every[1]), seen=every[3])
+    assert repair.Tail(every[-1], None) == tail_of(log, head._replace(position=every[1]), seen=every[2])
+    assert repair.Tail(every[-1], None) == tail_of(log, head._replace(position=every[1]), seen=every[3])
     add(log, batch_at(log.head(), "d").raw)
     assert every[-1].seq + 1 == tail_of(log, head, seen=every[1]).position.seq
 
@@ -105,7 +105,7 @@ def test_a_verified_position_beyond_the_end_is_not_used(log: JsonlLog) -> None:
     """A log that was cut since this process read it is read from its head on."""
     every, head = positions(log), head_of(log)._replace(position=positions(log)[1])
     log.path.write_bytes(log.path.read_bytes()[: every[2].offset])
-    assert recovery.Tail(every[2], None) == tail_of(log, head, seen=every[3])
+    assert repair.Tail(every[2], None) == tail_of(log, head, seen=every[3])
 
 
 def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
@@ -222,10 +222,10 @@ def test_a_range_is_written_again_in_place_and_flushed(log: JsonlLog, monkeypatc
         calls.append((os.lseek(fd, 0, os.SEEK_CUR), bytes(data)))
         return real(fd, data)
 
-    monkeypatch.setattr(recovery, "_COPY_BYTES", 10)
+    monkeypatch.setattr(repair, "_COPY_BYTES", 10)
     monkeypatch.setattr(os, "write", write)
     monkeypatch.setattr(disk, "flush_data", lambda fd: calls.append((os.fstat(fd).st_ino, b"")))
-    recovery.rewrite(log.path, 100, 125)
+    repair.rewrite(log.path, 100, 125)
     pieces = [(100, before[100:110]), (110, before[110:120]), (120, before[120:125])]
     assert [*pieces, (log.path.stat().st_ino, b"")] == calls
     assert before == log.path.read_bytes()
@@ -235,7 +235,7 @@ def test_a_log_that_cannot_be_rewritten_names_the_remedy(log: JsonlLog, monkeypa
     """For an append-only file the error asks a person to lift the attribute once."""
     monkeypatch.setattr(os, "open", refuse(errno.EPERM))
     with pytest.raises(CannotWriteError) as told:
-        recovery.rewrite(log.path, 0, 100)
+        repair.rewrite(log.path, 0, 100)
     assert (
         f"{log.path}: an earlier flush of it failed, and it must be written again: Operation not permitted; "
         "if the file is append-only, run `chattr -a` on it, then repeat the command"
@@ -250,5 +250,5 @@ def test_a_range_that_cannot_be_rewritten_is_reported(
     with monkeypatch.context() as patch:
         patch.setattr(os, call, refuse(errno.EIO))
         with pytest.raises(CannotWriteError) as told:
-            recovery.rewrite(log.path, 0, 100)
+            repair.rewrite(log.path, 0, 100)
     assert f"{log.path}: Input/output error; nothing was recorded; try again" == str(told.value)

@@ -14,7 +14,7 @@ from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
 from tallybook.ledger.reading import damage
-from tallybook.ledger.reading.salvage import Gap, survey
+from tallybook.ledger.reading.repair import Gap, survey
 from tallybook.ledger.reading.scan import Stop
 
 if TYPE_CHECKING:

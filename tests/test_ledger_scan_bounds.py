@@ -77,7 +77,7 @@ def test_the_longest_batch_is_read_however_it_is_cut(monkeypatch: pytest.MonkeyP
     """A chunk may end anywhere in or after a batch of the greatest length."""
     longest = BATCHES[1]
     assert len(longest.data) == max(len(batch.data) for batch in BATCHES)
-    monkeypatch.setattr("tallybook.ledger.batches.MAX_BATCH_BYTES", len(longest.data))
+    monkeypatch.setattr("tallybook.ledger.reading.scan.MAX_BATCH_BYTES", len(longest.data))
     monkeypatch.setattr(scan, "CHUNK_BYTES", len(longest.data) + over)
     fd = file_of(LOG)
     reading = Scan(fd, BATCHES[0].position, len(LOG))
@@ -136,9 +136,9 @@ def test_a_batch_is_looked_for_within_the_longest(monkeypatch: pytest.MonkeyPatc
     """No batch is longer than the bound, so no more than that is held in memory."""
     monkeypatch.setattr(scan, "CHUNK_BYTES", 1)
     longest = max(BATCHES, key=lambda batch: len(batch.raw))
-    monkeypatch.setattr("tallybook.ledger.batches.MAX_BATCH_BYTES", len(longest.data))
+    monkeypatch.setattr("tallybook.ledger.reading.scan.MAX_BATCH_BYTES", len(longest.data))
     assert BATCHES == read(LOG).batches
-    monkeypatch.setattr("tallybook.ledger.batches.MAX_BATCH_BYTES", len(longest.data) - 1)
+    monkeypatch.setattr("tallybook.ledger.reading.scan.MAX_BATCH_BYTES", len(longest.data) - 1)
     assert BATCHES[: BATCHES.index(longest)] == read(LOG).batches
 
 
@@ -197,7 +197,7 @@ def test_a_pending_text_is_hidden_in_an_unverified_read() -> None:
 @pytest.mark.parametrize("size", [0, 1 << 30])
 def test_a_long_log_has_the_same_proofs(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """The digests are the same, whichever module computes them."""
-    monkeypatch.setattr("tallybook.ledger.batches._LONG_BYTES", size)
+    monkeypatch.setattr("tallybook.ledger.reading.scan._LONG_BYTES", size)
     assert Read(BATCHES, None, []) == read(LOG)
     assert BATCHES[:1] == read(LOG.replace(b"Just", b"JUST")).batches
 

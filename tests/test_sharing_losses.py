@@ -13,9 +13,9 @@ import pytest
 from helpers.books import make_run
 from helpers.git_repositories import make_remote
 from helpers.sharing_projects import make_team
-from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.line import Position
+from tallybook.ledger.reading.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.replica import Replica
 
 if TYPE_CHECKING:

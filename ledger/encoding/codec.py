@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from tallybook.ledger.batches import Batches, Run
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.event_json import (
     FREE_FIELDS,
@@ -33,6 +32,7 @@ from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedg
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownEvent
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, split_key, split_line, split_lines
+from tallybook.ledger.reading.scan import Batches, Run
 from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.ledger.sharing.numbers import PENDING, shared_number
 

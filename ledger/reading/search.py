@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import chain
 import os
 
-from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.line import (
     CHAIN_END,
@@ -22,6 +21,7 @@ from tallybook.ledger.line import (
     first_seq,
 )
 from tallybook.ledger.reading.deliveries import WINDOW_BYTES, sealed_ranges
+from tallybook.ledger.reading.scan import choose_digest, verify_run
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
 

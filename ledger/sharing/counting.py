@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import BookOpened, BookRules
 from tallybook.ledger.line import Position, head_field, split_lines
+from tallybook.ledger.reading.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.engines.engine import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tallybook.ledger.batches import Digest
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.reading.scan import Digest
     from tallybook.ledger.sharing.engines.engine import Contents, End, Engine, Run
     from tallybook.ledger.sharing.replica import Replica
 

@@ -14,7 +14,6 @@ from time import monotonic, sleep
 
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import read_up_to
-from tallybook.ledger.storage import rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
     Content = bytes | Callable[[int], bytes]
     """Bytes of a new file, or a function that returns them, given the file's descriptor."""
+    Owner = tuple[int, int]
+    """A user and a group."""
 
 try:
     import fcntl
@@ -32,6 +33,7 @@ except ImportError:  # Windows
 
 SMALL_BYTES = 16 * 1024 * 1024
 """A file of the ledger other than the log holds at most this, where it does not say otherwise."""
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
 LOCK_WAIT_MS = 250
 """A writer waits this long for the lock; then its payload is spooled, so that no agent has to wait."""
 
@@ -62,11 +64,11 @@ def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = 
     Raises:
         OSError: It cannot be created, or the path is in use.
     """
-    mode, group, owner = rights.file_rights(like or path)
-    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, rights.FILE_MODE)
+    mode, group, owner = file_rights(like or path)
+    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, FILE_MODE)
     try:
-        rights.set_mode(fd, mode, group)
-        rights.set_owner(fd, owner)
+        set_mode(fd, mode, group)
+        set_owner(fd, owner)
     except BaseException:
         os.close(fd)
         raise
@@ -207,15 +209,15 @@ def make_folder(path: StrPath, *, durable: bool = True) -> None:
 def _make_one_folder(folder: StrPath) -> None:
     """Create a folder, unless another process has just done so."""
     parent = os.stat(_folder_of(folder))
-    bits, group = rights.folder_rights(parent)
+    bits, group = folder_rights(parent)
     try:
-        os.mkdir(folder, rights.FOLDER_MODE)
+        os.mkdir(folder, FOLDER_MODE)
     except FileExistsError:
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
             raise
     else:
-        rights.set_mode(folder, rights.FOLDER_MODE | bits, group)
-        rights.set_folder_owner(folder, parent)
+        set_mode(folder, FOLDER_MODE | bits, group)
+        set_folder_owner(folder, parent)
 
 
 def flush_folder(path: StrPath) -> None:
@@ -333,7 +335,7 @@ def _write_new(fresh: StrPath, data: Content, like: StrPath, *, durable: bool = 
     fd = create_file(fresh, like=like)
     try:
         if private:
-            os.chmod(fresh, rights.FILE_MODE)
+            os.chmod(fresh, FILE_MODE)
         write_all(fd, data if isinstance(data, bytes) else data(fd), like)
         if durable:
             os.fsync(fd)
@@ -426,3 +428,86 @@ def boot_id() -> str:
         return os.read(fd, 64).decode("ascii", "replace").strip()
     finally:
         os.close(fd)
+
+
+def folder_rights(folder: os.stat_result) -> tuple[int, int]:
+    """Return who may use what is created in a folder: the user alone, unless the folder is shared.
+
+    A folder is shared if its group, or everybody, may write to it, unless it has the sticky bit, as /tmp has: there
+    each user's files are their own.
+
+    Returns:
+        Mode bits besides the user's own, with the bit that passes on the folder's group; and that group.
+    """
+    if folder.st_mode & stat.S_ISVTX:
+        return 0, folder.st_gid
+    bits = 0o070 if folder.st_mode & stat.S_IWGRP else 0
+    bits |= 0o007 if folder.st_mode & stat.S_IWOTH else 0
+    return bits | folder.st_mode & stat.S_ISGID, folder.st_gid
+
+
+def file_rights(path: StrPath) -> tuple[int, int, Owner | None]:
+    """Return mode, group and new owner of a file.
+
+    Mode and group are the file's own where it exists, else those that its folder gives. The owner is that of the
+    folder where root creates the file; None elsewhere.
+    """
+    folder = os.stat(os.path.dirname(path) or os.curdir)
+    owner = _other_owner(folder)
+    with suppress(FileNotFoundError):
+        file = os.lstat(path)
+        if stat.S_ISREG(file.st_mode):
+            return file.st_mode & 0o777, file.st_gid, owner
+    bits, group = folder_rights(folder)
+    return FILE_MODE | bits & 0o666, group, owner
+
+
+def _other_owner(folder: os.stat_result) -> Owner | None:
+    """Return the owner of a folder; None where that is root, or where this process is not root's."""
+    is_root = os.name == "posix" and os.geteuid() == 0
+    return (folder.st_uid, folder.st_gid) if is_root and folder.st_uid != 0 else None
+
+
+def set_mode(file: int | StrPath, mode: int, group: int) -> None:
+    """Give a new file or folder its rights, whatever the umask."""
+    if os.name != "posix":
+        return
+    if mode & 0o070 and os.stat(file).st_gid != group:
+        try:
+            os.chown(file, -1, group)
+        except OSError:
+            # The file keeps the user's own group, which must not get more rights than everybody has.
+            mode &= ~0o070 | (mode & 0o007) << 3
+    # A file system without modes refuses, and has given the file the rights that all its files have.
+    with suppress(PermissionError):
+        os.chmod(file, mode)
+
+
+def set_owner(fd: int, owner: Owner | None) -> None:
+    """Give a file or folder that root has just created to another user, who could not use it otherwise.
+
+    A refusal is not an error: a file system may have no owners, or not let even root change them.
+
+    Args:
+        fd: The new file or folder, open: its path could lead to another one by now.
+        owner: The user and the user's group; None to leave it as it is.
+    """
+    if owner is not None:
+        with suppress(OSError):
+            # Where its group may use the file, that is the right one already.
+            os.chown(fd, owner[0], -1 if os.fstat(fd).st_mode & 0o070 else owner[1])
+
+
+def set_folder_owner(folder: StrPath, parent: os.stat_result) -> None:
+    """Give a folder that root has just created to the owner of the one above it; a refusal is not an error."""
+    owner = _other_owner(parent)
+    if owner is None:
+        return
+    with suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            # Another one may have been moved into its place.
+            if not os.listdir(fd):
+                set_owner(fd, owner)
+        finally:
+            os.close(fd)

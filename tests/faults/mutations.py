@@ -34,7 +34,7 @@ from tallybook.ledger.line import (
     split_lines,
 )
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import recovery
+from tallybook.ledger.reading import repair
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify
 
@@ -116,8 +116,8 @@ def build(folder: Path, seed: int) -> Image:
                 batch, gone = _redacted(batch), head_field(batch.data, b"id")
             if number == UPDATES:
                 file.write(batch.raw[: len(batch.raw) // 2] + bytes(64))
-                torn = recovery.Tail(mark, None)
-                mark = recovery.seal(file.fileno(), path, torn, file.tell(), partial(stamp, number)).position
+                torn = repair.Tail(mark, None)
+                mark = repair.seal(file.fileno(), path, torn, file.tell(), partial(stamp, number)).position
                 file.seek(0, os.SEEK_END)
                 batch = frame(step, stamp(number, mark))
             file.write(batch.raw)

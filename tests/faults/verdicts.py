@@ -25,7 +25,7 @@ from tallybook.ledger.line import (
     split_lines,
 )
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import deliveries, recovery
+from tallybook.ledger.reading import deliveries, repair
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verdict, salvage, verify
 from tallybook.projections.entry_history.story import audit_view, story_json
@@ -266,8 +266,8 @@ def _writer_looks(case: Case) -> None:
     batches = case.answer_of("reading", lambda: list(case.log.read()))
     with path.open("rb") as file:
         size, fd = path.stat().st_size, file.fileno()
-        tail = case.answer_of("the writer's look", lambda: recovery.find_tail(fd, path, size, case.log.read_head()))
-        if not isinstance(batches, list) or not isinstance(tail, recovery.Tail):
+        tail = case.answer_of("the writer's look", lambda: repair.find_tail(fd, path, size, case.log.read_head()))
+        if not isinstance(batches, list) or not isinstance(tail, repair.Tail):
             case.unless(holds=False, complaint="the writer's look refuses what readers take")
             return
         end = batches[-1].position if batches else START

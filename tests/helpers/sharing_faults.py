@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.books import plain
-from tallybook.ledger.batches import choose_digest, verify_run
 from tallybook.ledger.line import START, Draft, Position, Stamp, frame
 from tallybook.ledger.log import Transaction
+from tallybook.ledger.reading.scan import choose_digest, verify_run
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import count, ids_of
 from tallybook.ledger.sharing.engines.engine import NOTHING, Appended, Engine, Outcome, Run

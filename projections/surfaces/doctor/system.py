@@ -11,7 +11,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.errors import LockHeldError
-from tallybook.ledger.storage import caches, disk, rights
+from tallybook.ledger.storage import caches, disk
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.history.playbook_file import RENDER_WAIT_MS
 from tallybook.projections.surfaces.workspace import git
@@ -61,7 +61,7 @@ def check_modes(context: Context) -> Iterator[Finding]:
     project = context.project
     if os.name != "posix" or not project.ledger.exists():
         return
-    others = 0o077 & ~rights.folder_rights(project.claude.stat())[0]
+    others = 0o077 & ~disk.folder_rights(project.claude.stat())[0]
     tree = [(path, mode) for path, mode in _tree(project) if not stat.S_ISLNK(mode)]
     # A file system that keeps no modes shows every file as executable; Tallybook creates none.
     if any(stat.S_ISREG(mode) and mode & stat.S_IXUSR for _, mode in tree):
