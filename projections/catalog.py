@@ -13,9 +13,7 @@ import attrs
 from tallybook.projections.comparison.bisection import search_view
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.comparison.whatif import Exclusion, alternative_view
-from tallybook.projections.entry_history.status import status_view
-from tallybook.projections.entry_history.stories import stories_view
-from tallybook.projections.entry_history.story import audit_view
+from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.lift.view import lift_view
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
@@ -39,15 +37,12 @@ class CatalogRow:
 
     Attributes:
         about: What it shows, in one line.
-        make: Makes the view; takes the name of an entry where ``of_entry`` is set, the configuration of the scores
-            where ``by_config`` is, else nothing.
-        of_entry: Whether there is one such view for each entry.
+        make: Makes the view; takes the configuration of the scores where ``by_config`` is set, else nothing.
         by_config: Whether it depends on the configuration of the scores.
     """
 
     about: str
     make: Callable[..., View[Any]]
-    of_entry: bool = False
     by_config: bool = False
 
 
@@ -69,9 +64,8 @@ VIEWS: dict[str, CatalogRow] = {
         partial(alternative_view, without=_WITHOUT),
     ),
     "search": CatalogRow("since which event a condition on the playbook holds", partial(search_view, _EXAMPLE)),
-    "audit": CatalogRow("the whole story of one entry", audit_view, of_entry=True),
-    "stories": CatalogRow("the whole stories of several entries", partial(stories_view, _NAMES)),
-    "standing": CatalogRow("the status of every name ever used, and the event that last changed it", status_view),
+    "entries": CatalogRow("the status of every name ever used, and the event that last changed it", entries_view),
+    "stories": CatalogRow("the same with the whole stories of several entries", partial(entries_view, _NAMES)),
     "scores": CatalogRow("the measurements and scores of every session", scores_view, by_config=True),
     "lift": CatalogRow("what was asked about the playbook, and what was drawn for it", lift_view, by_config=True),
     "leads": CatalogRow("what changed in the playbook between two times", partial(leads_view, *_TIMES)),

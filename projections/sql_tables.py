@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.events import RATINGS
 from tallybook.ledger.records import EventRecord
-from tallybook.projections.entry_history.status import blame, graveyard
+from tallybook.projections.entry_history.answers import blame, graveyard
 from tallybook.projections.event_rows import kind_of, row
 from tallybook.projections.fold import UndoneEvent
 from tallybook.projections.playbook.confidence import interval
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tallybook.ledger.records import Batch
-    from tallybook.projections.entry_history.status import EntryStatuses
+    from tallybook.projections.entry_history.view import EntryStatuses
 
 Row = dict[str, Any]
 

@@ -28,8 +28,8 @@ from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventsVoided, PointMerged, PointRated, PointRestored
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
-from tallybook.projections.entry_history.status import STATUS_VIEW
-from tallybook.projections.entry_history.story import audit_view, explain
+from tallybook.projections.entry_history.answers import explain
+from tallybook.projections.entry_history.view import ENTRIES, entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.entry_batches import history_of
@@ -46,9 +46,9 @@ def story(batches: Sequence[Batch], name: str, until: int | None = None) -> Any:
     """Return the story of an entry as of a moment, from the whole history."""
 
     def audit(moment: int | None) -> Any:
-        return fold_history(audit_view(name), lambda: batches, moment)
+        return fold_history(entries_view({name}), lambda: batches, moment).stories[name]
 
-    return explain(audit(until), fold_history(STATUS_VIEW, lambda: batches, until), audit)
+    return explain(audit(until), fold_history(ENTRIES, lambda: batches, until), audit)
 
 
 def stories_of(log: JsonlLog) -> dict[tuple[str, int | None], Any]:

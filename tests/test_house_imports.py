@@ -218,7 +218,7 @@ def test_no_import_breaks_a_rule() -> None:
         ("ledger/sharing/engines/postgres_connection.py", "import click", "1"),
         ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
         (
-            "projections/entry_history/story.py",
+            "projections/entry_history/view.py",
             "if TYPE_CHECKING:\n    from tallybook.ledger.encoding.codec import decode",
             "3",
         ),

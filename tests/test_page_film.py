@@ -13,7 +13,7 @@ import pytest
 from helpers.film_reader import play
 from helpers.view_histories import FUTURES, HISTORIES, history
 from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointRated
-from tallybook.projections.entry_history.status import status_view
+from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy, aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
@@ -49,13 +49,13 @@ def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, most:
     moments = {last: {**rows} for last, rows in play(film, film["policies"]["other"])}
     assert [batch.last for batch in batches[-most - 1 :]] == [*moments]
     for last, rows in moments.items():
-        state = fold_history(status_view(policy), lambda: batches, last)
+        state = fold_history(entries_view(policy=policy), lambda: batches, last)
         book = state.book
         assert (last, [attrs.astuple(point) for point in book.entries.values()]) == (last, shown(rows))
         for name in {*state.names, *rows}:
             row = rows.get(name, {"status": 0, "into": None, "flags": 0})
             status = STATUSES[row["status"]].replace("absent", "unknown")
-            assert state.status(name) == status, name
+            assert state.book.status_of(name) == status, name
             assert (name in book.pinned, name in book.pardons) == (bool(row["flags"] & 1), bool(row["flags"] & 2))
             assert (book.merged.get(name) if status == "merged" else None) == row["into"]
             if name in book.gone and name not in book.entries:

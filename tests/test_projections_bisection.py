@@ -24,7 +24,8 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.comparison.bisection import Search, search, turn_json
 from tallybook.projections.comparison.conditions import parse
-from tallybook.projections.entry_history.story import audit_view, story_json
+from tallybook.projections.entry_history.answers import story_json
+from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_dict
 
@@ -58,7 +59,7 @@ def moment_at(batches: Sequence[Batch], seq: int) -> Moment:
     return Moment(
         playbook_dict(book)["key_points"],
         book.pinned,
-        lambda name: story_json(fold_history(audit_view(name), lambda: batches, seq)),
+        lambda name: story_json(fold_history(entries_view({name}), lambda: batches, seq).stories[name]),
     )
 
 

@@ -27,7 +27,7 @@ from tallybook.projections.comparison.diff import (
     LoneEntry,
     diff,
 )
-from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses
+from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -45,7 +45,7 @@ A, B, C = (Entry(f"kpt_{number:03d}", text) for number, text in enumerate("abc",
 
 def at(batches: Sequence[Batch], seq: int | None = None) -> EntryStatuses:
     """Return the playbook at a moment of a history, and the removals from it."""
-    return fold_history(STATUS_VIEW, lambda: batches, seq)
+    return fold_history(ENTRIES, lambda: batches, seq)
 
 
 def between(*stretches: list[Any]) -> Diff:

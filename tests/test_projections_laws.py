@@ -43,12 +43,12 @@ SWITCHED_ON = {"scoring": {"components": {"playbook": {"enabled": True}}}}
 
 @cache
 def made(name: str) -> list[Made]:
-    """Return the views of a row of the catalog: one, or one for each of some entries or configurations."""
+    """Return the views of a row of the catalog: one, or one for each of some configurations."""
     listed = VIEWS[name]
     if listed.by_config:
         default = configuration.default()
         return [listed.make(read_config(document)) for document in (default, overlaid(default, SWITCHED_ON))]
-    return [listed.make(entry) for entry in ("kpt_001", "kpt_002", "pat-001")] if listed.of_entry else [listed.make()]
+    return [listed.make()]
 
 
 def every_view() -> list[tuple[str, Made]]:

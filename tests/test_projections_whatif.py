@@ -20,7 +20,7 @@ from tallybook.ledger.events import (
     PointRestored,
 )
 from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
-from tallybook.projections.entry_history.story import audit_view
+from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.prune import POLICIES, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
@@ -112,7 +112,7 @@ def test_without_the_deciding_batch_the_entry_stays(stretches: list[list[Any]], 
     batches = history(stretches)
     stood = False
     for batch in batches:
-        story = fold_history(audit_view(name), lambda: batches, batch.last)
+        story = fold_history(entries_view({name}), lambda: batches, batch.last).stories[name]
         if stood and story.entry is None:
             assert story.decision is not None
             left_out = Exclusion(seqs=frozenset({story.decision.seq}))

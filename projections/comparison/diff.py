@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import PlaybookUpdated, PointMerged, PointRemoved, PointRetired
+from tallybook.projections.entry_history.answers import name_event
 from tallybook.projections.playbook.render import playbook_dict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallybook.ledger.events import Entry
-    from tallybook.projections.entry_history.status import EntryStatuses
+    from tallybook.projections.entry_history.view import EntryStatuses
 
-LEAVING_KINDS: Final[dict[type[Any], str]] = {
-    PlaybookUpdated: "pruned",
-    PointRemoved: "removed",
-    PointRetired: "retired",
-    PointMerged: "merged",
+LEAVING_KINDS: Final = {
+    "playbook.updated": "pruned",
+    "point.removed": "removed",
+    "point.retired": "retired",
+    "point.merged": "merged",
 }
-"""Class of an event that takes an entry out of the playbook → how the entry left."""
+"""Kind of an event that takes an entry out of the playbook → how the entry left."""
 
 
 @attrs.frozen
@@ -115,10 +115,9 @@ def _departure(state: EntryStatuses, name: str, end: int | None = None) -> Depar
     entry = state.book.gone.get(name)
     if entry is None:
         return None
-    record = state.last_event(name)
-    seq = record.seq if end is None or record.seq <= end else None
-    into = record.event.name if isinstance(record.event, PointMerged) else None
-    return Departure(LEAVING_KINDS[type(record.event)], seq, entry.helpful, entry.harmful, into)
+    event = name_event(state.last_changes[name])
+    seq = event.row["seq"] if end is None or event.row["seq"] <= end else None
+    return Departure(LEAVING_KINDS[event.kind], seq, entry.helpful, entry.harmful, event.into)
 
 
 def _top(playbook: Mapping[str, Any]) -> dict[str, Any]:

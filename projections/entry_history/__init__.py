@@ -1,1 +1,1 @@
-"""What happened to an entry: its status, its story, the other names of its advice."""
+"""What happened to entries: the view of status and stories, and the answers from it."""

@@ -22,7 +22,7 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from tallybook.projections.entry_history.status import normalize_words
+from tallybook.projections.entry_history.answers import normalize_words
 from tallybook.projections.fold import batch_view
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle

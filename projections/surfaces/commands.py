@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage import redacted_digests, spool
     from tallybook.ledger.verification import Verdict
     from tallybook.projections.comparison import similarity
-    from tallybook.projections.entry_history.status import EntryStatuses
+    from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.event_rows import EventFilter
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history import as_of, playbook_file
@@ -357,7 +357,7 @@ def drift(project: Project, state: Playbook | None = None) -> str | None:
 
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stable answer to `why`, and the extra parts of the story, as ``entry_story.story_of`` finds it."""
-    from tallybook.projections.entry_history.story import explain
+    from tallybook.projections.entry_history.answers import explain
     from tallybook.projections.surfaces.history.entry_story import add_arrivals, story_of
 
     story, more = explain(*story_of(project, words, when))

@@ -28,7 +28,8 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import deliveries, repair
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verdict, salvage, verify
-from tallybook.projections.entry_history.story import audit_view, story_json
+from tallybook.projections.entry_history.answers import story_json
+from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.event_rows import row
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import playbook_bytes
@@ -251,7 +252,7 @@ def _views(case: Case) -> None:
         batches = list(decode(case.log.read()))
         playbook_bytes(fold(PLAYBOOK, batches))
         rows = [row(record) for batch in batches for record in batch.records]
-        stories = [story_json(fold(audit_view(name), batches)) for name in (ENTRY, "")]
+        stories = [story_json(fold(entries_view({name}), batches).stories[name]) for name in (ENTRY, "")]
         json.dumps([rows, stories], ensure_ascii=False).encode()
 
     case.unless(case.answer_of("a view", seen) is None, "a view refuses what a fold takes")

@@ -55,7 +55,7 @@ from tallybook.ledger.events import (
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.comparison.bisection import TurningPoint
-from tallybook.projections.entry_history.status import EventPlace
+from tallybook.projections.entry_history.view import EventPlace, Story
 from tallybook.projections.fold import State, View
 from tallybook.projections.votes import Maker
 
@@ -193,9 +193,8 @@ def history(stretches: Sequence[Sequence[Any]]) -> list[Batch]:
 
 
 _TOLD_BY_FIELDS = {
-    "tallybook.projections.entry_history.story",
+    "tallybook.projections.entry_history.view",
     "tallybook.projections.comparison.bisection",
-    "tallybook.projections.entry_history.status",
 }
 
 
@@ -211,7 +210,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set):
         return [plain(child) for child in (sorted(value) if isinstance(value, set) else value)]
     if isinstance(value, State) or type(value).__module__ in _TOLD_BY_FIELDS:
-        return [[field.name, plain(getattr(value, field.name))] for field in attrs.fields(type(value))]
+        # All stories share the playbook of their state.
+        fields = [field.name for field in attrs.fields(type(value)) if type(value) is not Story or field.name != "book"]
+        return [[name, plain(getattr(value, name))] for name in fields]
     return value
 
 

@@ -26,7 +26,8 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from tallybook.projections.entry_history.status import affected_names, brief
+from tallybook.projections.entry_history.answers import brief
+from tallybook.projections.entry_history.view import affected_names
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.periods import PERIODS, grouped

@@ -9,7 +9,7 @@ import attrs
 import click
 
 from tallybook.projections.comparison.diff import diff as differing
-from tallybook.projections.entry_history.status import EntryStatuses
+from tallybook.projections.entry_history.view import EntryStatuses
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_counts, note

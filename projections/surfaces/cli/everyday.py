@@ -205,7 +205,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
 
     Give its name or words of its text. Entries that left the playbook are included.
     """
-    from tallybook.projections.entry_history.story import explain
+    from tallybook.projections.entry_history.answers import explain
     from tallybook.projections.surfaces.console import notices
     from tallybook.projections.surfaces.history import entry_story
 

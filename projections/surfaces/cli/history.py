@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallybook.projections.entry_history import status
+from tallybook.projections.entry_history import answers
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
 from tallybook.projections.surfaces.console.options import Verb, at_when, read_text
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def _print_entries(project: Project, verb: str, when: str | None, *, as_json: bool) -> None:
     """Print the rows of `blame` or `graveyard`, and notes about their moment."""
     shown = commands.statuses(project, when)
-    rows = shown.without_numbers((status.blame if verb == "blame" else status.graveyard)(shown.state))
+    rows = shown.without_numbers((answers.blame if verb == "blame" else answers.graveyard)(shown.state))
     note(*shown.notes, *([f"this is {WITH_EDIT}"] if shown.has_edit else []), *commands.spool_notes(project))
     if as_json:
         answer(rows)

@@ -77,7 +77,7 @@ def print_story(
     Args:
         console: Where to print.
         story: The story.
-        extras: The additions of ``tallybook.projections.entry_history.story``; tests leave some out.
+        extras: The additions of ``tallybook.projections.entry_history.answers.explain``; tests leave some out.
         trail: Whether to print every event about the entry as well.
         as_of: Whether the story is that of an earlier moment.
     """

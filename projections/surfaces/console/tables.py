@@ -33,7 +33,7 @@ def print_blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | N
 
     Args:
         console: Where to print.
-        rows: As ``entry_history.status.blame`` has them; an event number is None where a manual edit is not recorded.
+        rows: As ``entry_history.answers.blame`` has them; an event number is None where a manual edit is not recorded.
         at: The moment that they show, None for now.
     """
     if not rows:
@@ -61,7 +61,7 @@ def print_graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str
 
     Args:
         console: Where to print.
-        rows: As ``entry_history.status.graveyard`` has them; an event number is None as for ``print_blame``.
+        rows: As ``entry_history.answers.graveyard`` has them; an event number is None as for ``print_blame``.
         at: The moment that they show, None for now.
     """
     if not rows:

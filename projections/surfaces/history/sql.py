@@ -19,7 +19,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections import sql_tables
-from tallybook.projections.entry_history.status import status_view
+from tallybook.projections.entry_history.view import ENTRIES
 from tallybook.projections.fold import fold, history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
@@ -149,7 +149,7 @@ def _create_tables(
         rows = sql_tables.shared_events if "writer" in columns["events"] else sql_tables.events
         _insert(database, "events", columns["events"], rows(history(read)))
     if "points" in text or "graveyard" in text:
-        state = fold(status_view(), history(read))
+        state = fold(ENTRIES, history(read))
         _insert(database, "points", columns["points"], sql_tables.entries(state))
         _insert(database, "graveyard", columns["graveyard"], sql_tables.graves(state))
 

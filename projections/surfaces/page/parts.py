@@ -10,8 +10,8 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 import unicodedata
 
-from tallybook.projections.entry_history.stories import stories_view
-from tallybook.projections.entry_history.story import explain
+from tallybook.projections.entry_history.answers import explain
+from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.surfaces.console.story_text import tell_story
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tallybook.ledger.records import Batch
-    from tallybook.projections.entry_history.stories import Stories
+    from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.surfaces.page.film import Film, Row
     from tallybook.projections.surfaces.page.make import Choices
 
@@ -121,10 +121,10 @@ def stories_part(film: Film, read: Callable[[], Iterable[Batch]], choices: Choic
     if not names:
         # Folding all of a long history for no story would cost as much as the film.
         return {"stories": [], "omitted": len(numbers)}
-    view = stories_view(names)
+    view = entries_view(names)
 
     @lru_cache(maxsize=_STATES)
-    def as_of(until: int) -> Stories:
+    def as_of(until: int) -> EntryStatuses:
         return fold_history(view, read, until)
 
     state = as_of(film.last)
@@ -145,9 +145,11 @@ def _latest(film: Film) -> list[str]:
     return chosen
 
 
-def _tell(film: Film, name: str, state: Stories, as_of: Callable[[int], Stories], choices: Choices) -> dict[str, Any]:
+def _tell(
+    film: Film, name: str, state: EntryStatuses, as_of: Callable[[int], EntryStatuses], choices: Choices
+) -> dict[str, Any]:
     """Return a story as the page shows it: ``{entry, sentences, deciding, others}``."""
-    story, extras = explain(state.stories[name], state.statuses, lambda until: as_of(until).stories[name])
+    story, extras = explain(state.stories[name], state, lambda until: as_of(until).stories[name])
     numbers = film.names.numbers
     sentences = tell_story(_hide(story, choices), _hide_extras(film, extras, choices))
     return {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tallybook.ledger.events import Entry
-    from tallybook.projections.entry_history.status import EntryStatuses
+    from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.surfaces.sharing import membership
     from tallybook.projections.surfaces.workspace import git
     from tallybook.projections.surfaces.workspace.project import Project

@@ -1,0 +1,404 @@
+"""The history of entries: each name has a status, a story, the event that changed it last, and why it left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import pytest
+
+from helpers.injections import injected
+from helpers.reference_model import TEXTS
+from helpers.sweep import slice_of
+from helpers.view_histories import HISTORIES, history
+from tallybook.ledger.events import (
+    Entry,
+    EventRedacted,
+    EventsVoided,
+    PlaybookEdited,
+    PlaybookUpdated,
+    PointAdded,
+    PointCited,
+    PointEdited,
+    PointMatched,
+    PointMerged,
+    PointNoted,
+    PointPinned,
+    PointRated,
+    PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
+    PointUnpinned,
+)
+from tallybook.projections.entry_history.answers import (
+    blame,
+    explain,
+    find_by_words,
+    find_exit,
+    graveyard,
+    lineage,
+    story_json,
+)
+from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses, Story, entries_view
+from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.fold import history as retold
+from tallybook.projections.playbook.confidence import interval, lower_bound
+from tallybook.projections.playbook.view import PLAYBOOK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tallybook.ledger.records import Batch
+
+CLOSED = PlaybookUpdated(0, 0, 0)
+TEXT = "Use type hints"
+LEARNED: list[Any] = [PointAdded("kpt_001", TEXT), PointAdded("kpt_002", "Mock time"), CLOSED]
+HARMED: list[Any] = [PointRated("kpt_001", "harmful"), CLOSED]
+UNDO = EventsVoided((), "s0", "misread")
+NAMES = (*(f"kpt_{number:03d}" for number in (1, 2, 3, 4, 5, 10, 11)), "pat-001")
+
+
+def statuses(*stretches: Sequence[Any]) -> EntryStatuses:
+    """Return the status of every name after these batches."""
+    return fold_history(ENTRIES, lambda: history(stretches))
+
+
+def teller(batches: Sequence[Batch], name: str = "kpt_001") -> Callable[..., Story]:
+    """Return a function that returns the story of a name up to a moment, folded alone."""
+    return lambda until=None: fold_history(entries_view({name}), lambda: batches, until).stories[name]
+
+
+def answer(batches: Sequence[Batch], name: str = "kpt_001") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what `why` answers about a name in a history."""
+    tell = teller(batches, name)
+    return explain(tell(), fold_history(ENTRIES, lambda: batches), tell)
+
+
+def told(*stretches: Sequence[Any], name: str = "kpt_001") -> dict[str, Any]:
+    """Return the stable answer about a name after these batches."""
+    return answer(history(stretches), name)[0]
+
+
+def additions(*stretches: Sequence[Any]) -> dict[str, Any]:
+    """Return the additions to the answer about kpt_001 after these batches."""
+    return answer(history(stretches))[1]
+
+
+def seqs(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Return name → the event that a row names."""
+    return {row["name"]: row["event"]["seq"] for row in rows}
+
+
+# Laws
+
+
+@settings(max_examples=slice_of(100, 40))
+@given(stretches=HISTORIES)
+def test_a_story_agrees_with_the_playbook_and_with_a_fold_of_its_own(stretches: list[list[Any]]) -> None:
+    """For every name, status, text and counts are the playbook's, and stories folded together are those folded alone.
+
+    Each event that names the entry is listed once, as a step or as ignored.
+    """
+    batches = history(stretches)
+    book = fold_history(PLAYBOOK, lambda: batches)
+    together = fold_history(entries_view(NAMES), lambda: batches)
+    for name in NAMES:
+        story = story_json(together.stories[name])
+        assert answer(batches, name) == explain(together.stories[name], together, teller(batches, name))
+        assert book.status_of(name) == story["status"]
+        entry = book.entries.get(name) or (book.gone.get(name) if name not in book.merged else None)
+        if entry is not None:
+            assert (entry.text, entry.helpful, entry.harmful) == (story["text"], story["helpful"], story["harmful"])
+        rows = [row["seq"] for row in (*story["trail"], *story["ignored"])]
+        assert len(rows) == len(set(rows))
+        named = [one for batch in batches for one in batch.records if getattr(one.event, "name", None) == name]
+        assert {one.seq for one in named if type(one.event) is PointRated} <= set(rows)
+
+
+def presence(batches: Sequence[Batch], name: str) -> list[bool]:
+    """Return for the moment before a history and after each batch whether the playbook had a name."""
+    lasts = [0, *(batch.last for batch in batches)]
+    return [name in fold_history(PLAYBOOK, lambda: batches, last).entries for last in lasts]
+
+
+@settings(max_examples=slice_of(150, 50))
+@given(HISTORIES)
+def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
+    """`why` names the event in whose batch an absent entry left for the last time, and none for a present one.
+
+    Manual edits, rules and undos are among the random events, and undos of undos. An entry that was added and removed
+    within one batch was in the playbook at no moment; the event that removed it is still named.
+    """
+    batches = history(stretches)
+    book = fold_history(PLAYBOOK, lambda: batches)
+    for name in [*book.entries, "kpt_404"]:
+        assert answer(batches, name)[1]["vanished_by"] is None
+    for name in book.used - set(book.entries):
+        extras, seen = answer(batches, name)[1], presence(batches, name)
+        (place,) = [
+            index
+            for index, batch in enumerate(batches)
+            if extras["vanished_by"]["seq"] in {record.seq for record in batch.records}
+        ]
+        assert any(seen) == extras["stood"]
+        if extras["stood"]:
+            assert place == max(index for index, is_present in enumerate(seen) if is_present)
+            assert find_exit(teller(batches, name)(), teller(batches, name)) is not None
+
+
+@settings(max_examples=slice_of(200, 50))
+@given(stretches=HISTORIES)
+def test_blame_equals_a_comparison_of_moments(stretches: list[list[Any]]) -> None:
+    """With one event a batch, comparing the moments shows which event changed an entry last."""
+    batches = list(retold(lambda: history([[event] for stretch in stretches for event in stretch])))
+    last: dict[str, int] = {}
+    before: Mapping[str, Entry] = {}
+    for count, batch in enumerate(batches, 1):
+        after = fold(PLAYBOOK, batches[:count]).entries
+        last |= {name: batch.last for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        before = after
+    state = fold(ENTRIES, batches)
+    assert last == seqs(blame(state)) | seqs([row for row in graveyard(state) if row["status"] != "undone"])
+
+
+@given(HISTORIES, TEXTS)
+def test_every_name_is_present_or_in_the_graveyard(stretches: list[list[Any]], text: str) -> None:
+    """No used name is missing from both lists, none is in both, and a present entry is found by its whole text."""
+    state = statuses(*stretches)
+    assert [*state.book.entries] == [row["name"] for row in blame(state)]
+    graves = [row["name"] for row in graveyard(state)]
+    assert sorted(state.book.used) == sorted([*state.book.entries, *graves])
+    with_text = {name for name, entry in state.book.entries.items() if entry.text == text and text.strip()}
+    assert set() == with_text - set(find_by_words(state, text))
+
+
+# Stories
+
+
+def test_a_pruned_entry_names_the_event_and_the_rule_that_pruned_it() -> None:
+    """After three harmful ratings the update prunes (REQ-SCORE-007); a later rating is ignored."""
+    story = told(LEARNED, *[HARMED] * 3, HARMED)
+    assert ("pruned", 0, 3, "harmful >= 3 AND harmful > helpful") == tuple(
+        story[key] for key in ("status", "helpful", "harmful", "rule")
+    )
+    by = {"rater": "test", "session": "s3"}
+    assert {"seq": 9, "id": "id-9", "by": by} == {key: story["decided_by"][key] for key in ("seq", "id", "by")}
+    trail = [(row["seq"], row["kind"], row["rating"], row["harmful"]) for row in story["trail"]]
+    rated = [(seq, "point.rated", "harmful", count) for seq, count in ((4, 1), (6, 2), (8, 3))]
+    assert [(1, "point.added", None, 0), *rated, (9, "playbook.updated", None, 3)] == trail
+    assert [(10, "already pruned")] == [(row["seq"], row["reason"]) for row in story["ignored"]]
+
+
+def test_ratings_of_a_merged_name_count_for_the_target() -> None:
+    """The merged story ends with the merge and names the entry of later ratings; the other story counts them."""
+    late = [PointRated("kpt_001", "harmful"), PointRated("kpt_001", "neutral"), CLOSED]
+    batches = history([LEARNED, [PointRated("kpt_001", "helpful")], [PointMerged("kpt_002", ("kpt_001",), "")], late])
+    gone, stays = (answer(batches, name)[0] for name in ("kpt_001", "kpt_002"))
+    assert ("merged", 1, 0, 5) == (gone["status"], gone["helpful"], gone["harmful"], gone["decided_by"]["seq"])
+    assert ["counts for kpt_002", "counts nothing"] == [row["reason"] for row in gone["ignored"]]
+    assert [("point.added", 0, 0), ("point.merged", 1, 0), ("point.rated", 1, 1)] == [
+        (row["kind"], row["helpful"], row["harmful"]) for row in stays["trail"]
+    ]
+    assert ("kpt_002", ["kpt_001"]) == (stays["trail"][1]["name"], stays["trail"][1]["merged"])
+
+
+def test_curation_by_a_person_is_in_the_trail() -> None:
+    """Pins, rewordings, retirements, restorations and notes have the counts of their time."""
+    decided: list[Any] = [
+        PointPinned("kpt_001", ""),
+        PointReworded("kpt_001", "", "Mock time"),
+        PointNoted("kpt_001", "it hung"),
+        PointRetired("kpt_001", ""),
+        PointNoted("kpt_001", "gone at last"),
+        PointRestored("kpt_001", ""),
+        PointUnpinned("kpt_001", ""),
+    ]
+    stretches: list[list[Any]] = [LEARNED, [PointRated("kpt_001", "helpful")], *([event] for event in decided)]
+    story = told(*stretches)
+    kinds = ["pinned", "reworded", "noted", "retired", "noted", "restored", "unpinned"]
+    assert [(f"point.{kind}", 1, 0) for kind in kinds] == [
+        (row["kind"], row["helpful"], row["harmful"]) for row in story["trail"][2:]
+    ]
+    assert ("kept", "Mock time", []) == (story["status"], story["text"], story["ignored"])
+    retired = told(*stretches[:6])
+    assert ("retired", None, 8) == (retired["status"], retired["rule"], retired["decided_by"]["seq"])
+
+
+def test_an_undone_event_is_listed_as_undone() -> None:
+    """It has its own kind, outside the trail; the entry is as if the event had never been."""
+    batches = history([LEARNED, HARMED, [EventsVoided(("id-1", "id-4"), None, "")]])
+    story, extras = answer(batches)
+    assert ("undone", TEXT, [], 6) == (story["status"], story["text"], story["trail"], story["decided_by"]["seq"])
+    assert [("point.added", None, "undone"), ("point.rated", "harmful", "undone")] == [
+        (row["kind"], row["rating"], row["reason"]) for row in story["ignored"]
+    ]
+    assert (6, [1, 6]) == (extras["vanished_by"]["seq"], [event["seq"] for event in extras["deciding"]])
+    assert "kept" == story_json(teller(batches)(5))["status"]
+
+
+def test_a_matched_entry_is_told_as_merged() -> None:
+    """An entry that was joined to another has its text and counts; an undone match is an undone entry."""
+    matched = PointMatched("kpt_103", "kpt_001", 2, 1, TEXT)
+    story = told(LEARNED, [matched], [PointRated("kpt_103", "helpful")], name="kpt_103")
+    assert ("merged", TEXT, 2, 1) == tuple(story[key] for key in ("status", "text", "helpful", "harmful"))
+    assert (4, ["point.matched"]) == (story["decided_by"]["seq"], [row["kind"] for row in story["trail"]])
+    assert ["counts for kpt_001"] == [row["reason"] for row in story["ignored"]]
+    undone: list[list[Any]] = [[matched], [EventsVoided(("id-1",), None, "")]]
+    story = told(*undone, name="kpt_103")
+    assert ("undone", TEXT) == (story["status"], story["text"])
+    (row,) = graveyard(statuses(*undone))
+    assert ("kpt_103", "undone", TEXT) == (row["name"], row["status"], row["text"])
+
+
+def test_a_redaction_is_in_the_stories_of_its_event() -> None:
+    """A redacted text of an entry is a step of its story; redacting a merge is a step of each of its entries."""
+    stretches: list[list[Any]] = [
+        [PointAdded("kpt_001", None), PointAdded("kpt_002", "b")],
+        [PointMerged("kpt_002", ("kpt_001",), None)],
+        [EventRedacted("id-1", "why"), EventRedacted("id-3", "why"), EventRedacted("id-99", "why")],
+        [PointRated("kpt_001", "harmful"), CLOSED, PointRestored("kpt_001", "")],
+    ]
+    assert [1, 3, 4, 5] == [row["seq"] for row in told(*stretches)["trail"]]
+    assert [2, 3, 5, 7] == [row["seq"] for row in told(*stretches, name="kpt_002")["trail"]]
+
+
+def test_the_last_ten_ratings_are_listed() -> None:
+    """Of many ratings that counted, the last ten are listed among the events that decided, and neutral ones are not."""
+    ratings = [PointRated("kpt_001", rating) for _ in range(11) for rating in ("helpful", "neutral")]
+    assert [1, *range(6, 25, 2)] == [event["seq"] for event in additions(LEARNED, ratings)["deciding"]]
+
+
+def test_an_undo_that_caused_a_prune_is_named() -> None:
+    """Refolded, the entry was pruned by an earlier update; in the playbook it was present until the undo."""
+    helped: list[Any] = [PointRated("kpt_001", "helpful")] * 3
+    batches = history([LEARNED, helped, *[HARMED] * 3, [EventsVoided(("id-4", "id-5", "id-6"), None, "")]])
+    story, extras = answer(batches)
+    assert (12, 13) == (story["decided_by"]["seq"], extras["vanished_by"]["seq"])
+    assert [1, 7, 9, 11, 12, 13] == [event["seq"] for event in extras["deciding"]]
+
+
+def test_an_entry_of_one_batch_is_explained_by_its_removal() -> None:
+    """It was in no playbook, and still has an end: if its batch is undone, the undo."""
+    batch = [PointAdded("kpt_001", TEXT), *[PointRated("kpt_001", "harmful")] * 3, CLOSED]
+    assert 5 == additions(batch)["vanished_by"]["seq"]
+    assert 6 == additions(batch, [UNDO])["vanished_by"]["seq"]
+    stood = [additions(*stretches)["stood"] for stretches in ([batch], [batch, [UNDO]], [LEARNED])]
+    assert [False, False, True] == stood
+
+
+def test_uses_are_counted_and_change_nothing() -> None:
+    """Injections and citations have a number and a last time; they are no steps of the story."""
+    cited: list[Any] = [PointCited("kpt_001", "message"), PointCited("kpt_002", "Bash"), PointCited("kpt_001", "Bash")]
+    given_entries = [injected(("kpt_002", "kpt_001"), 0)]
+    batches = history([LEARNED, given_entries, cited, [injected(("kpt_002",), 1)], given_entries])
+    story, extras = answer(batches)
+    assert (2, 9) == (extras["told"]["count"], extras["told"]["last"]["seq"])
+    assert (2, 7) == (extras["cited"]["count"], extras["cited"]["last"]["seq"])
+    assert ([1], []) == ([row["seq"] for row in story["trail"]], story["ignored"])
+    assert [{"count": 0, "last": None}] * 2 == [additions(LEARNED)[key] for key in ("told", "cited")]
+
+
+# The status of every name
+
+
+@pytest.mark.parametrize(
+    ("events", "seq"),
+    [
+        ([PointRated("kpt_001", "helpful")], 4),
+        ([PointRated("kpt_001", "neutral")], 1),
+        ([PointReworded("kpt_001", "", "Use all types")], 4),
+        ([PointPinned("kpt_001", "")], 1),
+        ([PointEdited("kpt_001", 0, 0, TEXT)], 1),
+        ([PointEdited("kpt_001", 0, 1, TEXT)], 4),
+        ([PointMerged("kpt_001", ("kpt_002",), ""), PointRated("kpt_002", "helpful")], 5),
+    ],
+)
+def test_blame_names_the_last_change_of_counts_text_or_status(events: list[Any], seq: int) -> None:
+    """An event without effect on an entry is not named; a rating of a merged entry is."""
+    assert seq == seqs(blame(statuses(LEARNED, events)))["kpt_001"]
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "reason", "into"),
+    [
+        ([PointRetired("kpt_001", "stale")], "retired", "stale", None),
+        ([PointRetired("kpt_001", None)], "retired", None, None),
+        ([PointRemoved("kpt_001"), PlaybookEdited(None, None, "")], "retired", None, None),
+        ([PointMerged("kpt_002", ("kpt_001",), "the same")], "merged", "the same", "kpt_002"),
+        ([EventsVoided(("id-1",), None, "misread")], "undone", "misread", None),
+        ([EventsVoided((), "s0", "")], "undone", None, None),
+    ],
+)
+def test_a_removed_entry_is_there_with_its_reason(
+    events: list[Any], status: str, reason: str | None, into: str | None
+) -> None:
+    """Retired, removed, merged and undone entries have the reason, if one was given, and keep their text."""
+    row = next(row for row in graveyard(statuses(LEARNED, events)) if row["name"] == "kpt_001")
+    assert (status, reason, into, 4) == (row["status"], row["reason"], row["into"], row["event"]["seq"])
+    assert (TEXT, None) == (row["text"], row["rule"])
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("HINTS type", ["kpt_001", "kpt_003"]),
+        ("hint public", ["kpt_003"]),
+        ("  use type-HINTS. ", ["kpt_001"]),
+        ("STRASSE", ["kpt_002"]),
+        ("zebra", []),
+        ("  ", []),
+        ("?", []),
+    ],
+)
+def test_words_find_the_entries_whose_text_has_them_all(words: str, expected: list[str]) -> None:
+    """Any order, case and prefix is accepted; an entry whose text is exactly these words is the only match."""
+    texts = (TEXT, "Mock the Straße", "Use type hints in public code")
+    added = [PointAdded(f"kpt_00{number}", text) for number, text in enumerate(texts, 1)]
+    assert expected == find_by_words(statuses(added), words)
+
+
+def test_names_of_the_same_advice_are_related() -> None:
+    """Equal texts, equal words and merges relate names, also over several steps; a redacted text relates none."""
+    added = [
+        PointAdded("kpt_003", TEXT),
+        PointAdded("kpt_004", "use type hints!"),
+        PointAdded("kpt_005", "Annotate"),
+        PointAdded("kpt_006", None),
+        PointAdded("kpt_007", "annotate."),
+    ]
+    merge = PointMerged("kpt_005", ("kpt_004",), "")
+    state = statuses(LEARNED, [PointRetired("kpt_001", "")], added, [merge], [EventsVoided(("id-9",), None, "")])
+    rows = [(row["name"], row["status"], row["relation"], row["of"]) for row in lineage(state, "kpt_001")]
+    assert [
+        ("kpt_003", "kept", "same text", "kpt_001"),
+        ("kpt_004", "merged", "same words", "kpt_001"),
+        ("kpt_005", "kept", "took in", "kpt_004"),
+        ("kpt_007", "undone", "same words", "kpt_005"),
+    ] == rows
+    assert ("went into", "kpt_005") == tuple(lineage(state, "kpt_005")[0][key] for key in ("relation", "of"))
+    assert ([], []) == (lineage(state, "kpt_006"), find_by_words(state, "redacted"))
+
+
+# How sure counts are
+
+
+@pytest.mark.parametrize(
+    ("helpful", "harmful", "low", "high"),
+    [(0, 0, 0.0, 1.0), (1, 0, 0.2065, 1.0), (0, 1, 0.0, 0.7935), (8, 2, 0.4902, 0.9433), (50, 50, 0.4038, 0.5962)],
+)
+def test_an_interval_is_that_of_wilson(helpful: int, harmful: int, low: float, high: float) -> None:
+    """It equals tables of the score interval at 95 %; that of an unrated entry is 0 to 1."""
+    assert (low, high) == pytest.approx(interval(helpful, harmful), abs=5e-5)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_an_interval_holds_the_share_and_mirrors(helpful: int, harmful: int) -> None:
+    """It is within 0 and 1 around the share, its lower end ranks entries, and it mirrors with the counts."""
+    low, high = interval(helpful, harmful)
+    share = helpful / (helpful + harmful) if helpful + harmful else 0.5
+    assert 0 <= low <= share + 1e-12
+    assert share - 1e-12 <= high <= 1
+    assert lower_bound(helpful, harmful) == low
+    assert (1 - high, 1 - low) == pytest.approx(interval(harmful, helpful), abs=1e-9)
