@@ -16,7 +16,7 @@ from helpers.repository import ROOT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-FOLDERS = ("ledger", "projections", "prompts", "tests")
+FOLDERS = ("ledger", "projections", "prompts")
 MODULES = sorted(path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 # C modules of the standard library come and go with its version, and all start with an underscore.
 STDLIB = {*sys.stdlib_module_names, "_sha256", "_sha2"}
@@ -157,19 +157,14 @@ RULES = [
     ),
     Rule(
         "4: only projections/surfaces opens logs",
-        lambda module: not within(module, "tallybook.ledger", *SHELL) and not module.startswith("tests."),
+        lambda module: not within(module, "tallybook.ledger", *SHELL),
         lambda name: not within(name, "tallybook.ledger.log"),
     ),
     Rule(
         "5: nobody but surfaces and tests imports surfaces",
         # The package itself names where the library's names are, for type checkers alone.
-        lambda module: module != "tallybook" and not within(module, *SHELL) and not module.startswith("tests."),
+        lambda module: module != "tallybook" and not within(module, *SHELL),
         lambda name: not within(name, *SHELL),
-    ),
-    Rule(
-        "6: a test file imports nothing from another one; what several need stands in tests/helpers",
-        lambda module: module.startswith("tests."),
-        lambda name: not top(name).startswith("test_"),
     ),
 ]
 
@@ -225,7 +220,6 @@ def test_no_import_breaks_a_rule() -> None:
         ("projections/__init__.py", "from tallybook.projections import surfaces", "5"),
         ("projections/scores/trends/trend.py", "import tallybook.ledger.line", "3"),
         ("prompts/__init__.py", "from tallybook.ledger import log", "4"),
-        ("tests/test_ledger_log.py", "from test_ledger_line import batches_of", "6"),
         ("projections/fold.py", "from ledger import events", "0"),
     ],
 )
