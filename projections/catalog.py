@@ -21,7 +21,7 @@ from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.reflections import REFLECTIONS
 from tallybook.projections.review import reviews_view
-from tallybook.projections.scores.reports.drop_causes import leads_view
+from tallybook.projections.scores.drops import leads_view
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.votes import VOTES
 

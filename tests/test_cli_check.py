@@ -12,7 +12,7 @@ from helpers.score_examples import events, noon, plain, record_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.check import page
 from tallybook.projections.surfaces.doctor.finding import Finding
-from tallybook.projections.surfaces.scores.render.markdown import markdown
+from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -30,12 +30,12 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.config_file import overlaid, read_config
 from tallybook.projections.surfaces.history import cache_files, reading
 from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.score_state import form_of
+from tallybook.projections.surfaces.scores.answers import form_of
 from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:

@@ -218,7 +218,7 @@ def test_no_import_breaks_a_rule() -> None:
             "3",
         ),
         ("projections/__init__.py", "from tallybook.projections import surfaces", "5"),
-        ("projections/scores/trends/trend.py", "import tallybook.ledger.line", "3"),
+        ("projections/scores/trends.py", "import tallybook.ledger.line", "3"),
         ("prompts/__init__.py", "from tallybook.ledger import log", "4"),
         ("projections/fold.py", "from ledger import events", "0"),
     ],

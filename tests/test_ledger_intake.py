@@ -22,14 +22,14 @@ from tallybook.ledger.events import (
     TelemetryKept,
 )
 from tallybook.ledger.line import frame
-from tallybook.ledger.telemetry.intake import (
+from tallybook.ledger.telemetry.mapping import TABLE
+from tallybook.ledger.telemetry.read import (
     KINDS,
     encode_original,
     fill_defaults,
     idempotency_key,
     read_object,
 )
-from tallybook.ledger.telemetry.mapping import TABLE
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.json_values import JSON
 from tallybook.ledger import clock
-from tallybook.ledger.telemetry.lenient import read_name, read_number, read_time, to_snake_case
+from tallybook.ledger.telemetry.read import read_name, read_number, read_time, to_snake_case
 
 
 def as_json(value: object) -> str:

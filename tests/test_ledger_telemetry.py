@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.json_values import JSON
-from tallybook.ledger.telemetry.lenient import read_number
-from tallybook.ledger.telemetry.mapping import (
-    TABLE,
-    find_row,
-    normalize_type,
-    read_metrics,
-)
+from tallybook.ledger.telemetry.mapping import TABLE
+from tallybook.ledger.telemetry.read import find_row, normalize_type, read_metrics, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,10 +11,10 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.film_reader import read_page
 from helpers.score_days import record_days
-from tallybook.projections.scores.reports.summary import current_scores
+from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.scores.answers import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

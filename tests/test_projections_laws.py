@@ -26,7 +26,7 @@ from tallybook.projections.catalog import VIEWS
 from tallybook.projections.fold import UndoneEvent, View, fold, fold_history
 from tallybook.projections.fold import history as with_records
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.config_file import overlaid, read_config
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.writing import record

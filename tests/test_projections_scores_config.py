@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from helpers.score_histories import config_of
-from tallybook.projections.scores.configuration.model import AlertLevel, Display, Grade, Metric, Sensitivity
+from tallybook.projections.scores.config import AlertLevel, Display, Grade, Metric, Sensitivity
 
 if TYPE_CHECKING:
-    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.config import Config
 
 SPECIFIED = """
 enabled: true

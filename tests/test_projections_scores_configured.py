@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from helpers.score_histories import config_of, document
-from tallybook.projections.scores.configuration.parser import DocumentError, read_config
+from tallybook.projections.scores.config_file import DocumentError, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.reports.evidence import changes, evidence_view, explain
+from tallybook.projections.scores.summary import changes, evidence_view, explain
 from tallybook.projections.scores.view import scores_view
 
 if TYPE_CHECKING:

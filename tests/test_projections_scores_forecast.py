@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from benchmarks.forecast import backtest, calibration, errors
-from tallybook.projections.scores.trends.forecast import LEAST_TRIES, MOST_POINTS, WAYS, Forecast, forecast
+from tallybook.projections.scores.trends import LEAST_TRIES, MOST_POINTS, WAYS, Forecast, forecast
 
 BEGIN = date(2026, 1, 5)
 Series = list[tuple[date, int]]

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.score_examples import config
-from tallybook.projections.scores.trends.gates import Gate, GateQuery, gate
-from tallybook.projections.scores.trends.regressions import History, Scored
+from tallybook.projections.scores.trends import Gate, GateQuery, History, Scored, gate
 from tallybook.projections.scores.view import Baseline
 
 DAY = date(2026, 1, 5)

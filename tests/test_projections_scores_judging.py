@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.score_examples import config
-from tallybook.projections.scores.configuration.model import AlertLevel, Grade
-from tallybook.projections.scores.grades import BLOCK, Alert, alert_of, grade_of, number
-from tallybook.projections.scores.trends.regressions import (
+from tallybook.projections.scores.config import AlertLevel, Grade
+from tallybook.projections.scores.scoring import BLOCK, Alert, alert_of, grade_of, number
+from tallybook.projections.scores.trends import (
     History,
     Regression,
     Scored,

@@ -24,9 +24,8 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.fold import UNDOABLE, fold, fold_history
-from tallybook.projections.scores.periods import PERIODS, grouped
-from tallybook.projections.scores.session_inputs import KINDS
-from tallybook.projections.scores.view import Scores, day_of, scores_view
+from tallybook.projections.scores.inputs import KINDS
+from tallybook.projections.scores.view import PERIODS, Scores, day_of, grouped, scores_view
 
 SESSIONS = st.sampled_from(["s1", "s2", "s3", None])
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "", "ac99"])

@@ -28,8 +28,8 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores.configuration.parser import read_config
-from tallybook.projections.scores.reports.drop_causes import (
+from tallybook.projections.scores.config_file import read_config
+from tallybook.projections.scores.drops import (
     Drop,
     PeriodScore,
     find_drop,

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from tallybook.projections.scores.configuration.model import Metric
-from tallybook.projections.scores.measures import half_up, points, weighted
+from tallybook.projections.scores.config import Metric
+from tallybook.projections.scores.scoring import half_up, points, weighted
 
 STARTUP = Metric("startup_time", "inverse", "startup_ms", worst=30_000, best=5_000)
 GREETING = Metric("greeting", "linear", "greeting_score", worst=20, best=60)

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.score_histories import config_of, folded, line, metrics
 from tallybook.ledger.events import SessionEnded
-from tallybook.projections.scores.periods import (
+from tallybook.projections.scores.view import (
     PERIODS,
     Tally,
     aggregate,

@@ -22,7 +22,7 @@ from tallybook.ledger.events import (
     PointSeeded,
 )
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.config_file import overlaid, read_config
 from tallybook.projections.scores.scoring import component_score
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration

@@ -15,7 +15,7 @@ from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded
 from tallybook.projections.scores.scoring import component_score, scores
 
 if TYPE_CHECKING:
-    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.config import Config
 
 # Counters and gauges
 

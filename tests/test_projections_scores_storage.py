@@ -11,7 +11,7 @@ import pytest
 
 from helpers.score_examples import AT, EXAMPLE, MEASURED, config, example, folded, handoffs, noon, plain
 from helpers.score_files import SESSION_FILE
-from tallybook.projections.scores.reports import score_files
+from tallybook.projections.scores import files as score_files
 
 
 def test_the_documents_session_is_a_file_to_the_byte() -> None:

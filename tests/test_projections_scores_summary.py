@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.score_examples import AT, MEASURED, config, example, folded, noon, plain
-from tallybook.projections.scores.reports.summary import Focus, current_scores, feed, focus
+from tallybook.projections.scores.summary import Focus, current_scores, feed, focus
 
 
 def test_a_score_is_that_of_its_latest_day() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from tallybook.projections.scores.trends.trend import Trend, trend
+from tallybook.projections.scores.trends import Trend, trend
 
 WEEK = [82, 84, 83, 85, 87, 86, 88]
 """The data of the document's example: 595 in all, 85 on average."""

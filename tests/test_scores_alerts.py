@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.score_examples import MEASURED, config, events, folded, noon, plain, record_events
-from tallybook.projections.scores.reports.summary import current_scores, logged
-from tallybook.projections.surfaces.scores.render.box import FRAMED_COLUMNS
-from tallybook.projections.surfaces.scores.render.page import alert_lines
+from tallybook.projections.scores.summary import current_scores, logged
+from tallybook.projections.surfaces.scores.pages import alert_lines
+from tallybook.projections.surfaces.scores.screen import FRAMED_COLUMNS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.score_examples import MEASURED, events, noon, plain, record_events
+from tallybook.projections.surfaces.scores.answers import state_of
 from tallybook.projections.surfaces.scores.configuration import load
-from tallybook.projections.surfaces.scores.score_state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

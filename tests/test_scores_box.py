@@ -14,17 +14,17 @@ from rich.console import Console
 
 from helpers.score_examples import config, example, folded, handoffs, noon, plain
 from helpers.screens import shown
-from tallybook.projections.scores.reports import summary as scoring
-from tallybook.projections.surfaces.scores.render import box
-from tallybook.projections.surfaces.scores.render.markdown import markdown
-from tallybook.projections.surfaces.scores.render.page import (
+from tallybook.projections.scores import summary as scoring
+from tallybook.projections.surfaces.scores import screen as box
+from tallybook.projections.surfaces.scores.pages import (
     UNSCORED,
     Page,
     Table,
+    markdown,
     nothing_page,
+    plot,
     summary_page,
 )
-from tallybook.projections.surfaces.scores.render.plot import plot
 
 if TYPE_CHECKING:
     from tallybook.projections.scores.view import Scores

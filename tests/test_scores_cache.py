@@ -29,11 +29,11 @@ from tallybook.ledger.events import (
     TelemetryKept,
 )
 from tallybook.projections.scores import view
-from tallybook.projections.scores.configuration.parser import overlaid, read_config
-from tallybook.projections.scores.session_inputs import Session
+from tallybook.projections.scores.config_file import overlaid, read_config
+from tallybook.projections.scores.inputs import Session
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.scores.answers import state_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from helpers.repository import ROOT
 from helpers.score_states import CONFIG, folded, project_in, record_events, shown
 from helpers.sweep import slice_of
 from tallybook.ledger.events import MetricsRecorded, Numbers
-from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.scores.answers import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ sys.path[:0] = [sys.argv[1], sys.argv[1] + "/tests"]
 from pathlib import Path
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.scores.answers import state_of
 from helpers.score_states import shown
 from tallybook.projections.surfaces.history import cache_files, reading
 cache_files.TAIL_BYTES, reading._TAIL_PART = 0, 1 << 40

@@ -24,7 +24,7 @@ from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.drop_report import CAUTION, LAST, SHOWN, DropQuery, blame, lines
+from tallybook.projections.surfaces.scores.answers import CAUTION, LAST, SHOWN, DropQuery, blame, lines
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

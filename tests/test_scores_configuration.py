@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.scores.configuration.parser import read_config
+from tallybook.projections.scores.config_file import read_config
 from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PLACE, default, load, parse_yaml
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -15,7 +15,7 @@ from tallybook.ledger.errors import BadInputError, LockHeldError
 from tallybook.ledger.events import PointAdded, SessionEnded
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.scores import configuration, files
-from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.scores.answers import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 

@@ -15,9 +15,8 @@ from helpers.spool_files import held, spooled
 from helpers.telemetry_files import TELEMETRY, bodies, event, rows, written
 from tallybook.ledger.errors import LockHeldError, TallybookError
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.scores import ingest
-from tallybook.projections.surfaces.scores.ingest import Defaults, feed
-from tallybook.projections.surfaces.scores.ingest_files import items
+from tallybook.projections.surfaces.scores import read as ingest
+from tallybook.projections.surfaces.scores.read import Defaults, feed, items
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ WORKER = """
 import os, signal, sys
 from pathlib import Path
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.scores import ingest as recording
-from tallybook.projections.surfaces.scores.ingest_files import items
+from tallybook.projections.surfaces.scores import read as recording
+from tallybook.projections.surfaces.scores.read import items
 
 recording.CHUNK_OBJECTS = 7
 recording.MOST_SPOOLED = 0

@@ -12,8 +12,8 @@ import pytest
 
 from helpers.json_values import JSON
 from tallybook.ledger.errors import Problem
-from tallybook.projections.surfaces.scores import ingest_files
-from tallybook.projections.surfaces.scores.ingest_files import Item, items
+from tallybook.projections.surfaces.scores import read as ingest_files
+from tallybook.projections.surfaces.scores.read import Item, items
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,10 +12,9 @@ from helpers.json_values import JSON
 from helpers.sweep import slice_of
 from helpers.telemetry_files import AT, TELEMETRY, bodies, rows, written
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.scores import ingest
-from tallybook.projections.surfaces.scores.cli.metrics import report_json
-from tallybook.projections.surfaces.scores.ingest import PROBLEMS_SHOWN, Defaults, feed
-from tallybook.projections.surfaces.scores.ingest_files import items
+from tallybook.projections.surfaces.scores import read as ingest
+from tallybook.projections.surfaces.scores.cli import report_json
+from tallybook.projections.surfaces.scores.read import PROBLEMS_SHOWN, Defaults, feed, items
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from tallybook.projections.surfaces.scores.ingest_files import Item
+    from tallybook.projections.surfaces.scores.read import Item
 
 
 def record_lines(project: Path, lines: list[Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The table from types of telemetry events to metrics, and functions that read an event by it. Pure functions.
+"""The table from types of telemetry events to metrics.
 
 The README shows the table row by row, and no other module names a type. The table says which metrics an event adds;
 the configuration of the scores says what these are worth.
@@ -6,14 +6,12 @@ the configuration of the scores says what these are worth.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger.telemetry.lenient import read_number, to_snake_case
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
 RATIO_MEASURES: Final = (
     *("thoroughness", "accuracy", "actionability"),
@@ -33,28 +31,27 @@ GAUGES: Final = frozenset((
 ))  # fmt: skip
 """Metrics that any event of the table may have under their own names; its other values are ignored."""
 
-_ENDINGS: Final = {
+ENDINGS: Final = {
     **dict.fromkeys(("started", "begin", "began", "begun", "starting"), "start"),
     **dict.fromkeys(("ended", "complete", "completed", "finish", "finished", "done", "stop", "stopped"), "end"),
     **dict.fromkeys(("errored", "fail", "failed", "failure", "crashed"), "error"),
 }
 """Last word of a type → the word that the table has in its place."""
 
-_FAILED: Final = frozenset((
+FAILED: Final = frozenset((
     *("fail", "failed", "failure", "error", "errored", "rejected", "invalid", "aborted", "cancelled", "canceled"),
     *("timeout", "timed_out", "crashed", "stale", "lost", "no", "false", "bad"),
 ))  # fmt: skip
-_SUCCEEDED: Final = frozenset((
+SUCCEEDED: Final = frozenset((
     *("success", "succeeded", "successful", "ok", "pass", "passed", "valid", "done", "complete", "completed", "yes"),
     *("true", "applied", "accepted", "approved", "fresh", "good"),
 ))  # fmt: skip
-_VERDICTS: Final = (
+VERDICTS: Final = (
     *("success", "succeeded", "successful", "passed", "valid", "ok", "fresh"),
     *("status", "result", "outcome", "verdict"),
 )
 """Keys whose value says whether something succeeded; the first one that an event has counts."""
 
-_MOST_DEEP = 6
 SUCCESS: Final = "ok"
 """In the table: 0 where the event reports a failure, else 1."""
 FLAG: Final = "mark"
@@ -224,103 +221,4 @@ TABLE: Final = (
 )  # fmt: skip
 """The rows of all known types. Of two rows for a type, the one for the event's own component counts."""
 
-_ROWS: Final = {(type_, row.component): row for row in TABLE for type_ in row.types}
-
-
-def normalize_type(type_: str) -> str:
-    """Return a type as the table spells it: ``TaskCompleted``, ``task.done`` and ``task_complete`` are ``task_end``."""
-    before, _, last = to_snake_case(type_).rpartition("_")
-    return f"{before}_{_ENDINGS[last]}" if before and last in _ENDINGS else to_snake_case(type_)
-
-
-def find_row(type_: str, component: str) -> Row | None:
-    """Return the row of a type; None where the table has none.
-
-    Args:
-        type_: As it was received, in any spelling.
-        component: As it was received: ``AC-01``.
-    """
-    name = normalize_type(type_)
-    component = "".join(filter(str.isalnum, component.casefold()))
-    return _ROWS.get((name, component)) or _ROWS.get((name, ""))
-
-
-def read_metrics(row: Row, areas: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the metrics of an event.
-
-    Args:
-        row: The row of its type.
-        areas: Its own data first, then its other parts. Of a key that occurs in several, or at several depths, the
-            first counts, and an outer one before an inner one.
-    """
-    values = _flatten(areas)
-    if row.is_named_metric:
-        return _read_named_metric(values)
-    if row.is_metrics_object:
-        return _numbers(_find_metrics(areas).items())
-    metrics = {name: number for name, number in _numbers(values.items()).items() if name in GAUGES}
-    for name, keys in row.gauges.items():
-        if name not in metrics:
-            metrics |= _numbers((name, values[key]) for key in (name, *keys) if key in values)
-    succeeded = _read_outcome(values)
-    for name, amount in row.counters.items():
-        if isinstance(amount, int):
-            metrics[name] = amount
-        elif amount != STATED or succeeded is not None:
-            metrics[name] = (bool if amount == FLAG else int)(succeeded is not False)
-    return metrics
-
-
-def _numbers(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
-    """Return the values that are numbers, the first of each name."""
-    numbers: dict[str, float] = {}
-    for name, value in pairs:
-        number = read_number(value)
-        if number is not None:
-            numbers.setdefault(name, number)
-    return numbers
-
-
-def _flatten(areas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values in these areas, down to a limited depth, by their keys in one spelling."""
-    values: dict[str, Any] = {}
-    for area in areas:
-        for key, value in _walk(area):
-            values.setdefault(to_snake_case(key), value)
-    return values
-
-
-def _walk(area: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield each key whose value is not an object, with the value; those of outer objects first."""
-    layer = [area]
-    for _ in range(_MOST_DEEP):
-        yield from ((key, value) for one in layer for key, value in one.items() if not isinstance(value, dict))
-        layer = [value for one in layer for value in one.values() if isinstance(value, dict)]
-
-
-def _read_outcome(values: Mapping[str, Any]) -> bool | None:
-    """Return whether an event reports success; None where it reports neither success nor failure."""
-    for key in _VERDICTS:
-        value = values.get(key)
-        if isinstance(value, bool):
-            return value
-        word = to_snake_case(value) if isinstance(value, str) else ""
-        if word in _FAILED or word in _SUCCEEDED:
-            return word in _SUCCEEDED
-    return None
-
-
-def _read_named_metric(fields: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metric that an event has as name and value; a counter without a value counts one."""
-    names = (fields[key] for key in ("name", "metric", "metric_name") if isinstance(fields.get(key), str))
-    values = _numbers(("value", fields[key]) for key in ("value", "increment", "amount") if key in fields)
-    name = next(names, "")
-    if not values and fields.get("metric_type") == "counter":
-        values = {"value": 1}
-    return {name: values["value"]} if name and values else {}
-
-
-def _find_metrics(areas: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the object that has an event's metrics: the first with such a name, else its first area."""
-    named = (area.get(key) for area in areas for key in ("metrics", "values", "scores"))
-    return next((one for one in named if isinstance(one, dict)), areas[0])
+BY_TYPE: Final = {(type_, row.component): row for row in TABLE for type_ in row.types}

@@ -27,14 +27,14 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.lift.verdict import Trial, Verdict, budget, judge_entries
+from tallybook.projections.scores.inputs import KINDS, Session
 from tallybook.projections.scores.scoring import scores
-from tallybook.projections.scores.session_inputs import KINDS, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.config import Config
 
 PLAYBOOK: Final = "playbook"
 NEW: Final = "new"

@@ -1,23 +1,205 @@
-"""Scoring a session: from its measurements to the scores of components, composites and the session. Pure.
+"""Scoring a session: points of metrics, scores of components, composites and the session, grades and alerts. Pure.
 
-Source: "Score Types" and "Scoring Algorithms" of the scoring framework. Composites are cut to whole points, and the
-overall score is made of those, as its example has it: 92, 88, 85, 95, 78, 82, 75, 90, 94 → 93, 86, 81, 94, and 87.
+Source: "Score Types", "Scoring Algorithms" and "Score Thresholds" of the scoring framework. Composites are cut to whole
+points, and the overall score is made of those, as its example has it: 92, 88, 85, 95, 78, 82, 75, 90, 94 → 93, 86, 81,
+94, and 87. Grades, levels and thresholds come from the configuration.
 """
 
 from __future__ import annotations
 
+from math import floor
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.projections.scores.configuration.model import OVERALL, SESSION
-from tallybook.projections.scores.measures import FULL, half_up, points, truncated, weighted
+from tallybook.projections.scores.config import COUNT, OVERALL, SESSION, TOTAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.projections.scores.configuration.model import Component, Config
-    from tallybook.projections.scores.session_inputs import Session
+    from tallybook.projections.scores.config import AlertLevel, Component, Config, Grade, Metric
+    from tallybook.projections.scores.inputs import Session
+
+LOG: Final = "log"
+"""Channel: `score` and `gate` print the alert to standard error."""
+DASHBOARD: Final = "dashboard"
+"""Channel: the alert is in the feed of the dashboard."""
+USER: Final = "user"
+"""Channel: the alert is at the top of the summary."""
+BLOCK: Final = "block evolution"
+"""Channel: the alert closes every gate."""
+SCORING_OFF: Final = "scoring is off: scoring-config.yaml has `enabled: false`"
+
+
+def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
+    """Return the grade of a score; None for no data, and for a score below every row.
+
+    Args:
+        value: From 0 to 100; between two rows, as 89.6 is, it has not reached the upper one.
+        grades: The rows, in any order.
+    """
+    reached = [] if value is None else [grade for grade in grades if grade.least <= value]
+    return max(reached, key=lambda grade: grade.least, default=None)
+
+
+def is_enough(measured: int, least: float) -> bool:
+    """Return whether enough of a score was measured; less counts as no data wherever it is shown or judged.
+
+    Args:
+        measured: How much of its weight was measured, 0 to 100 percent.
+        least: ``display.min_coverage``, 0 to 1.
+    """
+    return measured / 100 >= least
+
+
+@attrs.frozen
+class Alert:
+    """A score that is too low.
+
+    Attributes:
+        score_id: Which score, ``ac06`` or ``session.overall``.
+        level: Name of the worst level that it reaches.
+        value: The score, 0 to 100.
+        below: The bound of that level.
+        notify: The channels of the milder levels and of that level, in this order.
+    """
+
+    score_id: str
+    level: str
+    value: float
+    below: float
+    notify: tuple[str, ...]
+
+
+def alert_of(score_id: str, value: float | None, levels: Iterable[AlertLevel]) -> Alert | None:
+    """Return the alert of a score; None for no data and for a score above all levels.
+
+    Args:
+        score_id: Which score.
+        value: From 0 to 100.
+        levels: The rows, in any order; the one with the lowest bound is the worst.
+    """
+    reached = [] if value is None else [level for level in levels if value < level.below]
+    if value is None or not reached:
+        return None
+    reached.sort(key=lambda level: -level.below)
+    channels = dict.fromkeys(name for level in reached for name in level.notify)
+    return Alert(score_id, reached[-1].name, value, reached[-1].below, tuple(channels))
+
+
+def alerts(scores: Mapping[str, float | None], levels: Sequence[AlertLevel], channel: str) -> tuple[Alert, ...]:
+    """Return the alerts of all scores for one channel, in the order of the scores.
+
+    Args:
+        scores: Score id → score, None for no data.
+        levels: The rows.
+        channel: One of LOG, DASHBOARD, USER and BLOCK.
+    """
+    reached = (alert_of(score_id, value, levels) for score_id, value in scores.items())
+    return tuple(alert for alert in reached if alert is not None and channel in alert.notify)
+
+
+def number(value: float) -> str:
+    """Format a score or a bound for a sentence: at most two decimals, without trailing zeros."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+FULL: Final = 100.0
+# Rounding errors of sums of weights such as 0.35 are smaller than this, and real distances to a tie are larger.
+_TIE: Final = 1e-9
+
+
+def linear(value: float, worst: float, best: float) -> float:
+    """Return a value as points between worst (0) and best (100), clamped; inverse where best is less than worst."""
+    return clamped((value - worst) / (best - worst) * FULL)
+
+
+def clamped(points: float) -> float:
+    """Return points between 0 and 100."""
+    return min(max(points, 0.0), FULL)
+
+
+def half_up(points: float) -> int:
+    """Return points as a whole number, halves rounded up."""
+    return floor(points + 0.5 + _TIE)
+
+
+def truncated(points: float) -> int:
+    """Return points as a whole number, rounded down."""
+    return floor(points + _TIE)
+
+
+def percent(share: float) -> int:
+    """Return a share of 0 to 1 in whole percent: only all of it is 100, and only nothing of it 0."""
+    least = 1 if share > _TIE else 0
+    return min(max(half_up(share * FULL), least), 100 if share > 1 - _TIE else 99)
+
+
+def weighted(parts: Iterable[tuple[float, float]]) -> float | None:
+    """Return the average of (points, weight), the weights normalised over those given; None for none."""
+    total = weight = 0.0
+    for points, one in parts:
+        total += points * one
+        weight += one
+    return total / weight if weight else None
+
+
+def points(metric: Metric, measured: Mapping[str, float]) -> float | None:
+    """Return the points of a metric, None where it was not measured.
+
+    Args:
+        metric: The metric.
+        measured: Name → its value in a session: the sum of a counter, the last value of anything else.
+    """
+    return _FORMS[metric.form](metric, measured)
+
+
+def _between(metric: Metric, measured: Mapping[str, float]) -> float | None:
+    value = measured.get(metric.of)
+    if value is None:
+        value = share(measured, *_pair(metric), FULL)
+    if value is None and metric.counts:
+        part, whole = metric.counts
+        value = share(measured, part, whole)
+    return None if value is None else linear(value, metric.worst, metric.best)
+
+
+def _ratio(metric: Metric, measured: Mapping[str, float]) -> float | None:
+    part, whole = (metric.of, metric.per) if metric.per in measured else _pair(metric)
+    if whole in measured and measured[whole] <= 0:
+        return metric.empty
+    percent = share(measured, part, whole, FULL)
+    if percent is None:
+        return None
+    return FULL - clamped(percent) if metric.rest else clamped(percent)
+
+
+def _boolean(metric: Metric, measured: Mapping[str, float]) -> float | None:
+    value = measured.get(metric.of)
+    if value is not None:
+        return FULL if value else 0.0
+    percent = share(measured, *_pair(metric), FULL)
+    return None if percent is None else clamped(percent)
+
+
+def _pair(metric: Metric) -> tuple[str, str]:
+    """Return the names of the part and the whole by which a metric may be sent instead of a share."""
+    return f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}"
+
+
+def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 1.0) -> float | None:
+    """Return part / whole times a factor; None where one was not measured or the whole is not above 0."""
+    value, of = measured.get(part), measured.get(whole)
+    return None if value is None or of is None or of <= 0 else value / of * factor
+
+
+_FORMS: Final[dict[str, Callable[[Metric, Mapping[str, float]], float | None]]] = {
+    "linear": _between,
+    "inverse": _between,
+    "ratio": _ratio,
+    "boolean": _boolean,
+}
+
 
 BENCHMARKS: Final = "benchmarks"
 FEEDBACK: Final = "feedback"

@@ -1,6 +1,7 @@
 """The scores view: the measurements of every session, and the tallies of scores by day and version.
 
-A late event changes its session and the tally of that session's day, however long ago it was.
+A late event changes its session and the tally of that session's day, however long ago it was. Weeks and months are
+groups of days. Source: "Aggregate Scores" and "Daily Aggregates" of the scoring framework.
 """
 
 from __future__ import annotations
@@ -20,20 +21,169 @@ from tallybook.ledger.events import (
     TelemetryKept,
 )
 from tallybook.projections.fold import State, View, batch_view
-from tallybook.projections.scores import playbook_health
-from tallybook.projections.scores.configuration.model import component_id, score_id
-from tallybook.projections.scores.measures import percent
-from tallybook.projections.scores.periods import Tally
-from tallybook.projections.scores.scoring import covered
-from tallybook.projections.scores.session_inputs import KINDS, Contribution, Session, session_of, time_of
-from tallybook.projections.scores.sessions import Sessions
+from tallybook.projections.scores.config import OVERALL, SESSION, component_id, score_id
+from tallybook.projections.scores.inputs import (
+    KINDS,
+    PLAYBOOK_KINDS,
+    Contribution,
+    ScoredPlaybook,
+    Session,
+    Sessions,
+    is_measured,
+    measure_batch,
+    session_of,
+    time_of,
+)
+from tallybook.projections.scores.scoring import FULL, covered, is_enough, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, MutableMapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
     from datetime import tzinfo
 
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.config import Config
+
+
+@attrs.frozen
+class Range:
+    """A score over several sessions, in whole points.
+
+    Attributes:
+        avg: The average, halves rounded up, 0 to 100.
+        min: The least.
+        max: The greatest.
+    """
+
+    avg: int
+    min: int
+    max: int
+
+
+@attrs.define
+class Tally:
+    """The scores of the sessions of a period.
+
+    Attributes:
+        sessions: How many sessions have any score.
+        scores: Score id → score, 0 to 100 → number of sessions; so the size is bounded.
+        unmeasured: Score id → sum over the sessions of the unmeasured percent of its weight; no item for 0.
+    """
+
+    sessions: int = 0
+    scores: dict[str, dict[int, int]] = attrs.field(factory=dict)
+    unmeasured: dict[str, int] = attrs.field(factory=dict)
+
+    def add(self, scores: Mapping[str, int], unmeasured: Mapping[str, int], sign: int = 1) -> None:
+        """Add a session, or with a sign of -1 subtract one that was added."""
+        self.sessions += sign
+        for score, value in scores.items():
+            counts = self.scores.setdefault(score, {})
+            counts[value] = counts.get(value, 0) + sign
+            if not counts[value]:
+                del counts[value]
+            if not counts:
+                del self.scores[score]
+        for score, points in unmeasured.items():
+            self.unmeasured[score] = self.unmeasured.get(score, 0) + sign * points
+            if not self.unmeasured[score]:
+                del self.unmeasured[score]
+
+    def range(self, score: str) -> Range | None:
+        """Return average, least and greatest of a score, None where no session has it."""
+        counts = self.scores.get(score)
+        if not counts:
+            return None
+        number = sum(counts.values())
+        total = sum(value * count for value, count in counts.items())
+        return Range((2 * total + number) // (2 * number), min(counts), max(counts))
+
+    def measured(self, score: str) -> int:
+        """Return the measured percent of a score's weight, 0 to 100; 100 only if all was. The score must be present."""
+        return percent(1 - self.unmeasured.get(score, 0) / sum(self.scores[score].values()) / FULL)
+
+
+def together(tallies: Iterable[Tally]) -> Tally:
+    """Add up the tallies of several periods."""
+    whole = Tally()
+    for tally in tallies:
+        whole.sessions += tally.sessions
+        for score, counts in tally.scores.items():
+            into = whole.scores.setdefault(score, {})
+            for value, count in counts.items():
+                into[value] = into.get(value, 0) + count
+        for score, unmeasured in tally.unmeasured.items():
+            whole.unmeasured[score] = whole.unmeasured.get(score, 0) + unmeasured
+    return whole
+
+
+Series = list[tuple[date, int]]
+"""Days with data, in order, each with the average of a score on it."""
+
+
+def week_of(day: str) -> str:
+    """Return the ISO week of a day: ``2026-01-16`` → ``2026-W03``."""
+    year, week, _ = date.fromisoformat(day).isocalendar()
+    return f"{year:04}-W{week:02}"
+
+
+def month_of(day: str) -> str:
+    """Return the month of a day: ``2026-01-16`` → ``2026-01``."""
+    return day[:7]
+
+
+PERIODS: Final[dict[str, tuple[str, Callable[[str], str]]]] = {
+    "daily": ("date", str),
+    "weekly": ("week", week_of),
+    "monthly": ("month", month_of),
+}
+"""Folder of the score files → the key of the period in them, and the function from a day to the period."""
+
+
+def grouped(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict[str, Tally]:
+    """Return the periods of days, in order, with the tallies of their days added up."""
+    groups: dict[str, list[Tally]] = {}
+    for day in sorted(days):
+        groups.setdefault(name_of(day), []).append(days[day])
+    return {name: together(tallies) for name, tallies in groups.items()}
+
+
+def series(periods: Mapping[str, Tally], score: str, least: float = 0.0) -> Series:
+    """Return the average of a score on each day that has it, in order.
+
+    Args:
+        periods: Day → its tally.
+        score: The score id.
+        least: The share of the score's weight, 0 to 1, that must be measured on a day; other days are left out.
+    """
+    ranges = [(day, periods[day], periods[day].range(score)) for day in sorted(periods)]
+    return [
+        (date.fromisoformat(day), one.avg)
+        for day, tally, one in ranges
+        if one is not None and is_enough(tally.measured(score), least)
+    ]
+
+
+def aggregate(tally: Tally, config: Config) -> dict[str, Any]:
+    """Return the scores of a period in the format of the score files.
+
+    Returns:
+        ``{sessions_count, component_averages, session_averages, session_ranges}``: the averages of the composites are
+        plain numbers, as in the specification, so their least and greatest have a key of their own.
+    """
+    components = {name: one for name in config.components if (one := tally.range(name)) is not None}
+    names = (*config.sessions, OVERALL)
+    sessions = {name: one for name in names if (one := tally.range(f"{SESSION}{name}")) is not None}
+    return {
+        "sessions_count": tally.sessions,
+        "component_averages": {name: _range(one) for name, one in components.items()},
+        "session_averages": {name: one.avg for name, one in sessions.items()},
+        "session_ranges": {name: {"min": one.min, "max": one.max} for name, one in sessions.items()},
+    }
+
+
+def _range(one: Range) -> dict[str, int]:
+    return {"avg": one.avg, "min": one.min, "max": one.max}
+
 
 MOST_UNCOUNTED: Final = 2_000
 """Most changed sessions to hold before counting them. Few sessions run at once, and counting each event is slow."""
@@ -85,7 +235,7 @@ class Scores(State):
     last_at: str = ""
     unscored: dict[str, int] = attrs.field(factory=dict)
     rewrites: int = 0
-    playbook: playbook_health.ScoredPlaybook | None = None
+    playbook: ScoredPlaybook | None = None
 
     def count(self) -> Scores:
         """Move every changed session to the tallies of its periods; return this state."""
@@ -213,8 +363,8 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
 
 def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
     """Apply a batch that may have playbook events as well, whose measurements count as if they had been sent."""
-    state.playbook = state.playbook or playbook_health.ScoredPlaybook()
-    measured = playbook_health.measure_batch(state.playbook, batch)
+    state.playbook = state.playbook or ScoredPlaybook()
+    measured = measure_batch(state.playbook, batch)
     # What people do outside of sessions is not measured.
     if measured is not None and measured.by.session:
         _add_to_session(state, measured)
@@ -224,7 +374,7 @@ def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
 def scores_view(config: Config) -> View[Scores]:
     """Return the scores view under a configuration."""
     start = partial(Scores, config=config)
-    if playbook_health.is_measured(config):
-        return batch_view(start, (*_TABLE, *playbook_health.KINDS), _apply_batch_with_playbook)
+    if is_measured(config):
+        return batch_view(start, (*_TABLE, *PLAYBOOK_KINDS), _apply_batch_with_playbook)
     # Most events are ratings: without the playbook component they are not in the table at all.
     return batch_view(start, _TABLE, _apply_batch)

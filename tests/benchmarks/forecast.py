@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.table import Row, Setting, medians
-from tallybook.projections.scores.trends.forecast import CLOSE_POINTS, HORIZON_DAYS, LEAST_POINTS, forecast
+from tallybook.projections.scores.trends import CLOSE_POINTS, HORIZON_DAYS, LEAST_POINTS, forecast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger.events import MetricsRecorded, Numbers, SessionEnded
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.config_file import overlaid, read_config
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.scores.configuration import default
 from tallybook.projections.surfaces.workspace.project import Project
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.ledger.events import Event
-    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.config import Config
     from tallybook.projections.scores.view import Scores
 
 MEASURED: dict[str, dict[str, float]] = {

@@ -10,16 +10,16 @@ import yaml
 from tallybook.ledger.events import MetricsRecorded, Numbers
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.config_file import overlaid, read_config
+from tallybook.projections.scores.inputs import Session
 from tallybook.projections.scores.scoring import Score, component_score
-from tallybook.projections.scores.session_inputs import Session
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.scores import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.config import Config
     from tallybook.projections.scores.view import Scores
 
 NOON = "2026-01-16T12:00:00"

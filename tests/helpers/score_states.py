@@ -13,13 +13,13 @@ from helpers.cache_places import caches_of
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import view
-from tallybook.projections.scores.configuration.parser import read_config
+from tallybook.projections.scores.config_file import read_config
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.config import Config
     from tallybook.projections.scores.view import Scores
 
 

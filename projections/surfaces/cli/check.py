@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallybook.projections.scores.trends.gates import GateQuery
+from tallybook.projections.scores.trends import GateQuery
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import METER, write
 from tallybook.projections.surfaces.doctor import checkout, checks
-from tallybook.projections.surfaces.scores.cli.gate import gate_options
+from tallybook.projections.surfaces.scores.cli import gate_options
 from tallybook.projections.surfaces.scores.configuration import load, score_named
-from tallybook.projections.surfaces.scores.render.markdown import markdown
-from tallybook.projections.surfaces.scores.render.page import Page, Table
+from tallybook.projections.surfaces.scores.pages import Page, Table, markdown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -274,7 +274,7 @@ def _linked_stories(
 def _score_hint(project: Project, name: str) -> Iterator[str]:
     """Yield the command that explains the score of a name, if there is such a score."""
     # Imported here because the configuration of the scores is YAML, which is slow to load.
-    from tallybook.projections.scores.configuration.model import score_id
+    from tallybook.projections.scores.config import score_id
     from tallybook.projections.surfaces.scores import configuration
 
     try:

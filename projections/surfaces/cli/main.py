@@ -84,10 +84,10 @@ GROUPS: Final = {
         Row("lift", "lift.cli", "Show whether the playbook helps, or ask that"),
     ),
     "Scores": (
-        Row("metrics", "scores.cli.metrics", "Record metrics and benchmarks of the agent"),
-        Row("score", "scores.cli.score", "Show the scores of the agent"),
-        Row("gate", "scores.cli.gate", "Exit with 0 if the scores let the agent evolve, else 1"),
-        Row("baseline", "scores.cli.gate", "Set the value that a score is compared with"),
+        Row("metrics", "scores.cli", "Record metrics and benchmarks of the agent"),
+        Row("score", "scores.cli", "Show the scores of the agent"),
+        Row("gate", "scores.cli", "Exit with 0 if the scores let the agent evolve, else 1"),
+        Row("baseline", "scores.cli", "Set the value that a score is compared with"),
     ),
     "Upkeep": (
         Row("doctor", "cli.upkeep", "Check the ledger, hooks and settings, and suggest fixes"),

@@ -13,7 +13,7 @@ from tallybook.projections.surfaces.scores import rebuild
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallybook.projections.scores.trends.gates import GateQuery
+    from tallybook.projections.scores.trends import GateQuery
     from tallybook.projections.surfaces.doctor.finding import Check, Context
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -74,8 +74,8 @@ def check_gate(query: GateQuery, context: Context) -> Iterator[Finding]:
     if not rebuild.has_scores(context.project):
         yield Finding(NOTE, "nothing was measured, so there is no score to judge")
         return
-    from tallybook.projections.scores.trends.regressions import METHODS
-    from tallybook.projections.surfaces.scores.cli.gate import FEED, ask
+    from tallybook.projections.scores.trends import METHODS
+    from tallybook.projections.surfaces.scores.cli import FEED, ask
 
     answered, _ = ask(context.project, query)
     if answered.open:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Entry
     from tallybook.projections.lift.view import Question
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 

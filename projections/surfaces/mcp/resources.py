@@ -105,8 +105,9 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
         value = _give(mine, ledger)
     elif uri == f"{_SCHEME}scores":
         # Slow to load.
-        from tallybook.projections.scores.reports import summary
-        from tallybook.projections.surfaces.scores import configuration, score_state
+        from tallybook.projections.scores import summary
+        from tallybook.projections.surfaces.scores import answers as score_state
+        from tallybook.projections.surfaces.scores import configuration
 
         value = summary.feed(score_state.state_of(ledger.project, configuration.load(ledger.project)))
     elif uri.startswith(_ENTRY):

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores.configuration.model import SESSION
-from tallybook.projections.scores.grades import DASHBOARD, alerts, is_enough
-from tallybook.projections.scores.periods import series
-from tallybook.projections.scores.reports.drop_causes import (
+from tallybook.projections.scores.config import SESSION
+from tallybook.projections.scores.drops import (
     find_drop,
     interval_of,
     lead_json,
@@ -21,18 +19,20 @@ from tallybook.projections.scores.reports.drop_causes import (
     score_levels,
     scored_sessions,
 )
-from tallybook.projections.scores.reports.score_files import OVERALL_ID
-from tallybook.projections.scores.reports.summary import names
+from tallybook.projections.scores.files import OVERALL_ID
+from tallybook.projections.scores.scoring import DASHBOARD, alerts, is_enough
+from tallybook.projections.scores.summary import names
+from tallybook.projections.scores.view import series
 from tallybook.projections.surfaces.page.film import Interned, to_ms
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.scores.answers import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
     from tallybook.ledger.records import Batch
-    from tallybook.projections.scores.reports.drop_causes import Lead, ScoredSession
+    from tallybook.projections.scores.drops import Lead, ScoredSession
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.page.film import Film

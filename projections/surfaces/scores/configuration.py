@@ -14,12 +14,12 @@ import attrs
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.storage import disk
-from tallybook.projections.scores.configuration.model import SESSION, score_id
+from tallybook.projections.scores.config import SESSION, score_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.workspace.project import Project
 
 FILE: Final = "scoring-config.yaml"
@@ -57,7 +57,7 @@ def in_force(project: Project) -> tuple[str, dict[str, Any]]:
 
 def _load(project: Project) -> tuple[Config, dict[str, Any]]:
     # Late, because cattrs takes a hundredth of a second, and every replay imports this module.
-    from tallybook.projections.scores.configuration.parser import DocumentError, overlaid, read_config
+    from tallybook.projections.scores.config_file import DocumentError, overlaid, read_config
 
     file = _load_own(project.root / PLACE)
     try:

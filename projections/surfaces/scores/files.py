@@ -17,8 +17,8 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedg
 from tallybook.ledger.events import EventRedacted, EventsVoided
 from tallybook.ledger.line import Position
 from tallybook.ledger.storage import caches, disk
-from tallybook.projections.scores.reports import score_files
-from tallybook.projections.scores.session_inputs import session_of
+from tallybook.projections.scores import files as score_files
+from tallybook.projections.scores.inputs import session_of
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores.configuration import PLACE, as_json

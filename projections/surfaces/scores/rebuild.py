@@ -90,7 +90,7 @@ def refresh(project: Project, state: Scores) -> Iterator[str]:
 
 def _state(project: Project) -> Scores:
     from tallybook.projections.surfaces.scores import configuration
-    from tallybook.projections.surfaces.scores.score_state import state_of
+    from tallybook.projections.surfaces.scores.answers import state_of
 
     return state_of(project, configuration.load(project))
 

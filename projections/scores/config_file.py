@@ -18,21 +18,13 @@ from cattrs import AttributeValidationNote, BaseValidationError, Converter, Iter
 from cattrs.gen import make_dict_structure_fn, override
 
 from tallybook.ledger.events import MAX_INT
-from tallybook.projections.scores.configuration.model import (
-    OVERALL,
-    Component,
-    Config,
-    Grade,
-    Metric,
-    Points,
-    component_id,
-)
-from tallybook.projections.scores.grades import BLOCK, DASHBOARD, LOG, USER
+from tallybook.projections.scores.config import OVERALL, Component, Config, Grade, Metric, Points, component_id
+from tallybook.projections.scores.scoring import BLOCK, DASHBOARD, LOG, USER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from tallybook.projections.scores.configuration.model import Bounds
+    from tallybook.projections.scores.config import Bounds
 
 SUM_TOLERANCE: Final = 2**-30
 CHANNELS: Final = (LOG, DASHBOARD, USER, BLOCK)

@@ -1,6 +1,7 @@
-"""From objects to the ledger: each is a batch of its own, recorded once however often its file is sent.
+"""From files to the ledger: each object in them is a batch of its own, recorded once however often its file is sent.
 
-Nothing is folded for it and the playbook stays what it was, so a file of any length takes bounded memory: a chunk of
+Files hold JSON Lines, arrays and single objects, plain or gzip. A bad line stops nothing: a Problem is yielded in its
+place. Nothing is folded and the playbook stays what it was, so a file of any length takes bounded memory: a chunk of
 objects is appended in one transaction, with one flush.
 """
 
@@ -9,16 +10,26 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import closing
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from gzip import GzipFile
+from io import BufferedReader, BytesIO
+from itertools import chain
+import json
+from math import isinf
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+import zlib
 
 import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.encoding.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
-from tallybook.ledger.events import BaselineSet, FeedbackRecorded, TelemetryKept
+from tallybook.ledger.events import MAX_INT, BaselineSet, FeedbackRecorded, TelemetryKept
 from tallybook.ledger.storage import disk, spool
-from tallybook.ledger.telemetry import intake
+from tallybook.ledger.storage.disk import reason
+from tallybook.ledger.telemetry.read import encode_original, fill_defaults, idempotency_key, read_object
 from tallybook.projections.scores.view import unknown_parts
 from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.reading import open_log
@@ -33,9 +44,186 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import Draft
     from tallybook.ledger.log import JsonlLog
-    from tallybook.projections.scores.configuration.model import Config
-    from tallybook.projections.surfaces.scores.ingest_files import Item
+    from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.workspace.project import Project
+
+MAX_DOCUMENT_BYTES: Final = MAX_PAYLOAD_BYTES
+"""What is not one object a line is read as a whole, up to here; a single line may be as long."""
+
+_CHUNK_BYTES = 1024 * 1024
+_GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+_MOST_DIGITS = 17
+# An array that has each of its objects on a line of its own is read line by line, however long it is.
+_BRACKETS = frozenset((b"", b"[", b"]", b"],"))
+_NO_OBJECT = "is not a JSON object; it is not recorded"
+_BLANK = " \t\r\n"
+_BLANKS = frozenset(_BLANK)
+_DEEP = f"is nested more than {MAX_DEPTH} deep"
+
+
+class Item(NamedTuple):
+    """An object that was sent.
+
+    Attributes:
+        value: The object; numbers that JSON readers may read differently are texts in it.
+        place: Where it is, for people: ``events.jsonl:3``.
+        file: The base name of its file, the same whether that is packed; empty where it was typed or piped in.
+        size: About how many bytes it takes.
+    """
+
+    value: dict[str, Any]
+    place: str
+    file: str
+    size: int
+
+
+def items(file: str) -> Iterator[Item | Problem]:
+    """Yield the objects of a file, or of standard input for ``-``, and what is wrong with the rest, in order."""
+    if file == "-":
+        # A terminal ends at the first end of its input: to read again would wait for another.
+        source = BytesIO(sys.stdin.buffer.read()) if sys.stdin.isatty() else sys.stdin.buffer
+        reader = BufferedReader(cast("Any", source))
+        yield from _unpack(reader, "standard input", "")
+        # Standard input stays open for the rest of the process.
+        reader.detach()
+        return
+    path = Path(file)
+    try:
+        with path.open("rb") as stream:
+            yield from _unpack(stream, file, path.name.removesuffix(".gz"))
+    except OSError as error:
+        yield Problem(file, f"cannot be read: {reason(error)}")
+
+
+def _unpack(stream: BufferedReader, name: str, file: str) -> Iterator[Item | Problem]:
+    """Yield the objects of a stream, decompressed where it begins as gzip does; after a broken end the rest is lost."""
+    is_packed = stream.peek(len(_GZIP)).startswith(_GZIP)
+    try:
+        yield from _objects(_lines(GzipFile(fileobj=stream) if is_packed else stream), name, file)
+    except (EOFError, zlib.error, OSError) as error:
+        why = reason(error) if isinstance(error, OSError) and error.errno else str(error)
+        yield Problem(name, f"cannot be read to its end: {why}; everything before that was read")
+
+
+def _lines(stream: BufferedReader | GzipFile) -> Iterator[bytes]:
+    """Yield the lines of a stream; of one that is too long only as much as shows that it is."""
+    rest = stream.read(len(_BOM)).removeprefix(_BOM)
+    while chunk := stream.read(_CHUNK_BYTES):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+        rest = rest[: MAX_DOCUMENT_BYTES + 1]
+    yield from rest.split(b"\n")
+
+
+def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Problem]:
+    """Yield the objects of lines: of one document that they are together, or else of each."""
+    rest = enumerate(lines, 1)
+    first_lines = [next(((number, line) for number, line in rest if line.strip()), (0, b""))]
+    if first_lines == [(0, b"")]:
+        yield Problem(name, "is empty")
+        return
+    values = _document(first_lines, rest) if _is_open(first_lines[0][1]) else []
+    for index, value in enumerate(values):
+        place = f"{name}[{index}]" if len(values) > 1 else name
+        yield from _spread(value, place, file, sum(len(line) for _, line in first_lines) // len(values))
+    if not values:
+        objects = (
+            one for number, line in chain(first_lines, rest) for one in _line(line.strip(), f"{name}:{number}", file)
+        )
+        # The beginning of an array without any object is not an object either.
+        yield next(objects, Problem(name, _NO_OBJECT))
+        yield from objects
+
+
+def _is_open(line: bytes) -> bool:
+    """Return whether a line begins a document that continues in the next."""
+    return line.lstrip()[:1] in {b"[", b"{"} and bool(_values(line)[1])
+
+
+def _document(first_lines: list[tuple[int, bytes]], rest: Iterator[tuple[int, bytes]]) -> list[Any]:
+    """Return the JSON values that all lines together hold, one after another; none where they are not JSON.
+
+    Args:
+        first_lines: The first line; further lines are appended as they are read.
+        rest: The other lines.
+    """
+    size = len(first_lines[0][1])
+    for number, line in rest:
+        first_lines.append((number, line))
+        size += len(line)
+        if size > MAX_DOCUMENT_BYTES:
+            return []
+    values, fault = _values(b"\n".join(line for _, line in first_lines))
+    return [] if fault else values
+
+
+def _line(text: bytes, place: str, file: str) -> Iterator[Item | Problem]:
+    """Yield the objects of a line: two writers may have welded theirs."""
+    if text in _BRACKETS:
+        return
+    values, fault = _values(text.removesuffix(b","))
+    for index, value in enumerate(values):
+        where = f"{place}[{index}]" if len(values) > 1 else place
+        yield from _spread(value, where, file, len(text) // len(values))
+    if fault:
+        yield Problem(place, f"{fault}; it is not recorded")
+
+
+def _spread(value: Any, place: str, file: str, size: int) -> Iterator[Item | Problem]:
+    """Yield the objects of a JSON value: itself, or those in a list."""
+    if isinstance(value, dict):
+        yield Item(value, place, file, size)
+    elif isinstance(value, list):
+        if not value:
+            yield Problem(place, "is an empty list")
+        for index, one in enumerate(value):
+            if isinstance(one, dict):
+                yield Item(one, f"{place}[{index}]", file, size // len(value))
+            else:
+                yield Problem(f"{place}[{index}]", _NO_OBJECT)
+    else:
+        yield Problem(place, _NO_OBJECT)
+
+
+def _values(data: bytes) -> tuple[list[Any], str]:
+    """Return the JSON values of a text, and what is wrong after the last of them, empty for nothing.
+
+    A number that JSON readers may read differently, such as NaN, is returned as text.
+    """
+    values: list[Any] = []
+    if len(data) > MAX_DOCUMENT_BYTES:
+        return values, f"has more than {MAX_DOCUMENT_BYTES:,} bytes"
+    try:
+        text = data.decode().strip(_BLANK)
+        end = 0
+        while end < len(text) or not values:
+            value, end = _DECODER.raw_decode(text, end)
+            if is_too_deep(value):
+                return values, _DEEP
+            values.append(value)
+            while text[end : end + 1] in _BLANKS:
+                end += 1
+    except UnicodeDecodeError as error:
+        return values, f"is not UTF-8 text, from byte {error.start} on"
+    except json.JSONDecodeError as error:
+        return values, f"is not JSON: {error.msg} (character {error.pos + 1})"
+    except RecursionError:
+        return values, _DEEP
+    return values, ""
+
+
+def _whole(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS and abs(int(digits)) <= MAX_INT else digits
+
+
+def _broken(digits: str) -> float | str:
+    number = float(digits)
+    return digits if isinf(number) else number
+
+
+_DECODER = json.JSONDecoder(parse_constant=str, parse_int=_whole, parse_float=_broken)
+
 
 CHUNK_OBJECTS: Final = 4_000
 """Objects that are appended in one transaction, at most."""
@@ -50,7 +238,7 @@ _SAME_SHOWN = 20
 _TYPES_SHOWN = 500
 _OTHERS = "others"
 _FREE_TEXT: Final[dict[type[Any], str]] = {TelemetryKept: "original", FeedbackRecorded: "note", BaselineSet: "reason"}
-_CHUNK_BYTES = 8 * 1024 * 1024
+_MOST_CHUNK_BYTES = 8 * 1024 * 1024
 # Enough of a digest to tell a file's objects apart; where it did not, the second of them would count as a repetition
 # of the first under a number of its own.
 _SEEN_CHARS = 16
@@ -191,15 +379,15 @@ def _prepare(
         if isinstance(item, Problem):
             report.note(item)
             continue
-        value = intake.fill_defaults(item.value, defaults.session, defaults.component, defaults.zone)
-        content = intake.read_object(value)
+        value = fill_defaults(item.value, defaults.session, defaults.component, defaults.zone)
+        content = read_object(value)
         for message in content.problems:
             report.note(Problem(item.place, message))
         if content.when is not None and content.when > clock.utc_now().at:
             report.note(Problem(item.place, _FUTURE))
         if config is not None:
             report.unscored.update(why for event in content.events for why in unknown_parts(config, event))
-        key = intake.idempotency_key(value) if content.when is not None else _key_by_number(value, item.file, counts)
+        key = idempotency_key(value) if content.when is not None else _key_by_number(value, item.file, counts)
         rater = "import" if item.file else content.rater
         events = content.events
         if rater != "human":
@@ -214,9 +402,9 @@ def _key_by_number(value: dict[str, Any], file: str, counts: Counter[int]) -> st
     if not file:
         return None
     # A number takes less room than a text, and a file may have a million of them.
-    like = int(intake.idempotency_key(value, file)[-_SEEN_CHARS:], 16)
+    like = int(idempotency_key(value, file)[-_SEEN_CHARS:], 16)
     before, counts[like] = counts[like], counts[like] + 1
-    return intake.idempotency_key(value, file, before)
+    return idempotency_key(value, file, before)
 
 
 def _mask_secrets(event: Any, value: dict[str, Any], place: str, report: IngestReport) -> Event:
@@ -226,9 +414,7 @@ def _mask_secrets(event: Any, value: dict[str, Any], place: str, report: IngestR
     clean, notes = secrets.mask_value(place, value if whole else getattr(event, field, None))
     for problem in notes:
         report.note(problem)
-    masked_event: Event = (
-        attrs.evolve(event, **{field: intake.encode_original(clean) if whole else clean}) if notes else event
-    )
+    masked_event: Event = attrs.evolve(event, **{field: encode_original(clean) if whole else clean}) if notes else event
     return masked_event
 
 
@@ -239,7 +425,7 @@ def _next_chunk(prepared_objects: Iterator[PreparedObject]) -> list[PreparedObje
     for one in prepared_objects:
         chunk.append(one)
         size += one.size
-        if len(chunk) == CHUNK_OBJECTS or size > _CHUNK_BYTES:
+        if len(chunk) == CHUNK_OBJECTS or size > _MOST_CHUNK_BYTES:
             break
     return chunk
 

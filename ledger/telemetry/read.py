@@ -1,17 +1,21 @@
 """Translation of a JSON object about an agent into events: metrics, benchmarks, feedback, telemetry. Pure functions.
 
 Every object is recorded: parts that cannot be used are left out and reported, and an object without any usable part
-is kept whole as ``telemetry.kept``.
+is kept whole as ``telemetry.kept``. Numbers, names and times are read in their common spellings: a value that cannot be
+read gives None, or an empty text.
 """
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger import clock
 from tallybook.ledger.events import (
     BaselineSet,
     BenchmarkRecorded,
@@ -21,15 +25,220 @@ from tallybook.ledger.events import (
     SessionEnded,
     TelemetryKept,
 )
+from tallybook.ledger.kinds.limits import MAX_INT
 from tallybook.ledger.line import digest
-from tallybook.ledger.telemetry import lenient
-from tallybook.ledger.telemetry.mapping import find_row, read_metrics
+from tallybook.ledger.telemetry.mapping import BY_TYPE, ENDINGS, FAILED, FLAG, GAUGES, STATED, SUCCEEDED, Row
+from tallybook.ledger.telemetry.mapping import VERDICTS as OUTCOME_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
     from tallybook.ledger.events import Event
+
+MAX_NAME_CHARS: Final = 200
+DIGEST_PREFIX: Final = "digest:"
+"""Prefix of a name that was replaced by its digest, because it is too long or cannot be printed."""
+
+_MOST_WORD_CHARS = 100
+_MOST_TIME_CHARS = 60
+_NUMBER = re.compile(r"[-+]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][-+]?[0-9]{1,3})?")
+_WORDS = {"true": True, "false": False}
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_WORD = re.compile(r"[^a-z0-9]+")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# From March 1973 to the year 5138: a smaller number is more likely a duration, a larger one milliseconds.
+_LEAST_SECONDS = 10**8
+_MOST_SECONDS = 10**11
+_END_US = 253_402_300_800 * clock.MICROSECONDS
+_DAY_DIGITS = 8
+_ZONE = re.compile(r" (?:UTC|GMT|Z)$| (?=[-+][0-9]{2}:?[0-9]{2}$)")
+
+
+def read_number(value: object) -> float | None:
+    """Return a number within 2^53, or true or false, from a value or a text, with or without a percent sign.
+
+    Returns:
+        The number with its type: 3, 3.0 and true differ. None for any other value.
+    """
+    if isinstance(value, str):
+        value = _parse_text(value.strip().removesuffix("%").rstrip())
+    return value if isinstance(value, int | float) and abs(value) <= MAX_INT else None
+
+
+def _parse_text(text: str) -> object:
+    """Return the number in a text; the text itself where it is not a number."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
+
+
+def read_name(value: object, most: int = MAX_NAME_CHARS) -> str:
+    """Return a name; empty without one.
+
+    Args:
+        value: A text or a number; anything else is not a name.
+        most: The greatest length, in characters.
+
+    Returns:
+        The name without surrounding blanks. A longer one, or one that cannot be printed, is replaced by its digest, so
+        that different names stay different.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        return ""
+    text = value.strip()
+    if len(text) <= most and text.isprintable():
+        return text
+    return DIGEST_PREFIX + digest(text.encode("utf-8", "surrogatepass"))
+
+
+@lru_cache(maxsize=4096)
+def to_snake_case(word: str) -> str:
+    """Return a word in snake case: ``driftDetected`` and ``Drift.detected`` become ``drift_detected``."""
+    if len(word) > _MOST_WORD_CHARS:
+        return ""
+    return _NO_WORD.sub("_", _CAMEL.sub("_", word).casefold()).strip("_")
+
+
+def read_time(value: object, zone: tzinfo = UTC) -> str | None:
+    """Return a time in the ledger's format; None where it is not one between 1970 and 9999.
+
+    Args:
+        value: An ISO date or time; or seconds or milliseconds since 1970, from 1973 on.
+        zone: The zone of a date or time that names none.
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    since_1970 = read_number(value)
+    if len(text) > _MOST_TIME_CHARS:
+        return None
+    try:
+        if since_1970 is None or len(text) == _DAY_DIGITS:
+            unix_us = _iso_us(text, zone)
+        elif isinstance(since_1970, bool) or since_1970 < _LEAST_SECONDS:
+            return None
+        else:
+            unix_us = round(since_1970 * (clock.MICROSECONDS if since_1970 <= _MOST_SECONDS else 1000))
+    except (ValueError, OverflowError):
+        return None
+    return clock.moment(unix_us).at if 0 <= unix_us < _END_US else None
+
+
+def _iso_us(text: str, zone: tzinfo) -> int:
+    """Return the microseconds since 1970 of an ISO date or time.
+
+    Raises:
+        ValueError: The text has another format.
+    """
+    time = datetime.fromisoformat(_ZONE.sub("", text.upper()))
+    return ((time if time.tzinfo else time.replace(tzinfo=zone)) - _EPOCH) // timedelta(microseconds=1)
+
+
+_MOST_DEEP = 6
+
+
+def normalize_type(type_: str) -> str:
+    """Return a type as the table spells it: ``TaskCompleted``, ``task.done`` and ``task_complete`` are ``task_end``."""
+    before, _, last = to_snake_case(type_).rpartition("_")
+    return f"{before}_{ENDINGS[last]}" if before and last in ENDINGS else to_snake_case(type_)
+
+
+def find_row(type_: str, component: str) -> Row | None:
+    """Return the row of a type; None where the table has none.
+
+    Args:
+        type_: As it was received, in any spelling.
+        component: As it was received: ``AC-01``.
+    """
+    name = normalize_type(type_)
+    component = "".join(filter(str.isalnum, component.casefold()))
+    return BY_TYPE.get((name, component)) or BY_TYPE.get((name, ""))
+
+
+def read_metrics(row: Row, areas: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the metrics of an event.
+
+    Args:
+        row: The row of its type.
+        areas: Its own data first, then its other parts. Of a key that occurs in several, or at several depths, the
+            first counts, and an outer one before an inner one.
+    """
+    values = _flatten(areas)
+    if row.is_named_metric:
+        return _read_named_metric(values)
+    if row.is_metrics_object:
+        return _numbers(_find_metrics(areas).items())
+    metrics = {name: number for name, number in _numbers(values.items()).items() if name in GAUGES}
+    for name, keys in row.gauges.items():
+        if name not in metrics:
+            metrics |= _numbers((name, values[key]) for key in (name, *keys) if key in values)
+    succeeded = _read_outcome(values)
+    for name, amount in row.counters.items():
+        if isinstance(amount, int):
+            metrics[name] = amount
+        elif amount != STATED or succeeded is not None:
+            metrics[name] = (bool if amount == FLAG else int)(succeeded is not False)
+    return metrics
+
+
+def _numbers(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
+    """Return the values that are numbers, the first of each name."""
+    numbers: dict[str, float] = {}
+    for name, value in pairs:
+        number = read_number(value)
+        if number is not None:
+            numbers.setdefault(name, number)
+    return numbers
+
+
+def _flatten(areas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the values in these areas, down to a limited depth, by their keys in one spelling."""
+    values: dict[str, Any] = {}
+    for area in areas:
+        for key, value in _walk(area):
+            values.setdefault(to_snake_case(key), value)
+    return values
+
+
+def _walk(area: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each key whose value is not an object, with the value; those of outer objects first."""
+    layer = [area]
+    for _ in range(_MOST_DEEP):
+        yield from ((key, value) for one in layer for key, value in one.items() if not isinstance(value, dict))
+        layer = [value for one in layer for value in one.values() if isinstance(value, dict)]
+
+
+def _read_outcome(values: Mapping[str, Any]) -> bool | None:
+    """Return whether an event reports success; None where it reports neither success nor failure."""
+    for key in OUTCOME_KEYS:
+        value = values.get(key)
+        if isinstance(value, bool):
+            return value
+        word = to_snake_case(value) if isinstance(value, str) else ""
+        if word in FAILED or word in SUCCEEDED:
+            return word in SUCCEEDED
+    return None
+
+
+def _read_named_metric(fields: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metric that an event has as name and value; a counter without a value counts one."""
+    names = (fields[key] for key in ("name", "metric", "metric_name") if isinstance(fields.get(key), str))
+    values = _numbers(("value", fields[key]) for key in ("value", "increment", "amount") if key in fields)
+    name = next(names, "")
+    if not values and fields.get("metric_type") == "counter":
+        values = {"value": 1}
+    return {name: values["value"]} if name and values else {}
+
+
+def _find_metrics(areas: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the object that has an event's metrics: the first with such a name, else its first area."""
+    named = (area.get(key) for area in areas for key in ("metrics", "values", "scores"))
+    return next((one for one in named if isinstance(one, dict)), areas[0])
+
 
 VERDICTS: Final = {"helpful": 100, "neutral": 50, "harmful": 0}
 """Feedback given as a word → its score."""
@@ -97,8 +306,8 @@ def fill_defaults(
     """
     fields = dict(value)
     for key in TIME_KEYS:
-        if (when := lenient.read_time(fields.get(key), zone)) is not None:
-            fields |= {} if when == lenient.read_time(fields[key]) else {key: when}
+        if (when := read_time(fields.get(key), zone)) is not None:
+            fields |= {} if when == read_time(fields[key]) else {key: when}
             break
     for keys, default in ((SESSION_KEYS, _find_session(fields) or session), (COMPONENT_KEYS, component)):
         if default and not _find_name(value, keys):
@@ -139,7 +348,7 @@ def read_object(fields: Mapping[str, Any]) -> Intake:
 def _find_oddities(fields: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
     """Yield problems with an object's component, session and time."""
     for what, name in named.items():
-        if name.startswith(lenient.DIGEST_PREFIX):
+        if name.startswith(DIGEST_PREFIX):
             yield f"the {what} is too long or cannot be printed, and is replaced by its digest"
     unread = not named["time"] and any(fields.get(key) is not None for key in TIME_KEYS)
     if unread:
@@ -162,7 +371,7 @@ def encode_original(fields: Any) -> str:
 
 def _find_name(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     """Return the first name under one of these keys; empty without one."""
-    return next(filter(None, (lenient.read_name(fields[key]) for key in keys if key in fields)), "")
+    return next(filter(None, (read_name(fields[key]) for key in keys if key in fields)), "")
 
 
 def _find_session(fields: Mapping[str, Any]) -> str:
@@ -176,12 +385,12 @@ def _find_data(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _find_time(fields: Mapping[str, Any]) -> str | None:
-    return next(filter(None, (lenient.read_time(fields[key]) for key in TIME_KEYS if key in fields)), None)
+    return next(filter(None, (read_time(fields[key]) for key in TIME_KEYS if key in fields)), None)
 
 
 def _find_type(fields: Mapping[str, Any]) -> str:
     names = (fields.get(key) for key in _TYPE_KEYS)
-    return next((lenient.read_name(name, _MOST_TYPE_CHARS) for name in names if isinstance(name, str)), "")
+    return next((read_name(name, _MOST_TYPE_CHARS) for name in names if isinstance(name, str)), "")
 
 
 def _choose_rater(fields: Mapping[str, Any]) -> str:
@@ -214,7 +423,7 @@ def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> _Reading | 
     metrics = _read_metrics(sent, notes)
     if not metrics:
         return "there is no number among the metrics"
-    source = lenient.read_name(fields.get("source"), _MOST_TYPE_CHARS) or _find_type(fields)
+    source = read_name(fields.get("source"), _MOST_TYPE_CHARS) or _find_type(fields)
     events = tuple(_make_metrics_events(fields, metrics, source))
     return _Reading(events, _choose_rater(fields), ("component", "session"))
 
@@ -223,7 +432,7 @@ def _read_metrics(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]
     """Return the numbers among metrics; other values are added to ``notes``."""
     metrics: dict[str, float] = {}
     for name, value in sent.items():
-        number = lenient.read_number(value)
+        number = read_number(value)
         if not _is_metric(name):
             notes.append(f"a metric without a name of 1 to {_MOST_METRIC_CHARS} printable characters was left out")
         elif number is not None:
@@ -298,7 +507,7 @@ def _read_benchmark(fields: Mapping[str, Any]) -> BenchmarkRecorded | str:
 
 def _read_count(value: object) -> int | None:
     """Return a number of cases; None where it is not a whole number from 0 to 2^53."""
-    number = lenient.read_number(value)
+    number = read_number(value)
     if number is None or isinstance(number, bool) or number < 0 or number != int(number):
         return None
     return int(number)
@@ -317,7 +526,7 @@ def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> _Reading |
 
 
 def _read_percent(value: object) -> float | None:
-    number = lenient.read_number(value)
+    number = read_number(value)
     if number is None or isinstance(number, bool) or not 0 <= number <= _PERCENT:
         return None
     return number
@@ -343,7 +552,7 @@ def _read_as_baseline(fields: Mapping[str, Any], notes: list[str]) -> _Reading |
 
 
 def _read_as_session_end(fields: Mapping[str, Any], _notes: list[str]) -> _Reading | str:
-    if "session_ended" in fields and lenient.read_number(fields["session_ended"]) is not True:
+    if "session_ended" in fields and read_number(fields["session_ended"]) is not True:
         return "session_ended is not true"
     return _Reading((SessionEnded(_find_version([fields])),), wants=("session",))
 
@@ -351,7 +560,7 @@ def _read_as_session_end(fields: Mapping[str, Any], _notes: list[str]) -> _Readi
 def _find_version(areas: Sequence[Mapping[str, Any]]) -> str:
     """Return the version that a session ran under; empty where unknown."""
     metadata = [inner for area in areas if isinstance(inner := area.get("metadata"), dict)]
-    names = (lenient.read_name(area.get(key)) for area in (*areas, *metadata) for key in _VERSION_KEYS)
+    names = (read_name(area.get(key)) for area in (*areas, *metadata) for key in _VERSION_KEYS)
     return next((name for name in names if name and name != "unknown"), "")
 
 

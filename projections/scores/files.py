@@ -14,20 +14,18 @@ import re
 from string import digits
 from typing import TYPE_CHECKING, Any, Final
 
-from tallybook.projections.scores.configuration.model import OVERALL, SESSION
-from tallybook.projections.scores.grades import grade_of
-from tallybook.projections.scores.periods import PERIODS, aggregate, grouped, series
-from tallybook.projections.scores.trends.trend import trend
-from tallybook.projections.scores.view import day_of
+from tallybook.projections.scores.config import OVERALL, SESSION
+from tallybook.projections.scores.scoring import grade_of
+from tallybook.projections.scores.trends import trend
+from tallybook.projections.scores.view import PERIODS, aggregate, day_of, grouped, series
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from tallybook.projections.scores.configuration.model import Config
-    from tallybook.projections.scores.periods import Tally
-    from tallybook.projections.scores.session_inputs import Session
-    from tallybook.projections.scores.trends.trend import Trend
-    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.scores.config import Config
+    from tallybook.projections.scores.inputs import Session
+    from tallybook.projections.scores.trends import Trend
+    from tallybook.projections.scores.view import Scores, Tally
 
     Document = dict[str, Any]
 

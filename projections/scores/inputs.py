@@ -1,23 +1,45 @@
-"""The measurements of a session, folded from its events in any order. Pure.
+"""The measurements of a session, folded from its events in any order; those of the playbook are made of its own events.
 
-Nothing here depends on the configuration, so another configuration has the same inputs.
+Nothing here depends on the configuration, so another configuration has the same inputs. Pure.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import MutableMapping
 from fractions import Fraction
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import zlib
 
 import attrs
 
-from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, SessionEnded
-from tallybook.projections.scores.configuration.model import component_id
+from tallybook.ledger.events import (
+    BenchmarkRecorded,
+    FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
+    PlaybookInjected,
+    PlaybookUpdated,
+    PointAdded,
+    PointCited,
+    PointEdited,
+    PointRated,
+    PointReworded,
+    PointSeeded,
+    SessionEnded,
+)
+from tallybook.projections.entry_history.answers import normalize_words
+from tallybook.projections.fold import batch_view
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.view import CHANGES, Playbook, settle
+from tallybook.projections.scores.config import component_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from tallybook.ledger.records import EventRecord
-    from tallybook.projections.scores.configuration.model import Component
+    from tallybook.ledger.records import Batch, EventRecord
+    from tallybook.projections.scores.config import Component, Config
 
 RUN: Final = "benchmark-"
 """Prefix of the session id of a benchmark without a session; the id of its event follows."""
@@ -255,3 +277,181 @@ _EFFECTS: Final[dict[type[Any], Callable[[Session, Any, EventTime], None]]] = {
 """Class of an event → how it adds to its session."""
 
 KINDS: Final = tuple(_EFFECTS)
+
+
+class Sessions(MutableMapping[str, Session]):
+    """Sessions by id; a session that is taken out and changed must be put back.
+
+    Attributes:
+        packed: Id → when the session was, and its bytes.
+    """
+
+    def __init__(self, packed: Mapping[str, tuple[str, bytes]] | None = None) -> None:
+        """Begin with packed sessions."""
+        self.packed = {**(packed or {})}
+
+    def __getitem__(self, id_: str) -> Session:
+        """Return the session of an id."""
+        return _decode(self.packed[id_][1])
+
+    def __setitem__(self, id_: str, session: Session) -> None:
+        """Store a new or changed session."""
+        self.packed[id_] = (session.at, _encode(session))
+
+    def __delitem__(self, id_: str) -> None:
+        """Remove a session."""
+        del self.packed[id_]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the ids."""
+        return iter(self.packed)
+
+    def __len__(self) -> int:
+        """Return the number of sessions."""
+        return len(self.packed)
+
+    def latest(self) -> Iterator[Session]:
+        """Yield the sessions, the latest first; of several at one time the greater id first."""
+        for id_ in sorted(self.packed, key=lambda id_: (self.packed[id_][0], id_), reverse=True):
+            yield self[id_]
+
+
+def _encode(session: Session) -> bytes:
+    # Each value names its event. Compressed, that takes a third. JSON has no fractions; they are written as text.
+    text = json.dumps(attrs.astuple(session, recurse=False), default=str, separators=(",", ":"))
+    return zlib.compress(text.encode(), 1)
+
+
+def _decode(data: bytes) -> Session:
+    """Return the session of such bytes, equal to the last digit."""
+    id_, named, values, benchmarks, feedback, *times = json.loads(zlib.decompress(data))
+    first_at, last, ended, released, seq, counted = times
+    return Session(
+        id_,
+        named,
+        {component: {name: _value(*value) for name, value in by_name.items()} for component, by_name in values.items()},
+        _shares(benchmarks),
+        _shares(feedback),
+        first_at,
+        Time(*last),
+        Time(*ended),
+        released and (EventTime(*released[0]), released[1]),
+        seq,
+        counted and Contribution(*counted),
+    )
+
+
+def _value(total: int | str, last: float, last_from: list[Any]) -> Value:
+    return Value(_number(total), last, EventTime(*last_from))
+
+
+def _shares(shares: Mapping[str, tuple[int | str, int]]) -> dict[str, Share]:
+    return {name: Share(_number(part), whole) for name, (part, whole) in shares.items()}
+
+
+def _number(value: int | str) -> int | Fraction:
+    return value if isinstance(value, int) else Fraction(value)
+
+
+PLAYBOOK: Final = "playbook"
+
+
+@attrs.define
+class ScoredPlaybook(Playbook):
+    """The playbook, and the words of all its texts.
+
+    Attributes:
+        words: Words of a text, as ``lineage.normalize_words`` gives them → the names that had it, in order.
+    """
+
+    words: dict[str, dict[str, None]] = attrs.field(factory=dict)
+
+    def was_pruned(self, text: str | None) -> bool:
+        """Return whether an entry with the words of a text was pruned and did not come back."""
+        return text is not None and any(name in self.pruned for name in self.words.get(normalize_words(text), ()))
+
+
+def is_measured(config: Config) -> bool:
+    """Return whether a configuration has the component, which is off by default."""
+    return PLAYBOOK in config.components
+
+
+def measure_batch(playbook: ScoredPlaybook, batch: Batch) -> EventRecord | None:
+    """Apply a batch to the playbook, and return what it measures, as if it had been sent; None for nothing.
+
+    Returns:
+        Metrics of the component with the metadata of the last event that measures something. Each value adds up over a
+        session.
+    """
+    values: Counter[str] = Counter()
+    place, is_changed = None, False
+    for index, event in enumerate(batch.events):
+        measure, change = _MEASURES.get(type(event)), CHANGES.get(type(event))
+        # Measured before the change: whether the rated entry exists depends on the playbook before the event.
+        if measure is not None and (measured := measure(playbook, event)):
+            values.update(measured)
+            place = index
+        if change is not None:
+            change(playbook, event, batch)
+            _add_words(playbook, event)
+            is_changed = True
+    if is_changed:
+        settle(playbook, batch)
+    if place is None:
+        return None
+    return attrs.evolve(batch.records[place], event=MetricsRecorded(PLAYBOOK, Numbers({**values}), ""))
+
+
+def _add_words(playbook: ScoredPlaybook, event: Any) -> None:
+    """Record the words of a new text."""
+    if isinstance(event, _TEXTS):
+        point = playbook.entries.get(event.name)
+        if point is not None and point.text != REDACTED:
+            playbook.words.setdefault(normalize_words(point.text), {})[point.name] = None
+
+
+_TEXTS: Final = (PointAdded, PointSeeded, PointEdited, PointReworded)
+
+
+def _rated(playbook: ScoredPlaybook, event: PointRated) -> dict[str, float]:
+    name = playbook.merged.get(event.name, event.name)
+    return _RATINGS.get(event.rating, {}) if name in playbook.entries else {}
+
+
+def _learned(playbook: ScoredPlaybook, event: PointAdded) -> dict[str, float]:
+    if event.name in playbook.entries:
+        return {}
+    return {"learned": 1, "relearned": int(playbook.was_pruned(event.text))}
+
+
+def _updated(playbook: ScoredPlaybook, _: PlaybookUpdated) -> dict[str, float]:
+    """Measure the entries that an update prunes, and all other values as 0 in case nothing else measured them."""
+    return {"ratings": 0, "judged": 0, "helpful": 0, "learned": 0, "relearned": 0, "pruned": len(playbook.due)}
+
+
+_RATINGS: Final[dict[str, dict[str, float]]] = {
+    "helpful": {"ratings": 1, "judged": 1, "helpful": 1},
+    "harmful": {"ratings": 1, "judged": 1},
+    "neutral": {"ratings": 1},
+}
+"""Rating → measurements; other ratings measure nothing. Neutral ratings show activity and no judgement."""
+
+_MEASURES: Final[dict[type[Any], Callable[[ScoredPlaybook, Any], dict[str, float]]]] = {
+    PointRated: _rated,
+    PointAdded: _learned,
+    PlaybookUpdated: _updated,
+    PlaybookInjected: lambda _, event: {"told": len(event.names)},
+    PointCited: lambda _advice, _event: {"cited": 1},
+}
+"""Class of an event → its measurements, by the names that the configuration of the component uses."""
+
+PLAYBOOK_KINDS: Final = tuple({**CHANGES, **_MEASURES})
+"""Kinds that the component needs: all that change the playbook, injections and citations."""
+
+
+def _apply_batch(playbook: ScoredPlaybook, batch: Batch) -> None:
+    measure_batch(playbook, batch)
+
+
+SCORED_PLAYBOOK: Final = batch_view(ScoredPlaybook, PLAYBOOK_KINDS, _apply_batch)
+"""The view of this state alone, for cached scores that were stored without it."""

@@ -1,28 +1,90 @@
-"""What the verb `score` answers, as a page for people: the same page becomes a screen or a markdown file."""
+"""What the verb `score` answers, as a page for people, which becomes a screen or a Markdown file."""
 
 from __future__ import annotations
 
+from itertools import islice
+from math import ceil
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.projections.scores.configuration.model import SESSION
-from tallybook.projections.scores.grades import USER, alerts, grade_of, is_enough, number
-from tallybook.projections.scores.reports import summary as scoring
-from tallybook.projections.scores.reports.score_files import OVERALL_ID, grade_name
-from tallybook.projections.scores.trends.gates import NOT_ENOUGH
-from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.scores.render.omissions import explanation, omissions
+from tallybook.projections.scores import summary
+from tallybook.projections.scores.config import SESSION
+from tallybook.projections.scores.files import OVERALL_ID, grade_name
+from tallybook.projections.scores.scoring import USER, alerts, grade_of, is_enough, number
+from tallybook.projections.scores.trends import NOT_ENOUGH
+from tallybook.projections.scores.view import UNSCORED_TYPE
+from tallybook.projections.surfaces.console.chart import GLYPHS, LINES
+from tallybook.projections.surfaces.console.output import escape, format_count, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.projections.scores.configuration.model import Config
-    from tallybook.projections.scores.periods import Series
-    from tallybook.projections.scores.reports.summary import CurrentScore, Focus
-    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.scores.config import Config, Metric
+    from tallybook.projections.scores.inputs import Session
+    from tallybook.projections.scores.summary import CurrentScore, Focus
+    from tallybook.projections.scores.view import Scores, Series
 
     Answer = Mapping[str, Any]
+
+_REASONS_SHOWN: Final = 4
+_SESSIONS_SHOWN: Final = 3
+_HINTS: Final = {
+    "no session": "`tallybook metrics --session ID` names the session",
+    "no component": "`tallybook metrics --component ID` names the component",
+}
+"""Why an event is in no score → what to do."""
+
+
+def reasons(counts: Sequence[tuple[str, int]]) -> str:
+    """Return the first few reasons why events are in no score, each with how many there are."""
+    shown = [f"{why} ({count:,})" for why, count in counts[:_REASONS_SHOWN]]
+    more = len(counts) - len(shown)
+    return ", ".join(shown) + (f", and {more} other reasons" if more else "")
+
+
+def omissions(state: Scores) -> Iterator[str]:
+    """Yield how many events that measure something are in no score, and why, the most frequent reason first."""
+    # Most telemetry measures no score, so it is no omission.
+    if measured := _by_frequency(state, telemetry=False):
+        yield f"Measured, and in no score: {reasons(measured)}."
+
+
+def explanation(state: Scores) -> Iterator[str]:
+    """Yield what was recorded and why none of it is in a score, where nothing has a score; nothing if nothing was."""
+    yield from omissions(state)
+    if others := _by_frequency(state, telemetry=True):
+        yield f"Recorded, and no measurement: {reasons(others)}."
+    yield from (f"For {why}: {hint}." for why, hint in _HINTS.items() if why in state.unscored)
+    sessions = list(islice(state.sessions.latest(), _SESSIONS_SHOWN + 1))
+    for session in sessions[:_SESSIONS_SHOWN]:
+        yield from _lacking(session, state)
+    if len(sessions) > _SESSIONS_SHOWN:
+        yield "Other sessions have no score either."
+
+
+def _by_frequency(state: Scores, *, telemetry: bool) -> list[tuple[str, int]]:
+    """Return why events are in no score and how many there are, the most frequent reason first."""
+    counts = [one for one in state.unscored.items() if one[0].startswith(UNSCORED_TYPE) is telemetry]
+    return sorted(counts, key=lambda one: (-one[1], one[0]))
+
+
+def _lacking(session: Session, state: Scores) -> Iterator[str]:
+    """Yield what a session without a score has of each component, and what its score would need."""
+    known = [state.config.components[name] for name in session.components if name in state.config.components]
+    for component in known:
+        values = ", ".join(session.measured(component)) or "no metrics"
+        needs = "; or ".join(map(_needed, component.metrics))
+        yield f"Session {session.id} has {values} of {component.id}, whose score needs {needs}."
+    if not session.components:
+        yield f"Session {session.id} has nothing measured of a component."
+
+
+def _needed(metric: Metric) -> str:
+    """Return the values that a metric is made of."""
+    return f"{metric.of} and {metric.per}" if metric.per else metric.of
+
 
 NOTHING: Final = "No scores yet: `tallybook metrics` records what they are made of."
 UNSCORED: Final = "No scores yet: what was recorded is in no score."
@@ -149,16 +211,16 @@ def summary_page(state: Scores, answer: Answer, *, detail: bool) -> Page:
 
     Args:
         state: What was scored, counted.
-        answer: As ``tallybook.projections.scores.reports.summary.summary`` has it.
+        answer: As `summary.summary` has it.
         detail: Whether composites and every focus area are shown as well.
     """
-    config, current = state.config, scoring.current_scores(state)
+    config, current = state.config, summary.current_scores(state)
     if answer["date"] is None:
         return nothing_page(state, framed=True)
     whole = current[OVERALL_ID]
     shown = config.display.show_trends and whole.is_shown
     change = f"  {change_text(answer['trend']['trend'], config.trends.short_term_days)}" if shown else ""
-    areas = scoring.focus(current.values(), config)
+    areas = summary.focus(current.values(), config)
     shown_focus = (areas if detail else areas[:MOST_FOCUS]) if config.display.show_recommendations else []
     lines = [focus_line(one) for one in shown_focus]
     more = len(areas) - len(lines) if lines else 0
@@ -203,7 +265,7 @@ def bar(name: str, value: int | None, config: Config, measured: int, direction: 
     if value is not None and not is_enough(measured, config.display.min_coverage):
         return Bar(name, None, measured=measured)
     alerts = value is not None and value < max(level.below for level in config.levels)
-    good = value is not None and value >= scoring.target(config)
+    good = value is not None and value >= summary.target(config)
     style = "red" if alerts else "green" if good else "yellow"
     return Bar(name, value, letter(value, config), direction, style, ALL if value is None else measured)
 
@@ -223,7 +285,7 @@ def session_page(answer: Answer, config: Config, parts: Sequence[tuple[str, Answ
         config: What scores are made of.
         parts: Name of a component → why it has its score there; none without details.
     """
-    names = scoring.names(config)
+    names = summary.names(config)
     version = [f"version {answer['version']}"] if answer["version"] else []
     scores = answer["component_scores"] | {
         f"{SESSION}{name}": value for name, value in answer["session_scores"].items()
@@ -254,7 +316,7 @@ def letter(value: float | None, config: Config) -> str:
 
 def daily_page(answer: Answer, config: Config, only: str | None = None) -> Page:
     """Return the scores of a day, as its file has them, and ``coverage``; of a component alone where one is named."""
-    names, count = scoring.names(config), answer["sessions_count"]
+    names, count = summary.names(config), answer["sessions_count"]
     measured = {name: percents(share) for name, share in answer["coverage"].items()}
     enough = {name for name, percent in measured.items() if is_enough(percent, config.display.min_coverage)}
     shown = OVERALL_ID not in measured or OVERALL_ID in enough
@@ -413,3 +475,84 @@ def _changes(changes: Answer | None) -> Iterator[str]:
     total = f"{changes['before']:.1f} to {changes['now']:.1f}"
     since = f"the {changes['days']} days with data before"
     yield f"From {total} since {since}: {', '.join(parts) if parts else 'no part gave more or less'}."
+
+
+ROWS: Final = 6
+MAX_COLUMNS: Final = 62
+_STEP: Final = 10
+_LABEL: Final = 3
+_DAY: Final = len("2026-01-16")
+_FULL: Final = 100
+
+
+def plot(series: Series, width: int, *, utf: bool) -> list[str]:
+    """Return the lines of a chart, none wider than ``width``; the latest days where not all fit.
+
+    Args:
+        series: Days with data in order, one or more, each with a score from 0 to 100.
+        width: Columns, from 10.
+        utf: Whether there are other characters than ASCII.
+    """
+    room = min(width - _LABEL - 2, MAX_COLUMNS)
+    shown = list(series)[-room:]
+    wide = max(room // len(shown), 1) if len(shown) > 1 else 1
+    scores = [value for _, value in shown]
+    least, most = bounds(scores)
+    lines, glyphs = LINES[utf], GLYPHS[utf][0]
+    unit = (most - least) / ROWS
+    rows = []
+    for row in reversed(range(ROWS)):
+        fills = [min(max((value - least) / unit - row, 0), 1) for value in scores]
+        cells = "".join(glyphs[ceil(fill * (len(glyphs) - 1))] * wide for fill in fills)
+        label = most if row == ROWS - 1 else ""
+        rows.append(f"{label:>{_LABEL}} {lines.bar if label == '' else lines.tick}{cells}".rstrip())
+    drawn = wide * len(shown)
+    rows.append(f"{least:>{_LABEL}} {lines.cross}{lines.dash * drawn}")
+    first, last = shown[0][0].isoformat(), shown[-1][0].isoformat()
+    ends = last if first == last else f"{first}{last.rjust(max(drawn - _DAY, _DAY + 1))}"
+    margin = " " * min(_LABEL + 2, max(width - len(ends), 0))
+    return [*rows, *(f"{margin}{ends}".split() if len(ends) > width else [f"{margin}{ends}"])]
+
+
+def bounds(scores: Sequence[int]) -> tuple[int, int]:
+    """Return the scores at the bottom and the top: whole tens around the scores, so that a low score has a bar."""
+    least = max((min(scores) - 1) // _STEP * _STEP, 0)
+    return least, min(max(-(-max(scores) // _STEP) * _STEP, least + _STEP), _FULL)
+
+
+_MARKS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_COLUMNS: Final = 72
+
+
+def markdown(page: Page) -> str:
+    """Return a page as markdown; no text in it is markup of its own."""
+    blocks = [f"# {_plain(page.title)}", *(f"**{_plain(alert)}**" for alert in page.alerts), _plain(page.heading)]
+    blocks.append(_plain(page.day))
+    if page.bars:
+        rows = [
+            (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""), _of(bar))
+            for bar in page.bars
+        ]
+        blocks.append(_table(("Score of", "Points", "Grade", "Trend", "Measured"), rows))
+    if page.chart:
+        blocks.append("\n".join(["```text", *plot(page.chart, _COLUMNS, utf=True), "```"]))
+    blocks += map(_plain, page.sentences)
+    for table in page.tables:
+        blocks += [f"## {_plain(table.title)}"] if table.title else []
+        blocks.append(_table(table.columns, table.rows))
+    if page.focus:
+        blocks += ["## Focus areas", "\n".join(f"- {_plain(line)}" for line in page.focus)]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _of(bar: Bar) -> str:
+    return ", ".join(filter(None, (f"{bar.measured} %" if bar.value is not None or bar.note else "", bar.day)))
+
+
+def _plain(value: Any) -> str:
+    return _MARKS.sub(r"\\\1", escape(value))
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines: Iterator[Sequence[Any]] = iter([columns, ["---"] * len(columns), *rows])
+    return "\n".join(f"| {' | '.join(cell if cell == '---' else _plain(cell) for cell in row)} |" for row in lines)

@@ -16,16 +16,15 @@ from rich.text import Text
 
 from tallybook.projections.surfaces.console import tables
 from tallybook.projections.surfaces.console.terminal import is_utf, make_text, print_text
-from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA
-from tallybook.projections.surfaces.scores.render.plot import plot
+from tallybook.projections.surfaces.scores.pages import ARROWS, NO_DATA, plot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rich.console import Console, RenderableType
 
-    from tallybook.projections.surfaces.scores.render.page import Bar, Page
-    from tallybook.projections.surfaces.scores.render.page import Table as Rows
+    from tallybook.projections.surfaces.scores.pages import Bar, Page
+    from tallybook.projections.surfaces.scores.pages import Table as Rows
 
 MAX_COLUMNS: Final = 71
 """Columns of the box; a wider terminal gets no wider one."""

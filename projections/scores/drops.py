@@ -30,15 +30,14 @@ from tallybook.projections.entry_history.answers import brief
 from tallybook.projections.entry_history.view import affected_names
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
-from tallybook.projections.scores.periods import PERIODS, grouped
+from tallybook.projections.scores.view import PERIODS, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.periods import Tally
-    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.scores.view import Scores, Tally
 
 TEXT_CHARS: Final = 60
 """Most characters of a pruned text in a lead, including the ellipsis of a cut text."""

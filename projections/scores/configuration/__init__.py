@@ -1,1 +1,0 @@
-"""The configuration of the scores: its model and how the file becomes it."""

@@ -1,1 +1,0 @@
-"""Reports on scores: summary, evidence, causes of a drop, score files."""

@@ -1,0 +1,591 @@
+"""Trends, forecasts, regressions and gates of scores. Source: "Trend Calculation" and "With Evolution Gates".
+
+A series is the days that have a score, oldest first, each with its average; days without one are not in it.
+
+A forecast is of the average of the next seven days. Three simple ways are tried on every earlier day of the series as
+if that were the last: the average of the last three days, the average of the last seven, and the line through the last
+twenty-eight, read in the middle of the coming seven. The way with the least squared errors makes the forecast. Its
+confidence is the share of its tries that were within five points of the actual average, with 10.5 earlier tries
+assumed of which 7 were: (held + 7) / (tried + 10.5). The tries of one week forecast nearly the same days, so they count
+as about one, and no number of tries makes the forecast certain. It does not foresee a sudden step.
+`python -m tests.benchmarks forecast` shows how many forecasts held, and the confidence that they stated.
+
+A baseline starts a new history: scores from before it no longer count. So setting a baseline after a drop acknowledges
+the drop, and there is no regression until a session scores again.
+
+A gate looks at the latest session that has a score, however old that is. A minimum or a greatest drop that the caller
+adds to the configuration can close a gate, and never opens one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from fractions import Fraction
+from math import floor
+from statistics import fmean, linear_regression, mean, stdev
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import attrs
+
+from tallybook.projections.scores.scoring import BLOCK, SCORING_OFF, alerts, is_enough, number
+from tallybook.projections.scores.view import series
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import date
+
+    from tallybook.projections.scores.config import AlertLevel, Config, Sensitivity
+    from tallybook.projections.scores.view import Baseline, Scores
+
+    Series = Sequence[tuple[date, int]]
+    Points = Sequence[tuple[int, int]]
+
+Direction = Literal["improving", "declining", "stable"]
+
+_FINEST: Final = 1_000_000
+"""Largest denominator of the fraction that a float is read as: 0.15 as 3/20, 85.2857142857143 as 597/7.
+
+So no rounding of an average depends on the last bit of its float.
+"""
+
+
+@attrs.frozen
+class Trend:
+    """The comparison of the average of the last days with that of the days before.
+
+    Attributes:
+        direction: Improving, declining or stable, by the difference before it is rounded.
+        delta: The difference, in points, to one decimal; 0.0 too where it is less than half a tenth.
+        delta_percent: The difference in percent of the earlier average, to one decimal.
+        current_avg: Average of the last days, to one decimal.
+        previous_avg: Average of the days before them, to one decimal, above 0 before it is rounded.
+    """
+
+    direction: Direction
+    delta: float
+    delta_percent: float
+    current_avg: float
+    previous_avg: float
+
+
+def tenths(value: Fraction) -> float:
+    """Return a number to one decimal, half of a tenth away from zero, so that -2.25 mirrors 2.25."""
+    size = floor(abs(value) * 10 + Fraction(1, 2))
+    return (size if value > 0 else -size) / 10
+
+
+def _average(values: Sequence[float]) -> Fraction:
+    """Return the exact average of at least one value."""
+    return mean(Fraction(value).limit_denominator(_FINEST) for value in values)
+
+
+def trend(series_values: Sequence[float], days: int) -> Trend | None:
+    """Compare the last ``days`` values with the ``days`` before them, or with as many of those as there are.
+
+    Args:
+        series_values: One finite number of 0 or more for each day with a score, oldest first.
+        days: How many make up one side, 1 or more.
+
+    Returns:
+        None where there is not enough data: there are no days before the last ones, or its average is 0.
+    """
+    recent, before = series_values[-days:], series_values[-2 * days : -days]
+    if not before:
+        return None
+    current, previous = _average(recent), _average(before)
+    if previous == 0:
+        return None
+    delta = current - previous
+    direction: Direction = "improving" if delta > 0 else "declining" if delta < 0 else "stable"
+    return Trend(direction, tenths(delta), tenths(delta / previous * 100), tenths(current), tenths(previous))
+
+
+def trend_json(score_id: str, series_values: Sequence[float], days: int, forecast: Forecast | None) -> dict[str, Any]:
+    """Return a trend in the format of "Trend Output" of the scoring framework.
+
+    Returns:
+        ``{metric, period, data, trend, forecast}``: ``score.session.overall``, ``7_days``, the last so many values,
+        and None for a trend or a forecast where there is not enough data.
+    """
+    compared = trend(series_values, days)
+    return {
+        "metric": f"score.{score_id}",
+        "period": f"{days}_days",
+        "data": list(series_values[-days:]),
+        "trend": None if compared is None else attrs.asdict(compared),
+        "forecast": None if forecast is None else forecast.as_json(),
+    }
+
+
+HORIZON_DAYS: Final = 7
+LEAST_POINTS: Final = 21
+"""Least number of days with a score for a forecast."""
+LEAST_TRIES: Final = 7
+"""Least number of earlier days on which the methods can be tested; days far apart give few."""
+LEAST_KNOWN: Final = 7
+"""Least number of days with a score up to each test, its own day included."""
+MOST_POINTS: Final = 90
+"""Most days with a score that a forecast reads, the latest ones."""
+CLOSE_POINTS: Final = 5
+"""A forecast held if the real average was within so many points of it."""
+_HELD_BEFORE: Final = 7
+_TRIED_BEFORE: Final = Fraction(21, 2)
+_LINE_POINTS: Final = 3
+_HIGHEST: Final = 100
+
+
+@attrs.frozen
+class Forecast:
+    """The expected average of the next seven calendar days.
+
+    Attributes:
+        next_7_days: The average expected of their days with a score, 0 to 100, half rounded up.
+        confidence: Chance that the real average is within five points of it, to two decimals, above 0 and below 1.
+        way: The method with the smallest error so far: ``3 days``, ``7 days``, ``line of 28 days``.
+        tried: On how many earlier days it was tested, LEAST_TRIES or more.
+    """
+
+    next_7_days: int
+    confidence: float
+    way: str
+    tried: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return ``{next_7_days, confidence}``, as in "Trend Output" of the scoring framework."""
+        return {"next_7_days": self.next_7_days, "confidence": self.confidence}
+
+
+def _since(points: Points, days: int) -> Points:
+    """Return the points of the last so many calendar days, the last point's day included."""
+    # No more points than days can lie there.
+    near = points[-days:]
+    return near[bisect_right(near, points[-1][0] - days, key=lambda point: point[0]) :]
+
+
+def _level(days: int) -> Callable[[Points], float]:
+    """Return the method that expects the average of the last so many days."""
+    return lambda points: fmean(score for _, score in _since(points, days))
+
+
+def _line(days: int) -> Callable[[Points], float]:
+    """Return the method that extends the regression line through the last so many days."""
+
+    def way(points: Points) -> float:
+        recent = _since(points, days)
+        if len(recent) < _LINE_POINTS:
+            return fmean(score for _, score in recent)
+        line = linear_regression([day for day, _ in recent], [score for _, score in recent])
+        return line.slope * (points[-1][0] + (HORIZON_DAYS + 1) / 2) + line.intercept
+
+    return way
+
+
+WAYS: Final[dict[str, Callable[[Points], float]]] = {
+    "3 days": _level(3),
+    "7 days": _level(7),
+    "line of 28 days": _line(28),
+}
+"""Name → method: the expected score from at least one point (number of the day, score)."""
+
+
+def _whole(value: float) -> int:
+    """Return a number as a whole score, independent of rounding errors that differ between versions of Python."""
+    return min(max(floor(round(value, 6) + 0.5), 0), _HIGHEST)
+
+
+def _tries(points: Points) -> list[tuple[int, float]]:
+    """Return each index in the series with seven full days after it, and the average of those days."""
+    tries = []
+    for place in range(LEAST_KNOWN, len(points)):
+        end = points[place - 1][0] + HORIZON_DAYS
+        if end > points[-1][0]:
+            break
+        following = [score for day, score in points[place : place + HORIZON_DAYS] if day <= end]
+        if following:
+            tries.append((place, fmean(following)))
+    return tries
+
+
+def _confidence(errors: Sequence[float]) -> float:
+    # The average of seven whole numbers is rarely an exact float, so the error is rounded before the comparison.
+    held = sum(round(abs(error), 6) <= CLOSE_POINTS for error in errors)
+    share = (held + _HELD_BEFORE) / (len(errors) + _TRIED_BEFORE)
+    return floor(share * 100 + Fraction(1, 2)) / 100
+
+
+def forecast(series: Series) -> Forecast | None:
+    """Forecast the average of the seven days after the last one of a series.
+
+    Args:
+        series: Days with a score, oldest first, each day once, with its average, 0 to 100; days may be missing.
+
+    Returns:
+        None where there is not enough data: fewer than LEAST_POINTS days, or fewer than LEAST_TRIES to try it on.
+    """
+    if len(series) < LEAST_POINTS:
+        return None
+    recent = series[-MOST_POINTS:]
+    # Days are counted from the first one, so that the numbers of the line stay small and exact.
+    points = [((day - recent[0][0]).days, score) for day, score in recent]
+    tries = _tries(points)
+    if len(tries) < LEAST_TRIES:
+        return None
+    errors = {name: [_whole(way(points[:place])) - actual for place, actual in tries] for name, way in WAYS.items()}
+    best = min(WAYS, key=lambda name: round(fmean(error * error for error in errors[name]), 6))
+    return Forecast(_whole(WAYS[best](points)), _confidence(errors[best]), best, len(tries))
+
+
+BY_BASELINE: Final = "baseline"
+BY_DEVIATION: Final = "z-score"
+BY_TREND: Final = "trend"
+METHODS: Final = (BY_BASELINE, BY_DEVIATION, BY_TREND)
+LEAST_SPREAD: Final = 1.0
+"""Least standard deviation, in points: scores are whole numbers, so a smaller spread is chance."""
+_LEAST_HISTORY: Final = 2
+"""A standard deviation needs two scores."""
+SESSIONS: Final = 100
+"""Most sessions with a score to compare its latest with."""
+LOOKED_AT: Final = 1_000
+"""After so many sessions only a first one per score is still searched, so that a gate does not read years of them."""
+
+
+@attrs.frozen
+class Scored:
+    """The score of one session.
+
+    Attributes:
+        session: Its id.
+        value: Its score, a whole number from 0 to 100.
+        seq: Number of the last event in the score.
+        measured: How much of its weight was measured, 0 to 100 percent.
+        day: The day of the session, ``2026-01-16``.
+    """
+
+    session: str
+    value: int
+    seq: int
+    measured: int = 100
+    day: str = ""
+
+
+@attrs.frozen
+class History:
+    """The history of one score.
+
+    Attributes:
+        score_id: Which, ``ac06`` or ``session.overall``.
+        sessions: The latest sessions in which enough of it was measured, the last of them last.
+        days: The days on which enough of it was measured, in order, each with its average, 0 to 100.
+        baseline: Its baseline, None without one.
+        partial: The last session that has the score, where too little of it was measured there; None elsewhere.
+    """
+
+    score_id: str
+    sessions: tuple[Scored, ...] = ()
+    days: tuple[tuple[date, int], ...] = ()
+    baseline: Baseline | None = None
+    partial: Scored | None = None
+
+    @property
+    def latest(self) -> Scored | None:
+        """Return the latest session in which enough of the score was measured."""
+        return self.sessions[-1] if self.sessions else None
+
+
+def histories(state: Scores) -> list[History]:
+    """Return the history of every configured score, in order, also of those without data."""
+    least = state.config.display.min_coverage
+    latest: dict[str, list[Scored]] = {score: [] for score in state.config.score_ids}
+    partial: dict[str, Scored] = {}
+    wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()
+    for looked, session in enumerate(state.sessions.latest(), 1):
+        for score in wanted & session.scores.keys():
+            measured = session.measured_percent(score)
+            scored = Scored(session.id, session.scores[score], session.seq, measured, session.day)
+            if is_enough(measured, least):
+                latest[score].append(scored)
+            elif not latest[score]:
+                partial.setdefault(score, scored)
+        if looked < LOOKED_AT:
+            wanted = {score for score in wanted if len(latest[score]) < SESSIONS}
+        else:
+            wanted = {score for score in wanted if not latest[score] and score not in partial}
+        if not wanted:
+            break
+    return [
+        History(
+            score,
+            tuple(reversed(sessions)),
+            tuple(series(state.days, score, least)),
+            state.baselines.get(score),
+            partial.get(score),
+        )
+        for score, sessions in latest.items()
+    ]
+
+
+@attrs.frozen
+class Regression:
+    """A drop of one score.
+
+    Attributes:
+        score_id: Which score.
+        method: How it was detected: BY_BASELINE, BY_DEVIATION or BY_TREND.
+        value: What it dropped to: the latest score, or the average of the last days.
+        bound: The least acceptable value: baseline or mean minus the allowance, or the average of the days before.
+        text: The finding as a sentence.
+    """
+
+    score_id: str
+    method: str
+    value: float
+    bound: float
+    text: str
+
+
+def by_baseline(score_id: str, value: int, baseline: float, drop: float) -> Regression | None:
+    """Return the regression of a score that is more than ``drop`` points below its baseline ("Integration Points")."""
+    bound = baseline - drop
+    if value >= bound:
+        return None
+    text = f"{score_id} is {value}, more than {number(drop)} points below its baseline of {number(baseline)}"
+    return Regression(score_id, BY_BASELINE, value, bound, text)
+
+
+def by_deviation(score_id: str, value: int, before: Sequence[int], limits: Sensitivity) -> Regression | None:
+    """Return the regression of a score that is too many standard deviations below the mean of those before it.
+
+    The deviation is that of a sample, and LEAST_SPREAD where it is less; a shorter history tells nothing.
+    """
+    if len(before) < max(limits.least_sessions, _LEAST_HISTORY):
+        return None
+    # Rounded, so that a value equal to the bound is not below it by a rounding error.
+    bound = round(fmean(before) - limits.z_score * max(stdev(before), LEAST_SPREAD), 6)
+    if value >= bound:
+        return None
+    text = (
+        f"{score_id} is {value}, below {number(bound)}: {number(limits.z_score)} standard deviations under "
+        f"the mean of the {len(before)} sessions before, {number(fmean(before))}"
+    )
+    return Regression(score_id, BY_DEVIATION, value, bound, text)
+
+
+def by_trend(score_id: str, values: Sequence[int], days: int, turn: float) -> Regression | None:
+    """Return the regression of a score that declines by ``turn`` points or more, and did not before.
+
+    Args:
+        score_id: Which score.
+        values: The averages of its days, in order.
+        days: How many of them make up one side of a trend.
+        turn: How far the average has to fall, 0 or more; whatever it is, the trend has to decline.
+
+    Returns:
+        None too where there is not enough data for the trend before: a first trend has not turned.
+    """
+    now, before = trend(values, days), trend(values[:-days], days)
+    if now is None or before is None or before.direction == "declining":
+        return None
+    if now.direction != "declining" or -now.delta < turn:
+        return None
+    text = (
+        f"{score_id} has turned: {number(now.current_avg)} on average of its last {days} days, "
+        f"{number(now.previous_avg)} of those before, and until then it was {before.direction}"
+    )
+    return Regression(score_id, BY_TREND, now.current_avg, now.previous_avg, text)
+
+
+def regressions(history: History, config: Config) -> tuple[Regression, ...]:
+    """Return every regression of the latest session with a score that no baseline acknowledged.
+
+    A drop also ends once a later session scores high enough again.
+    """
+    latest, baseline, limits = history.latest, history.baseline, config.regressions
+    if latest is None or (baseline is not None and baseline.seq > latest.seq):
+        return ()
+    score_id, value = history.score_id, latest.value
+    before = [one.value for one in history.sessions[:-1] if baseline is None or one.seq > baseline.seq]
+    days = [score for day, score in history.days if baseline is None or day > baseline.day]
+    drops = (
+        None if baseline is None else by_baseline(score_id, value, baseline.value, limits.points),
+        by_deviation(score_id, value, before, limits),
+        by_trend(score_id, days, config.trends.short_term_days, limits.turn),
+    )
+    return tuple(regression for regression in drops if regression is not None)
+
+
+CRITICAL: Final = "critical"
+OWN: Final = "own score"
+MINIMUM: Final = "min"
+DROP: Final = "no-drop"
+NO_DATA: Final = "no data"
+NOT_ENOUGH: Final = "not enough measured"
+OFF: Final = "off"
+
+
+@attrs.frozen
+class GateQuery:
+    """The question to a gate.
+
+    Attributes:
+        score_id: The score whose own evolution is checked; None to check all scores.
+        minimum: Least value of the checked scores, 0 to 100; None for the configuration's only.
+        greatest_drop: Most points of a checked score below its baseline, or without one below the session before.
+        allow_no_data: Whether the gate may open where no checked score has data.
+    """
+
+    score_id: str | None = None
+    minimum: float | None = None
+    greatest_drop: float | None = None
+    allow_no_data: bool = False
+
+
+@attrs.frozen
+class Reason:
+    """A reason in the answer of a gate.
+
+    Attributes:
+        rule: CRITICAL, OWN, MINIMUM, DROP, NO_DATA, NOT_ENOUGH, OFF, or the method of a regression.
+        score_id: The score; empty for several.
+        value: The score, 0 to 100; None without one.
+        bound: The least acceptable value; None without one.
+        text: The reason as a sentence.
+        closes: Whether it closes the gate; otherwise it is information.
+        day: The day of the score, ``2026-01-16``; empty without one.
+    """
+
+    rule: str
+    score_id: str
+    value: float | None
+    bound: float | None
+    text: str
+    closes: bool = True
+    day: str = ""
+
+
+@attrs.frozen
+class Gate:
+    """The answer of a gate.
+
+    Attributes:
+        open: Whether the evolution may go on.
+        reasons: The reasons, closing ones first; an open gate has reasons only where data are missing.
+        day: The latest day of a checked score; empty where none has data.
+    """
+
+    open: bool
+    reasons: tuple[Reason, ...]
+    day: str = ""
+
+
+def _scored(histories: Iterable[History]) -> Iterator[tuple[History, Scored]]:
+    return ((history, history.latest) for history in histories if history.latest is not None)
+
+
+def _critical(histories: Iterable[History], levels: Sequence[AlertLevel]) -> Iterator[Reason]:
+    """Yield the reasons that close every gate."""
+    values = {history.score_id: float(latest.value) for history, latest in _scored(histories)}
+    for alert in alerts(values, levels, BLOCK):
+        text = (
+            f"{alert.score_id} is {number(alert.value)}, below {number(alert.below)}: {alert.level}, which blocks all"
+        )
+        yield Reason(CRITICAL, alert.score_id, alert.value, alert.below, text)
+
+
+def _below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> Iterator[Reason]:
+    """Yield a reason for each score below a bound; ``meaning`` describes the bound."""
+    for history, latest in _scored(judged):
+        if latest.value < bound:
+            text = f"{history.score_id} is {latest.value}, below {number(bound)}, {meaning}"
+            yield Reason(rule, history.score_id, latest.value, bound, text)
+
+
+def _regressed(judged: Iterable[History], config: Config) -> Iterator[Reason]:
+    for history in judged:
+        for drop in regressions(history, config):
+            text = f"{drop.text}; not acknowledged"
+            yield Reason(drop.method, drop.score_id, drop.value, drop.bound, text)
+
+
+def _dropped(judged: Iterable[History], greatest: float) -> Iterator[Reason]:
+    """Yield a reason for each score that dropped too far, and one for those with nothing to compare with."""
+    first = []
+    for history, latest in _scored(judged):
+        if history.baseline is not None:
+            before, name = history.baseline.value, "its baseline"
+        elif len(history.sessions) > 1:
+            before, name = float(history.sessions[-2].value), "the session before"
+        else:
+            first.append(history.score_id)
+            continue
+        if latest.value < before - greatest:
+            text = (
+                f"{history.score_id} is {latest.value}, {number(before - latest.value)} points below {name}, "
+                f"{number(before)}, and no more than {number(greatest)} are allowed"
+            )
+            yield Reason(DROP, history.score_id, latest.value, before - greatest, text)
+    yield from _about_all(DROP, first, "a first score, with nothing that it could have dropped from", closes=False)
+
+
+def _about_all(rule: str, score_ids: Sequence[str], what: str, *, closes: bool) -> Iterator[Reason]:
+    """Yield one reason about all of these scores, none without scores."""
+    if score_ids:
+        score_id = score_ids[0] if len(score_ids) == 1 else ""
+        yield Reason(rule, score_id, None, None, f"{', '.join(score_ids)}: {what}", closes)
+
+
+def _unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Reason]:
+    """Yield the reasons about scores without enough data; they close the gate only if no checked score has enough."""
+    unknown = [one.score_id for one in judged if one.latest is None and one.partial is None]
+    partial = [(one.score_id, one.partial) for one in judged if one.partial is not None]
+    closes = closes and len(unknown) + len(partial) == len(judged)
+    for score_id, latest in partial:
+        on = f" on {latest.day}" if latest.day else ""
+        text = f"{score_id}: {NOT_ENOUGH} ({latest.measured} %){on}"
+        yield Reason(NOT_ENOUGH, score_id, latest.value, None, text, closes, latest.day)
+    yield from _about_all(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
+
+
+def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate:
+    """Return whether an evolution may go on.
+
+    Any critical score closes every gate. For a named score, a value below ``gates.least`` and an unacknowledged
+    regression of that score close as well. Without a name, a regression of any score closes, and ``minimum`` and
+    ``greatest_drop`` apply to every score. Where no checked score has data, the gate closes unless the caller allows
+    that; otherwise a score without data is only reported. A session in which too little of a score was measured decides
+    nothing about it: it opens no gate, and what an earlier session closed stays closed.
+
+    Where scoring is off the gate is open, and says so.
+
+    Args:
+        histories: The history of every configured score, also of those without data.
+        config: The configuration, with the bounds.
+        query: The question.
+    """
+    if not config.enabled:
+        return Gate(open=True, reasons=(Reason(OFF, "", None, None, SCORING_OFF, closes=False),))
+    named = query.score_id is not None
+    judged = [history for history in histories if query.score_id in {None, history.score_id}]
+    if named and not judged:
+        judged = [History(str(query.score_id))]
+    reasons = [*_critical(histories, config.levels)]
+    if named:
+        reasons += _below(judged, config.gates.least, OWN, "the least with which it may evolve")
+    reasons += _regressed(judged, config)
+    if query.minimum is not None:
+        reasons += _below(judged, query.minimum, MINIMUM, "the minimum that was asked for")
+    if query.greatest_drop is not None:
+        reasons += _dropped(judged, query.greatest_drop)
+    reasons += _unmeasured(judged, closes=not query.allow_no_data)
+    reasons.sort(key=lambda reason: not reason.closes)
+    days = {history.score_id: latest.day for history, latest in _scored(histories)}
+    dated = tuple(_dated(reason, days.get(reason.score_id, "")) for reason in reasons)
+    return Gate(
+        not any(reason.closes for reason in reasons),
+        dated,
+        max((days.get(history.score_id, "") for history in judged), default=""),
+    )
+
+
+def _dated(reason: Reason, day: str) -> Reason:
+    """Return a reason that names the day of its score; one that names its own, or is about none, stays as it is."""
+    return reason if reason.day or not day else attrs.evolve(reason, text=f"{reason.text} ({day})", day=day)

@@ -1,1 +1,0 @@
-"""Scores over time: trends, forecasts, regressions, and the gates that look at them."""

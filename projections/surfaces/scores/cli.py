@@ -1,0 +1,511 @@
+"""The verbs of the scores: measurements in, scores, gates and baselines out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import isnan
+import os
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import attrs
+import click
+
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError
+from tallybook.ledger.events import BaselineSet
+from tallybook.ledger.telemetry import read as lenient
+from tallybook.projections.scores.scoring import SCORING_OFF, number
+from tallybook.projections.scores.summary import logged
+from tallybook.projections.scores.trends import METHODS, NO_DATA, NOT_ENOUGH, GateQuery, gate, histories
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console.notices import find_moment
+from tallybook.projections.surfaces.console.options import announce_input, as_json, at_when, provenance_of
+from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
+from tallybook.projections.surfaces.scores.answers import state_of
+from tallybook.projections.surfaces.scores.configuration import load, score_named
+from tallybook.projections.surfaces.scores.read import Defaults, IngestReport, Item, feed, items
+from tallybook.projections.surfaces.scores.rebuild import refresh
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import tzinfo
+
+    from tallybook.projections.scores.trends import Gate, History, Reason
+    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.surfaces.console.options import Command
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.scores.pages import Page
+    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.record import Outcome
+
+_EXAMPLES = 5
+_TYPES_SHOWN = 10
+
+NOUNS: Final = {
+    "metrics.recorded": ("measurement", "measurements"),
+    "benchmark.recorded": ("benchmark result", "benchmark results"),
+    "feedback.recorded": ("feedback score", "feedback scores"),
+    "baseline.set": ("baseline", "baselines"),
+    "session.ended": ("end of a session", "ends of sessions"),
+    "telemetry.kept": ("unscored telemetry event", "unscored telemetry events"),
+}
+"""Kind of event that `metrics` records → the words for one of them, and for several."""
+
+
+def typed(words: Sequence[str]) -> Iterator[Item]:
+    """Yield the metrics that were typed as NAME=VALUE, all as one object.
+
+    Raises:
+        BadInputError: A value is no number.
+    """
+    pairs = [word.partition("=")[::2] for word in words]
+    for name, value in pairs:
+        if not name or lenient.read_number(value) is None:
+            hint = "give NAME=NUMBER, or true or false; there is no file of that name"
+            raise BadInputError(f"{name}={value}", "is not a metric", hint)
+    if pairs:
+        yield Item({"metrics": dict(pairs)}, "command line", "", 0)
+
+
+def is_typed(word: str) -> bool:
+    """Return whether an argument is a metric rather than a file."""
+    return "=" in word and not os.path.exists(word)  # noqa: PTH110 - what is no path at all is no file either
+
+
+def defaults(session: str | None, component: str | None, zone: str | None = None) -> Defaults:
+    """Return the session, component and time zone of objects that name none.
+
+    Raises:
+        BadInputError: One of them is not a valid name.
+    """
+    provenance_of({"session": session})
+    if component is not None and (not (name := lenient.read_name(component)) or name.startswith(lenient.DIGEST_PREFIX)):
+        most = lenient.MAX_NAME_CHARS
+        raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
+    return Defaults(session or "", component or "", UTC if zone is None else _zone_named(zone))
+
+
+def _zone_named(name: str) -> tzinfo:
+    """Return the time zone of a name, such as Europe/Berlin, or of an offset, such as +02:00.
+
+    Raises:
+        BadInputError: There is none.
+    """
+    try:
+        if name[:1] in {"+", "-"}:
+            return datetime.strptime(name, "%z").tzinfo or UTC
+        return UTC if name.upper() == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        hint = "give a name such as Europe/Berlin, or an offset such as +02:00; nothing was recorded"
+        raise BadInputError(f"--tz {name}", "is not a time zone", hint) from error
+
+
+def report_json(report: IngestReport) -> dict[str, Any]:
+    """Return the answer of ``--json``."""
+    problems = [{"source": one.source, "message": one.message} for one in report.problems]
+    return {
+        "recorded": dict(report.recorded.most_common()),
+        "repeated": report.repeated,
+        "kept": dict(report.unscored_types.most_common()),
+        "problems": problems,
+        "more_problems": report.more,
+        "seq_from": report.seq_from,
+        "seq_to": report.seq_to,
+        "spooled": bool(report.spooled),
+        "unscored": dict(report.unscored.most_common()),
+    }
+
+
+def lines(report: IngestReport) -> Iterator[str]:
+    """Yield the answer for people, a line each: first what is in no score."""
+    if report.unscored:
+        from tallybook.projections.surfaces.scores.pages import reasons
+
+        yield f"in no score: {reasons(report.unscored.most_common())}; `tallybook score --config` shows what is scored"
+    if report.recorded:
+        counts = [f"{count:,} {NOUNS[kind][count != 1]}" for kind, count in report.recorded.most_common()]
+        nouns = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
+        one = report.seq_from == report.seq_to
+        yield f"recorded {nouns} as " + (
+            f"event {report.seq_to}" if one else f"events {report.seq_from} to {report.seq_to}"
+        )
+    if report.repeated:
+        yield f"{report.repeated:,} recorded before"
+    if report.spooled:
+        yield "another process holds the ledger; spooled, the next command that writes records it"
+    if report.unscored_types:
+        types = [
+            f"{type_ or 'without a type'} ({count:,})"
+            for type_, count in report.unscored_types.most_common(_TYPES_SHOWN)
+        ]
+        rest = len(report.unscored_types) - _TYPES_SHOWN
+        yield f"recorded, but in no score: {', '.join(types)}" + (f", and {rest} other types" if rest > 0 else "")
+
+
+def problem_lines(report: IngestReport) -> Iterator[str]:
+    """Yield the first few problems, a line each."""
+    yield from map(str, report.problems[:_EXAMPLES])
+    rest = len(report.problems) + report.more - _EXAMPLES
+    if rest > 0:
+        yield f"and {rest:,} more of what was odd; --json lists {'all' if not report.more else 'many'} of it"
+
+
+@click.command(
+    epilog="Example: tallybook metrics .claude/logs/*.jsonl; tallybook metrics --component ac01 startup_ms=8000"
+)
+@click.argument("files", metavar="[FILE|NAME=VALUE]...", nargs=-1)
+@click.option("--session", metavar="ID", help="Use this session for items without one.")
+@click.option("--component", metavar="ID", help="Use this component for items without one.")
+@click.option("--tz", metavar="ZONE", help="Use this time zone for times without one; default UTC.")
+@as_json
+@click.pass_obj
+def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **options: str | None) -> int:
+    """Record metrics and benchmarks of the agent.
+
+    Feedback, baselines, ends of sessions and telemetry are recorded as well. A FILE holds JSON Lines, an array or one
+    object, compressed with gzip or not; - or none is standard input. The same file a second time adds nothing. A bad
+    line is reported, and the others are recorded.
+    """
+    words = [word for word in files if is_typed(word)]
+    names = [word for word in files if not is_typed(word)] or ([] if words else ["-"])
+    if "-" in names:
+        announce_input("what was measured, as JSON")
+    sources: list[Iterable[Any]] = [list(typed(words)), *map(items, names)]
+    given = defaults(options["session"], options["component"], options["tz"])
+    report = feed(project, sources, given, lambda done: METER.update(done, 0))
+    return tell(report, as_json=as_json)
+
+
+def tell(report: IngestReport, *, as_json: bool) -> int:
+    """Print the report and return the exit code."""
+    code = 0 if report.read_count else EXIT_BAD_INPUT
+    if as_json:
+        answer(report_json(report))
+        return code
+    if code:
+        first = str(report.problems[0]) if report.problems else "there is no object"
+        return complain(f"nothing could be read; {first}", code)
+    note(*problem_lines(report))
+    say(*lines(report))
+    return code
+
+
+_CURRENT: Final = "\0current"
+"""The value of `--session` without an ID; no session has this id."""
+_DATED: Final = "\0dated"
+"""The value of `--export` without a FILE; no file has this name."""
+_OVERALL: Final = "session.overall"
+_PERIODS: Final = ("session", "daily", "weekly", "monthly", "feed", "configured")
+_WITHOUT: Final = {
+    "feed": ("blame", "component", "detail", "export"),
+    "blame": ("session", "detail", "export"),
+    "configured": ("blame", "component", "detail", "export", "when"),
+}
+"""Option → those that its answer would ignore, as well as the others of _PERIODS."""
+_SPELLED: Final = {"configured": "config", "when": "at"}
+
+
+def _one_of(given_options: Mapping[str, Any]) -> str:
+    """Return which of the mutually exclusive answers the user chose, empty for none.
+
+    Raises:
+        BadInputError: Several are, or an option that the answer would ignore.
+    """
+    given = {name for name, value in given_options.items() if value is not None and value is not False}
+    named = [name for name in _PERIODS if name in given]
+    ignored = [(one, other) for one, others in _WITHOUT.items() if one in given for other in others if other in given]
+    if len(named) > 1 or ignored:
+        options = [f"--{_SPELLED.get(name, name)}" for name in (named if len(named) > 1 else ignored[0])]
+        raise BadInputError(" and ".join(options), "exclude each other", "give one of them")
+    return named[0] if named else ""
+
+
+def _configured(project: Project, *, as_json: bool) -> None:
+    """Print the configuration in force; the packaged one, with an error, where the project's own is invalid."""
+    from tallybook.projections.surfaces.scores import configuration
+
+    try:
+        text, document = configuration.in_force(project)
+    except BadInputError as error:
+        write(configuration.PACKAGED.read_text(encoding="utf-8").removesuffix("\n") + "\n")
+        raise BadInputError(str(error).partition(";")[0], "the default is printed") from error
+    answer(document) if as_json else write(text.removesuffix("\n") + "\n")
+
+
+@click.command(epilog="Example: tallybook score --component ac06 --detail")
+@click.option(
+    "--session", metavar="[ID]", is_flag=False, flag_value=_CURRENT, help="Show a session; without ID, the current one."
+)
+@click.option("--daily", is_flag=True, help="Show the latest day with data.")
+@click.option("--weekly", is_flag=True, help="Show the trend of 7 days.")
+@click.option("--monthly", is_flag=True, help="Show the trend of 30 days.")
+@click.option("--component", metavar="ID", help="Show one component, such as ac06.")
+@click.option("--detail", is_flag=True, help="Show the inputs of each score.")
+@click.option("--export", metavar="[FILE]", is_flag=False, flag_value=_DATED, help="Write the answer as Markdown.")
+@click.option(
+    "--blame",
+    metavar="[WHAT]",
+    is_flag=False,
+    flag_value=_OVERALL,
+    help="Show what changed before a score dropped.",
+)
+@click.option("--feed", is_flag=True, help="Print the data of a dashboard as JSON.")
+@click.option("--config", "configured", is_flag=True, help="Print the configuration in force as YAML.")
+@at_when
+@as_json
+@click.pass_obj
+def score(project: Project, /, **options: Any) -> None:
+    """Show the scores of the agent.
+
+    Days are counted back from the last scored event. Outdated score files are written. With `enabled: false` in
+    scoring-config.yaml, the answer is that scoring is off.
+    """
+    period = _one_of(options)
+    if period == "configured":
+        _configured(project, as_json=options["as_json"])
+        return
+    from tallybook.projections.scores import summary
+    from tallybook.projections.surfaces.scores import answers as score_answers
+    from tallybook.projections.surfaces.scores import configuration, work
+    from tallybook.projections.surfaces.scores.answers import state_of
+
+    config = configuration.load(project)
+    component = (
+        None if options["component"] is None else score_answers.find_component(config.components, options["component"])
+    )
+    if not config.enabled:
+        answer({"enabled": False}) if options["as_json"] or period == "feed" else say(SCORING_OFF)
+        return
+    when = find_moment(project, options["when"])
+    state = state_of(project, config, when)
+    note(*_notes(project, state, when))
+    if period == "feed":
+        answer(summary.feed(state))
+        return
+    if options["blame"] is not None:
+        _blame(project, state, when, options)
+        return
+    session = None if options["session"] == _CURRENT else options["session"]
+    result, page = score_answers.look(
+        score_answers.ScoreQuery(project, state, when, options["detail"], component, session), period
+    )
+    if options["export"] is not None:
+        _export(project, options, _dated(page, when, state), state)
+    elif options["as_json"]:
+        answer(result)
+    else:
+        from tallybook.projections.surfaces.console import terminal
+        from tallybook.projections.surfaces.scores import screen as box
+
+        box.show(terminal.console_for(sys.stdout), page)
+        # Under the box, which is that of the specification.
+        is_summary = not period and component is None and when is None
+        say(*filter(None, [page.day, work.line(project) if is_summary else ""]))
+
+
+def _notes(project: Project, state: Scores, when: Moment | None) -> Iterator[str]:
+    """Yield what to report before an answer, a line each; now, the score files are written."""
+    from tallybook.projections.scores import summary
+
+    if when is None:
+        yield from refresh(project, state)
+    yield from commands.spool_notes(project)
+    if when is None and (low := summary.logged(state)):
+        yield low
+
+
+def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
+    """Return a page that names the moment that it shows."""
+    if when is None:
+        return page
+    from tallybook.projections.surfaces.history.as_of import describe
+
+    return attrs.evolve(page, sentences=(*page.sentences, f"As of {describe(state, when.seq, when.named)}."))
+
+
+def _blame(project: Project, state: Scores, when: Moment | None, options: Mapping[str, Any]) -> None:
+    """Print what changed in the playbook before a score dropped."""
+    from tallybook.projections.surfaces.scores import answers as drop_report
+
+    given = options["blame"]
+    dated = given == drop_report.LAST or given[:1].isdecimal()
+    score = options["component"] or (_OVERALL if dated else given)
+    period = next((name for name in ("weekly", "monthly") if options[name]), "daily")
+    answered = drop_report.blame(project, state, drop_report.DropQuery(score, period, given if dated else None), when)
+    if options["as_json"]:
+        answer(answered)
+        return
+    say(*drop_report.lines(answered, state.config.display.min_coverage))
+    from tallybook.projections.surfaces.lift import notes
+
+    say(*notes.summary_lines(project, when))
+
+
+def _export(project: Project, options: Mapping[str, Any], page: Page, state: Scores) -> None:
+    """Write a page to a file, or to standard output for ``-``."""
+    from tallybook.projections.surfaces.scores.pages import markdown
+
+    data = markdown(page).encode()
+    if options["export"] == "-":
+        sys.stdout.buffer.write(data)
+        return
+    dated = f"scores-{max(state.days, default='none')}.md"
+    output = Path(dated if options["export"] == _DATED else options["export"])
+    commands.write_copy(project, output, lambda: data)
+    answer({"path": str(output), "result": "written"}) if options["as_json"] else say(f"{output} written")
+
+
+class _Points(click.FloatRange):
+    """A number from 0 to 100. Click takes NaN for a number in every range; here it is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        points = super().convert(value, param, ctx)
+        if isnan(points):
+            self.fail(f"{value} is not a number from 0 to 100.", param, ctx)
+        return float(points)
+
+
+_POINTS: Final = _Points(0, 100)
+FEED: Final = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
+
+
+def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
+    """Yield a line for each score that closes a gate, and one of how many there are; ``--json`` has the sentences."""
+    closing: dict[str, list[Reason]] = {}
+    for reason in reasons:
+        if reason.closes and reason.bound is not None:
+            closing.setdefault(reason.score_id, []).append(reason)
+    for score, why in closing.items():
+        value, bounds = why[0].value, [(number(one.bound), one.rule) for one in why if one.bound is not None]
+        below = ", ".join(f"below {bound} ({rule})" for bound, rule in bounds)
+        on = f" on {why[0].day}" if why[0].day else ""
+        yield f"- {score} is {number(value) if value is not None else NO_DATA}{on}: {below}"
+    yield from (f"  {one.text}" for one in reasons if one.rule == NOT_ENOUGH)
+    scored = sum(one.latest is not None for one in known)
+    regressed = any(one.rule in METHODS for why in closing.values() for one in why)
+    hint = "; `tallybook baseline SCORE` acknowledges a drop" if regressed else ""
+    yield f"  {len(closing) or 'none'} of {scored} scores close it, {len(known) - scored} have no data{hint}"
+
+
+def set_baseline(project: Project, given: str, value: float | None, reason: str) -> tuple[BaselineSet, Outcome]:
+    """Set the baseline of a score, which acknowledges the drops so far.
+
+    Args:
+        project: Whose score.
+        given: The score.
+        value: From 0 to 100; None for what the latest session with that score has.
+        reason: Why; may be empty.
+
+    Raises:
+        BadInputError: There is no such score.
+        NothingToDoError: No session has it.
+    """
+    config = load(project)
+    score = score_named(config, given, "baseline")
+    if value is None:
+        value = _latest(state_of(project, config), score)
+    event = BaselineSet(score, value, reason)
+    return event, commands.recorded(project, Request(PlainEvents((event,)), {"rater": "human"}))
+
+
+def _latest(state: Scores, score: str) -> int:
+    (history,) = (one for one in histories(state) if one.score_id == score)
+    if history.latest is None:
+        raise NothingToDoError(score, "has no data and so no value for a baseline", "give --value N")
+    return history.latest.value
+
+
+def gate_options(command: Command) -> Command:
+    """Give a verb the options of a gate."""
+    for option in (
+        click.option("--allow-no-data", is_flag=True, help="Open the gate if no score has data."),
+        click.option(
+            *("--no-drop", "greatest_drop"),
+            metavar="N",
+            type=_POINTS,
+            help="Close it more than N points below baseline or last session.",
+        ),
+        click.option("--min", "minimum", metavar="N", type=_POINTS, help="Close the gate below N points."),
+        click.option("--component", "score_id", metavar="ID", help="Check this component; without it, all of them."),
+    ):
+        command = option(command)
+    return command
+
+
+def ask(project: Project, query: GateQuery, when: Moment | None = None) -> tuple[Gate, Scores]:
+    """Return the answer of a gate, and the scores that it has looked at.
+
+    Raises:
+        BadInputError: There is no such score.
+    """
+    state = state_of(project, load(project), when)
+    if query.score_id is not None:
+        query = attrs.evolve(query, score_id=score_named(state.config, query.score_id, "--component"))
+    return gate(histories(state), state.config, query), state
+
+
+@click.command("gate", epilog="Example: tallybook gate --component ac06 --min 75 --no-drop 3")
+@gate_options
+@at_when
+@as_json
+@click.pass_obj
+def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options: Any) -> int:
+    """Exit with 0 if the scores let the agent evolve, else 1.
+
+    A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook
+    baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
+    Where none of the scores has data, the gate is closed. Where scoring is off, it is open.
+    """
+    query = GateQuery(**options)
+    answered, state = ask(project, query, find_moment(project, when))
+    if when is None and (low := logged(state)):
+        note(low)
+    if as_json:
+        reasons = [attrs.asdict(reason) for reason in answered.reasons]
+        answer({"open": answered.open, "day": answered.day or None, "reasons": reasons})
+    else:
+        say("open" if answered.open else "closed")
+        if any(one.closes and one.bound is None for one in answered.reasons):
+            say(f"- {FEED}")
+        sentences = [f"{'- ' if one.closes else '  '}{one.text}" for one in answered.reasons]
+        named = query.score_id is not None or not state.config.enabled
+        say(*(sentences if named else brief(answered.reasons, histories(state))))
+        say(*([f"  the latest score is of {answered.day}"] if answered.day else []))
+    return 0 if answered.open else EXIT_NO
+
+
+@click.command(epilog="Example: tallybook baseline ac06 --reason 'the new prompt is worth it'")
+@click.argument("score", required=False)
+@click.option("--value", metavar="N", type=_POINTS, help="Set N, 0 to 100; else the score of the latest session.")
+@click.option("--reason", default="", help="State why; stored in the ledger.")
+@as_json
+@click.pass_obj
+def baseline(project: Project, /, *, score: str | None, value: float | None, reason: str, as_json: bool) -> None:
+    """Set the value that a score is compared with.
+
+    SCORE is a component or overall; without it, the baselines are listed. A new baseline acknowledges the drops so far,
+    and they no longer close a gate.
+    """
+    if score is None:
+        _list(project, as_json=as_json)
+        return
+    event, outcome = set_baseline(project, score, value, reason)
+    if as_json:
+        answer({"score": event.score, "value": event.value, "seq": outcome.seq_from})
+    else:
+        say(f"baseline of {event.score} set to {event.value:g}")
+
+
+def _list(project: Project, *, as_json: bool) -> None:
+    baselines = state_of(project, load(project)).baselines
+    rows = [{"score": name, "value": one.value, "day": str(one.day), "seq": one.seq} for name, one in baselines.items()]
+    if as_json:
+        answer(rows)
+        return
+    for row in rows:
+        say(f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}")
+    if not rows:
+        say("no score has a baseline; `tallybook baseline SCORE` sets one")

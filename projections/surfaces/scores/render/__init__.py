@@ -1,1 +1,0 @@
-"""How scores are shown: pages, boxes, plots, markdown."""
