@@ -80,9 +80,10 @@ class Batch:
         last: Event number of its last line.
         chain: Its chain value; empty where it does not come from a ledger.
         events: Its events in order.
+        written_at: When it was recorded, where this process has just written it; empty elsewhere.
     """
 
-    __slots__ = ("_rater", "_raw", "_records", "_recover", "chain", "events", "last")
+    __slots__ = ("_rater", "_raw", "_records", "_recover", "chain", "events", "last", "written_at")
 
     def __init__(
         self,
@@ -100,6 +101,7 @@ class Batch:
         self._recover = recover
         self._records: Sequence[EventRecord] | None = None
         self._rater: tuple[str, bool] | None = None
+        self.written_at = ""
 
     @property
     def begin(self) -> int:
@@ -131,7 +133,7 @@ class Batch:
     @property
     def at(self) -> str:
         """Return when it was recorded."""
-        return self.records[-1].at
+        return self.written_at or self.records[-1].at
 
     @property
     def unverified_at(self) -> str:

@@ -387,15 +387,23 @@ def test_undo_and_redo_of_stopping(here: Project, run: Run) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "garbage"], ids=["lost", "damaged"])
-def test_a_lost_marker_is_made_again_by_the_next_write(here: Project, run: Run, content: str | None) -> None:
-    """The ledger says which question is open; hooks withhold nothing until the marker says so again."""
+def test_a_lost_marker_is_made_again_by_the_next_hook(here: Project, run: Run, content: str | None) -> None:
+    """The ledger says which question is open, and a session is drawn for it as ever."""
     run("lift", "ask", "playbook")
     path = Path(draws.question_file(here))
     path.unlink() if content is None else path.write_text(content)
-    assert draws.read_question(here) is None
+    hook(here, "s1")
+    assert (load(here).open, True) == (injections(here)[-1].question, path.exists())
+
+
+def test_a_rating_leaves_the_marker_as_it_is(here: Project, run: Run) -> None:
+    """A hook does not read the ledger for a question again after events that do not concern it."""
+    run("lift", "ask", "playbook")
+    path = Path(draws.question_file(here))
+    before = path.read_bytes()
     run("rate", "kpt_001", "helpful")
-    marker = draws.read_question(here)
-    assert load(here).open == (marker and marker.id)
+    hook(here, "s1")
+    assert (before, load(here).open) == (path.read_bytes(), injections(here)[-1].question)
 
 
 def test_a_moment_shows_what_was_known_then(here: Project, run: Run) -> None:

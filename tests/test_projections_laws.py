@@ -15,6 +15,7 @@ import pytest
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES
 from helpers.sweep import slice_of
 from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
+from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     EVENT_TYPES,
@@ -122,7 +123,7 @@ def deliver(log: JsonlLog, what: Update | Import, key: str | None) -> record.Out
 
 
 UPDATES = EXTRACTIONS.map(lambda brought: Update({"evaluations": []} | brought))
-IMPORTS = LEGACY_FILES.map(lambda doc: Import(json.dumps(doc).encode(), "old.json"))
+IMPORTS = LEGACY_FILES.map(lambda doc: Import(read_legacy(json.dumps(doc).encode())))
 DELIVERIES = st.lists(UPDATES | IMPORTS, max_size=5)
 
 

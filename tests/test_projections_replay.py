@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
 from helpers.repository import ROOT
 from tallybook.ledger.clock import moment
+from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold
@@ -60,7 +61,7 @@ class Scribe:
         self.log = log
         self._model = Model(migrate(legacy))
         self.moments: dict[int, dict[str, Any]] = {}
-        self._record(Import(json.dumps(legacy).encode(), "playbook.json"), {"rater": "import"})
+        self._record(Import(read_legacy(json.dumps(legacy).encode())), {"rater": "import"})
 
     def update(self, brought: dict[str, Any]) -> None:
         """Record an extraction result, as one batch."""

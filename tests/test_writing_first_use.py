@@ -15,6 +15,7 @@ from helpers.spool_files import held
 from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import playbook_file, reading
+from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def test_a_rendering_between_two_reads_is_no_manual_edit(
         if data == old:
             monkeypatch.setattr(playbook_file, "read_bytes", read)
             found = playbook_file.ExaminedFile(sha256=sha256(old).hexdigest())
-            assert playbook_file.render(here, first, found, "", lambda state: state)
+            assert playbook_file.render(Opened(here), first, found)
         return data
 
     monkeypatch.setattr(playbook_file, "read_bytes", looked)

@@ -10,11 +10,13 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.reference_model import book, extraction, point
 from tallybook import compat
+from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import playbook_file, reading
+from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update
@@ -124,7 +126,7 @@ def test_an_import_adds_missing_entries(here: Project) -> None:
     """A file imported into a later playbook gets new names for used ones, and each text is added once."""
     write(here, extraction(new=["a", "b"]))
     file = json.dumps(book(point("kpt_001", "mine", 3, 1), point("kpt_009", "b"), "c")).encode()
-    came = outcome(here, Import(file, "old.json"))
+    came = outcome(here, Import(read_legacy(file)))
     points = {kp["text"]: kp for kp in read(here)["key_points"]}
     assert ["a", "b", "mine", "c"] == list(points)
     assert (3, 1) == (points["mine"]["helpful"], points["mine"]["harmful"])
@@ -135,7 +137,7 @@ def test_an_import_adds_missing_entries(here: Project) -> None:
 def test_importing_the_projects_own_playbook_adds_it_once(here: Project) -> None:
     """The file that the first write imports anyway is not imported twice."""
     here.playbook.write_text(json.dumps(book("a", "b")))
-    came = outcome(here, Import(here.playbook.read_bytes(), "playbook.json"))
+    came = outcome(here, Import(read_legacy(here.playbook.read_bytes())))
     assert (("kpt_001", "kpt_002"), 1) == (came.added, kinds(here).count("playbook.adopted"))
     assert ["a", "b"] == [kp["text"] for kp in read(here)["key_points"]]
 
@@ -175,11 +177,11 @@ def test_an_event_is_recorded_although_the_file_cannot_be_rendered(
 def test_a_rendering_never_goes_back(here: Project) -> None:
     """A slow writer leaves the later rendering of another in place."""
     write(here, extraction(new=["a"]))
-    log = reading.open_log(here)
-    slow = reading.current(log)
+    opened = Opened(here)
+    slow = opened.playbook()
     write(here, extraction(new=["b"]))
     late = here.playbook.read_bytes()
-    assert playbook_file.render(here, slow, playbook_file.ExaminedFile(), log.now().at, lambda _: reading.current(log))
+    assert playbook_file.render(opened, slow, playbook_file.ExaminedFile())
     assert late == here.playbook.read_bytes()
 
 

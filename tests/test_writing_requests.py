@@ -14,6 +14,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.reference_model import EXTRACTIONS, NAMES, TEXTS, extraction, point
 from tallybook import compat
+from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import Entry
 from tallybook.ledger.line import BY_FIELDS
@@ -86,7 +87,9 @@ def test_a_request_survives_the_spool(request: Request) -> None:
     assert attrs.evolve(request, key=request.key or "spool:a:0", when=AT) == request_from_json(waited, "spool:a:0", AT)
 
 
-@pytest.mark.parametrize("decide", [Import(b"{}", "old.json"), Change((), ())], ids=["an import", "a change"])
+@pytest.mark.parametrize(
+    "decide", [Import(read_legacy(b'{"key_points": []}')), Change((), ())], ids=["an import", "a change"]
+)
 def test_what_can_be_sent_again_is_not_spooled(decide: Import | Change) -> None:
     """A file and a saved dict are still there later, so neither is ever put into the spool."""
     with pytest.raises(BadInputError, match="is not in the spool"):

@@ -19,6 +19,7 @@ import pytest
 from helpers.example_secrets import EXAMPLES, GITHUB, MIXED, STRIPE, Example, key_block, part
 from helpers.reference_model import book, extraction
 from tallybook import compat
+from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import BadInputError, LockHeldError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
@@ -281,7 +282,7 @@ def test_a_persons_text_is_not_changed(here: Project, rater: str) -> None:
 def test_a_text_of_a_file_or_a_program_is_not_changed() -> None:
     """An import and a changed dict are recorded unchanged."""
     requests = (
-        Request(Import(json.dumps(book(GITHUB.text)).encode(), "old.json"), {"rater": "import"}),
+        Request(Import(read_legacy(json.dumps(book(GITHUB.text)).encode())), {"rater": "import"}),
         Request(Change((), (), json.dumps({"note": GITHUB.text})), {"rater": "agent"}),
     )
     for request in requests:

@@ -342,6 +342,8 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
 def join(raw: RawBatch, events: Sequence[Event]) -> Batch:
     """Return an appended batch with the events that were encoded into it last, which are not decoded again."""
     if len(raw.lines) == len(events):
-        return Batch(raw.last, raw.chain, events, _decode_records, raw)
+        batch = Batch(raw.last, raw.chain, events, _decode_records, raw)
+        batch.written_at = raw.position.at
+        return batch
     # Its texts go on on further lines, or it begins with the names that it means.
     return next(decode([raw]))

@@ -32,6 +32,7 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_dict, read_stamp
 from tallybook.projections.playbook.view import AGENT, PLAYBOOK
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.workspace import personal
 
@@ -125,8 +126,8 @@ def import_file(project: Project, data: bytes, source: str) -> Imported:
     """Import a legacy playbook as seed events; the same file twice adds nothing."""
     from tallybook.ledger.decisions.legacy_import import HEADING, read_legacy
 
-    legacy = read_legacy(data, source)
-    report = recording.write(project, [requests.Request(requests.Import(data, source), {"rater": "import"})])
+    legacy = read_legacy(data, source, Opened(project).playbook().used)
+    report = recording.write(project, [requests.Request(requests.Import(legacy), {"rater": "import"})])
     (outcome,) = report.outcomes
     problems = (
         *({"source": problem.source, "message": problem.message} for problem in legacy.problems),
@@ -292,7 +293,8 @@ def replay(project: Project) -> Playbook:
 
 def replay_bytes(project: Project) -> bytes:
     """Return the bytes that ``playbook.json`` has by the ledger, without any cache and writing nothing."""
-    return playbook_file.rendering_of(project, reading.current(reading.open_log(project), cold=True))
+    opened = Opened(project)
+    return opened.rendering_of(opened.playbook(cold=True))
 
 
 def write_copy(project: Project, output: Path, data: Callable[[], bytes]) -> None:
@@ -320,23 +322,23 @@ def check(project: Project, state: Playbook | None = None) -> None:
         DriftError: It is missing, stale, unreadable or changed.
         NothingToDoError: There is no ledger.
     """
-    log = reading.open_log(project)
-    _require_ledger(log)
-    state = reading.current(log, cold=True) if state is None else reading.catch_up(log, state)
+    opened = Opened(project)
+    _require_ledger(opened.log)
+    state = opened.playbook(cold=True) if state is None else reading.catch_up(opened.log, state)
     data = playbook_file.read_bytes(project.playbook)
     if data is None:
         # A ledger may hold nothing but measurements, and then has no playbook.
         if state.stamp[0]:
             raise DriftError(project.playbook, "is missing", _EDITS)
         return
-    file = playbook_file.examine(project, state, log.read)
+    file = playbook_file.examine(opened, state)
     if file.unreadable:
         raise DriftError(project.playbook, "is not a playbook", _EDITS)
     if file.is_foreign:
         raise DriftError(project.playbook, "is another machine's and not what the book says", _EDITS)
     if file.events:
         raise DriftError(project.playbook, "has a manual edit that is not recorded yet", _EDITS)
-    if data != playbook_file.rendering_of(project, state):
+    if data != opened.rendering_of(state):
         raise DriftError(project.playbook, "is older than the ledger", _EDITS)
 
 

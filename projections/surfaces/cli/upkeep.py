@@ -15,7 +15,7 @@ from tallybook.projections.event_rows import by_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import Verb, at_when, read_input
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
-from tallybook.projections.surfaces.history.playbook_file import rendering_of
+from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
     note(*(() if moment is None else moment.notes))
 
     def data() -> bytes:
-        return commands.replay_bytes(project) if moment is None else rendering_of(project, moment.state)
+        return commands.replay_bytes(project) if moment is None else Opened(project).rendering_of(moment.state)
 
     if output == "-" or (moment is not None and output is None):
         sys.stdout.buffer.write(data())

@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.console import notices
 from tallybook.projections.surfaces.console.options import Verb, WholeNumber, at_when
 from tallybook.projections.surfaces.console.output import answer, format_count, format_counts, note, say
 from tallybook.projections.surfaces.history import moments, reading
-from tallybook.projections.surfaces.history.playbook_file import rendering_of
+from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
 from tallybook.projections.surfaces.workspace import personal
 
@@ -207,10 +207,10 @@ def what_if(project: Project, /, **options: Any) -> None:
     merges = _merge(alternative, view, options["merge"])
     notices.note_pending(project, moment, alternative.real)
     if output == "-":
-        sys.stdout.buffer.write(rendering_of(project, alternative.other))
+        sys.stdout.buffer.write(Opened(project).rendering_of(alternative.other))
         return
     if output is not None:
-        commands.write_copy(project, Path(output), lambda: rendering_of(project, alternative.other))
+        commands.write_copy(project, Path(output), lambda: Opened(project).rendering_of(alternative.other))
         note(f"{output} written")
     premise = {"policy": policy.name, "rule": _describe_rule(policy, half_life), "without": alternative.left_out}
     result = premise | ({"merge": merges} if merges else {}) | difference_json(alternative)

@@ -8,7 +8,7 @@ from tallybook.ledger.events import PointAdded, PointEdited, PointRemoved, Point
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import note
 from tallybook.projections.surfaces.history import moments, playbook_file
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.opened import Opened
 
 if TYPE_CHECKING:
     from tallybook.projections.fold import State
@@ -67,7 +67,7 @@ def note_pending(project: Project, moment: Moment | None, book: Playbook, name: 
     note(*commands.spool_notes(project))
     if moment is not None:
         return
-    edits = playbook_file.examine(project, book, open_log(project).read).events
+    edits = playbook_file.examine(Opened(project), book).events
     names = [event.name for event in edits if isinstance(event, _MANUAL_EDITS)]
     if name is None and names:
         rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""

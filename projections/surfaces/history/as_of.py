@@ -14,6 +14,7 @@ from tallybook.ledger.sharing.numbers import PENDING, book_number
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_time
+from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.history.reading import fold_view, log_with_book, open_log
 
 if TYPE_CHECKING:
@@ -136,10 +137,10 @@ def state_at(form: Form[S], log: Log, moment: Moment) -> S:
 def _now(project: Project, form: Form[S]) -> AsOf[S]:
     from tallybook.projections.surfaces.history import playbook_file
 
-    log = open_log(project)
-    state = fold_view(form, log)
+    opened = Opened(project)
+    log, state = opened.log, opened.state(form)
     end = PENDING + state.seq if log_with_book(log) else state.seq
-    file = playbook_file.examine(project, form.book(state), log.read)
+    file = playbook_file.examine(opened, form.book(state))
     if not file.events:
         return AsOf(state, describe(state, state.seq), end)
     return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT, end)

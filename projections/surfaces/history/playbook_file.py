@@ -17,11 +17,10 @@ from tallybook.ledger.line import MAX_BATCH_BYTES
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.render import playbook_bytes, read_stamp
+from tallybook.projections.playbook.render import read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.edit_base import Base
-from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 
 if TYPE_CHECKING:
@@ -32,18 +31,17 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
-    from tallybook.ledger.storage import redacted_digests
     from tallybook.projections.surfaces.history import manual_edit
+    from tallybook.projections.surfaces.history.opened import Opened
     from tallybook.projections.surfaces.workspace.project import Project
 
     Read = Callable[[], Iterator[RawBatch]]
 else:
     # Needed only if the file is not the ledger's own rendering, which is rare.
-    legacy_import, redacted_digests, manual_edit = import_lazily(
-        "tallybook.ledger.decisions.legacy_import",
-        "tallybook.ledger.storage.redacted_digests",
-        "tallybook.projections.surfaces.history.manual_edit",
+    legacy_import, manual_edit = import_lazily(
+        "tallybook.ledger.decisions.legacy_import", "tallybook.projections.surfaces.history.manual_edit"
     )
 
 RENDER_WAIT_MS = 250
@@ -117,19 +115,20 @@ def last_rendered(project: Project) -> Rendered | None:
     return None
 
 
-def adoption_key(data: bytes) -> str:
-    """Return the idempotency key of importing a file."""
-    return f"adopt:{sha256(data).hexdigest()}"
+def adoption_key(digest: str) -> str:
+    """Return the idempotency key of importing a file with this SHA-256."""
+    return f"adopt:{digest}"
 
 
-def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
+def examine(opened: Opened, state: Playbook, read: Read | None = None) -> ExaminedFile:
     """Compare ``playbook.json`` with the ledger, writing nothing.
 
     Args:
-        project: The project.
+        opened: The project.
         state: The playbook at the head of the ledger.
-        read: Reads the ledger from its beginning, for an edit of an earlier rendering.
+        read: Reads the ledger from its beginning, for an edit of an earlier rendering; None for the ledger's own.
     """
+    project = opened.project
     # The note comes first: a later rendering is recognised by its own stamp.
     rendering = last_rendered(project)
     data = read_bytes(project.playbook)
@@ -146,19 +145,18 @@ def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
         why = str(error).removeprefix(f"{project.playbook.name}: ")
         problem = Problem(project.playbook.name, f"cannot be used, and is set aside: {why}")
         return ExaminedFile(sha256=digest, unreadable=True, problems=(problem,))
-    redacted = redacted_digests.load(project.ledger)
+    redacted = opened.redactions
     if state.stamp == (0, ""):
         legacy, refusals = redacted.filter_legacy(legacy)
         problems = (*legacy.problems, *_problems(project, refusals))
-        return ExaminedFile(legacy_import.seed_events(legacy), digest, adoption_key(data), problems, legacy)
+        return ExaminedFile(legacy_import.seed_events(legacy), digest, adoption_key(digest), problems, legacy)
     is_ours = not state.shared_stamp[0] or _is_ours(project, legacy)
-    base = _base(project, legacy, state, rendering) if is_ours else None
+    base = _base(opened.log, legacy, state, rendering) if is_ours else None
     if base is None:
-        return _examine_foreign(project, legacy, digest)
-    log = reading.open_log(project)
+        return _examine_foreign(opened, legacy, digest)
+    log, form = opened.log, opened.settings.format
     names = log.names_since(base.seq) if reading.log_with_book(log) and base is not state else None
-    form = settings.read(project, store=False).format
-    events, refusals = manual_edit.find_edit(legacy, state, Base(base, read, names), redacted, form)
+    events, refusals = manual_edit.find_edit(legacy, state, Base(base, read or log.read, names), redacted, form)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendering.seq if rendering is not None else ""
     unknown = (
@@ -185,20 +183,22 @@ def _is_ours(project: Project, legacy: LegacyFile) -> bool:
     return stamp in {(batch.last, batch.chain) for batch in log.read() if batch.last <= stamp[0]}
 
 
-def _examine_foreign(project: Project, legacy: LegacyFile, digest: str) -> ExaminedFile:
+def _examine_foreign(opened: Opened, legacy: LegacyFile, digest: str) -> ExaminedFile:
     """Return another machine's rendering: no edit of this machine's, and set aside where the book says otherwise."""
-    stamp, log = read_stamp(legacy.shared_stamp), reading.open_log(project)
+    stamp, log = read_stamp(legacy.shared_stamp), opened.log
     if stamp is not None and reading.log_with_book(log) and stamp[0] <= log.history.frontier.seq:
         book = log.book_playbook(stamp[0])
         entries = tuple(item.entry for item in legacy.items)
-        by_section = manual_edit.is_by_section(legacy, settings.read(project, store=False).format)
+        by_section = manual_edit.is_by_section(legacy, opened.settings.format)
         if (book.seq, book.chain) == stamp and entries == manual_edit.shown_entries(book, by_section=by_section):
             return ExaminedFile(sha256=digest)
-    problem = Problem(project.playbook.name, "is not what the book says, nor an edit of what is here, and is set aside")
+    problem = Problem(
+        opened.project.playbook.name, "is not what the book says, nor an edit of what is here, and is set aside"
+    )
     return ExaminedFile(sha256=digest, is_foreign=True, problems=(problem,))
 
 
-def _base(project: Project, legacy: LegacyFile, state: Playbook, rendering: Rendered | None) -> Playbook | None:
+def _base(log: JsonlLog, legacy: LegacyFile, state: Playbook, rendering: Rendered | None) -> Playbook | None:
     """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head.
 
     None where lines of the shared book as of then are missing.
@@ -209,7 +209,7 @@ def _base(project: Project, legacy: LegacyFile, state: Playbook, rendering: Rend
     if seq >= state.stamp[0]:
         return state
     try:
-        base = reading.current(reading.open_log(project), seq)
+        base = reading.current(log, seq)
     except MissingLinesError:
         return None
     return base if stamp is None or base.stamp == stamp else state
@@ -221,27 +221,18 @@ def edit_batch(end: int, file: ExaminedFile, at: str) -> Batch:
     return make_batch(*(EventRecord(end + index, at, event, by=by) for index, event in enumerate(file.events, 1)))
 
 
-def rendering_of(project: Project, state: Playbook) -> bytes:
-    """Return the bytes of ``playbook.json`` in the form that the settings name."""
-    return playbook_bytes(state, settings.read(project, store=False).format)
-
-
 def with_edit(state: Playbook, file: ExaminedFile, at: str) -> Playbook:
     """Return the playbook with the manual edit in a file; ``state`` is changed."""
     return fold(PLAYBOOK, [edit_batch(state.seq, file, at)], state) if file.events else state
 
 
-def render(
-    project: Project, state: Playbook, file: ExaminedFile, at: str, catch_up: Callable[[Playbook], Playbook]
-) -> bool:
+def render(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
     """Write ``playbook.json`` unless it shows a later moment of this ledger already.
 
     Args:
-        project: The project.
+        opened: The project.
         state: The playbook to write.
         file: The file as it was examined; one that cannot be read is set aside first.
-        at: The present moment, for the name of a file that is set aside.
-        catch_up: Folds what was appended since, for writers who did not wait for this one.
 
     Returns:
         False where the file was changed since it was examined: it must be examined again.
@@ -250,28 +241,29 @@ def render(
         CannotWriteError: The file is as it was.
         OutcomeUnknownError: The disk did not confirm the new one.
     """
-    fd = disk.open_file(project.ledger / "render.lock", write=True, create=True)
+    log, path = opened.log, opened.project.ledger / "render.lock"
+    fd = disk.open_file(path, write=True, create=True)
     try:
         try:
-            disk.lock(fd, project.ledger / "render.lock", RENDER_WAIT_MS)
+            disk.lock(fd, path, RENDER_WAIT_MS)
         except LockHeldError:
             # The process that holds it looks at the head once more before it lets go.
             return True
-        state = catch_up(state)
         for _ in range(_RENDER_ROUNDS):
-            if not _replace(project, state, file, at):
+            # Writers that did not wait for this one have appended since.
+            state = reading.catch_up(log, state) if log.head().seq > state.seq else state
+            if not _replace(opened, state, file):
                 return False
-            before = state.stamp
-            state = catch_up(state)
-            if state.stamp == before:
+            if log.head().seq <= state.seq:
                 break
         return True
     finally:
         os.close(fd)
 
 
-def _replace(project: Project, state: Playbook, file: ExaminedFile, at: str) -> bool:
+def _replace(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
     """Put the rendering in place of the file that was examined, or of an earlier rendering; False for any other."""
+    project = opened.project
 
     def is_replaceable() -> bool:
         # A person may change the file until the very moment of the rename.
@@ -282,8 +274,8 @@ def _replace(project: Project, state: Playbook, file: ExaminedFile, at: str) -> 
         return rendering is not None and digest == rendering.sha256
 
     if (file.unreadable or file.is_foreign) and _digest(project) == file.sha256:
-        set_aside(project, at)
-    data = rendering_of(project, state)
+        set_aside(project, opened.log.now().at)
+    data = opened.rendering_of(state)
     digest = sha256(data).hexdigest()
     # What was read when the file was examined need not be read again: a later edit is found by the next command.
     if digest != file.sha256 and not disk.replace_file(project.playbook, data, may_replace=is_replaceable):

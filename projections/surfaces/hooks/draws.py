@@ -12,18 +12,20 @@ import os
 
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
+from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.workspace import settings
-from tallybook.projections.surfaces.workspace.project import MARKS
+from tallybook.projections.surfaces.workspace.project import MARKS, ProjectPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from tallybook.projections.surfaces.workspace.project import AnyProject
 
 QUESTION = "question"
-"""Marker that has the open question and the pinned entries, or that none is open; it is made by the first question."""
+"""Marker that has the open question with the pinned entries, or that none is open, and up to where that was read."""
 LINEAGE = "lineage-"
 """Prefix of the marker that says to which lineage a session belongs, and for which question that was drawn."""
 FEWEST_ENTRIES = 5
@@ -31,7 +33,14 @@ FEWEST_ENTRIES = 5
 SECRETS = "tallybook-lift"
 """Folder next to the user's own settings, with a file for each ledger."""
 SECRET_BYTES = 32
-_CLOSED = b"{}"
+_COPIES = "book"
+"""Folder of the ledger with the copies of a shared book, as ``replica.FOLDER``, which hooks cannot load."""
+_CHANGING = tuple(
+    b',\t"kind":"%b' % kind for kind in (b'point.pinned"', b'point.unpinned"', b'events.voided"', b"lift.")
+)
+"""What a line has whose event changes which question is open, or what is pinned."""
+_MAX_SEARCHED_BYTES = 1024 * 1024
+_END_BYTES = 256
 _BLOCK_BYTES = 64
 _BITS = 53
 _FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError)
@@ -182,25 +191,76 @@ def question_file(project: AnyProject) -> str:
 
 
 def read_question(project: AnyProject) -> Question | None:
-    """Return the open question, None without one."""
+    """Return the open question of this user, None without one.
+
+    Its marker is made anew where it is lost, or where the ledger has events since that change what it says.
+    """
     with suppress(*_FAULTS):
-        about = loads(disk.read_file(question_file(project)).decode("utf-8"))
-        return Question(str(about["id"]), str(about["about"]), tuple(about["names"]), tuple(about["pinned"]))
-    return None
+        marker = loads(disk.read_file(question_file(project)).decode("utf-8"))
+        if not _is_outdated(project, marker["logs"]):
+            about = marker["question"]
+            return about and Question(str(about[0]), str(about[1]), tuple(about[2]), tuple(about[3]))
+    # Without a secret nothing is withheld, and few users have one.
+    return save_question(project) if read_secrets(project) else None
 
 
-def is_closed(project: AnyProject) -> bool:
-    """Return whether the marker says that no question is open; a missing or damaged one says nothing."""
+def save_question(project: AnyProject) -> Question | None:
+    """Write the marker of the open question, or that none is open, from the ledger; return the question."""
+    from tallybook.projections.surfaces.hooks.ledger_access import load_packages
+
+    load_packages()
+    from tallybook.projections.fold import fold_history
+    from tallybook.projections.lift.view import lift_view
+    from tallybook.projections.surfaces.history import reading
+    from tallybook.projections.surfaces.scores import configuration
+    from tallybook.projections.surfaces.workspace import personal
+
+    question = None
     with suppress(*_FAULTS):
-        return disk.read_file(question_file(project)) == _CLOSED
+        whole = personal.as_project(project) if isinstance(project, ProjectPaths) else project
+        # The ends come first: what is appended meanwhile is looked at by the next reader.
+        logs = {log: [end, _end_digest(log, end)] for log, end in _ends(project).items()}
+        state = fold_history(lift_view(configuration.load(whole)), lambda: reading.batches(whole))
+        if state.open:
+            event, book = state.questions[state.open].event, reading.current(reading.open_log(whole))
+            question = Question(state.open, event.question, event.names, tuple(sorted(book.pinned)))
+        path = question_file(project)
+        disk.make_folder(os.path.dirname(path), durable=False)
+        disk.replace_cache_file(path, dumps({"question": question, "logs": logs}).encode("utf-8", "surrogatepass"))
+    return question
+
+
+def _ends(project: AnyProject) -> dict[str, int]:
+    """Return the size of each log of a project: its own, and those of the copies of a shared book."""
+    logs = [os.path.join(project.ledger, LOG_NAME)]
+    folder = os.path.join(project.ledger, _COPIES)
+    with suppress(OSError):
+        logs += [os.path.join(folder, name, LOG_NAME) for name in sorted(os.listdir(folder))]
+    return {log: os.stat(log).st_size for log in logs if os.path.isfile(log)}
+
+
+def _is_outdated(project: AnyProject, known: Mapping[str, Sequence[Any]]) -> bool:
+    """Return whether a log has been replaced since a marker was made, or has events that change what it says."""
+    for log, end in _ends(project).items():
+        begin, digest = known.get(log, (0, ""))
+        if not 0 <= end - begin <= _MAX_SEARCHED_BYTES or digest != _end_digest(log, begin):
+            return True
+        if end > begin and any(kind in _read(log, begin, end) for kind in _CHANGING):
+            return True
     return False
 
 
-def save_question(project: AnyProject, question: Question | None) -> None:
-    """Write the marker of the open question, or that none is open."""
-    path = question_file(project)
-    disk.make_folder(os.path.dirname(path), durable=False)
-    disk.replace_cache_file(path, _CLOSED if question is None else dumps(question._asdict()).encode())
+def _end_digest(log: str, end: int) -> str:
+    """Return the digest of the last bytes before an offset of a log: its last line has the chain value."""
+    return sha256(_read(log, max(end - _END_BYTES, 0), end)).hexdigest() if end else ""
+
+
+def _read(path: str, begin: int, end: int) -> bytes:
+    fd = disk.open_file(path, write=False)
+    try:
+        return disk.read_at(fd, end - begin, begin)
+    finally:
+        os.close(fd)
 
 
 def lineage_file(project: AnyProject, session: str) -> str:

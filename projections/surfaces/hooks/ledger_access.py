@@ -182,14 +182,7 @@ def _are_entries(values: Sequence[Any]) -> bool:
 
 def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Render ``playbook.json`` from the ledger and return its entries; on failure, return those given."""
-    import gc
-
-    # This is a long process now, and needs the installed packages.
-    gc.enable()
-    if sys.flags.no_site:
-        import site
-
-        site.main()
+    load_packages()
     from tallybook.projections.playbook.render import playbook_bytes
     from tallybook.projections.surfaces.workspace import personal, settings
     from tallybook.projections.surfaces.writing import record
@@ -206,6 +199,17 @@ def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequ
     if report.state is None:
         return entries
     return entries_of(loads(playbook_bytes(report.state, settings.read(project).format).decode()))
+
+
+def load_packages() -> None:
+    """Make a hook a long process, which finds the installed packages."""
+    import gc
+
+    gc.enable()
+    if sys.flags.no_site:
+        import site
+
+        site.main()
 
 
 def is_current(project: AnyProject, seq: int, chain: str) -> bool:

@@ -24,6 +24,7 @@ from tallybook.projections.playbook import inject, render
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import as_of, playbook_file, reading
+from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.workspace import templates
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing import diagnostics, record, secrets
@@ -158,16 +159,16 @@ def load_playbook() -> dict[str, Any]:
         DamagedLedgerError: The ledger is damaged.
     """
     project = Project(get_project_dir())
-    log = reading.open_log(project)
+    opened = Opened(project)
     try:
-        state = reading.current(log)
+        state = opened.playbook()
     except MissingLinesError as error:
         last = as_of.last_rendering(project)
         if last is None:
             raise
         warnings.warn(f"{error}; this is the last rendering of playbook.json", stacklevel=2)
         return LoadedPlaybook(render.playbook_dict(last), last)
-    file = playbook_file.examine(project, state, log.read)
+    file = playbook_file.examine(opened, state)
     told = None
     if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
         save_diagnostic(diagnostics.migration(file.legacy), diagnostics.MIGRATION)

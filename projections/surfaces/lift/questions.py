@@ -1,4 +1,4 @@
-"""Questions about lift: asked and closed, and the marker by which hooks know the open one."""
+"""Questions about lift: asked, closed, and what they withhold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import blocks, draws
-from tallybook.projections.surfaces.lift import marker
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -114,8 +113,8 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     commands.recorded(project, Request(PlainEvents((event,)), by))
     state = load_state(project)
     draws.save_secret(project, state.open, clock.new_secret(draws.SECRET_BYTES))
+    draws.save_question(project)
     book = reading.current(reading.open_log(project))
-    marker.save(project, state, book)
     question = state.questions[state.open]
     withheld = tuple(entry for entry in withheld_by(question, book) if entry.name not in exported)
     return Asked(question, withheld, hold, _plan(state, question, hold))
@@ -226,5 +225,5 @@ def stop(project: Project, by: Mapping[str, str]) -> Question:
     id_ = state.open
     commands.recorded(project, Request(PlainEvents((LiftStopped(id_),)), by))
     state = load_state(project)
-    marker.save(project, state, reading.current(reading.open_log(project)))
+    draws.save_question(project)
     return state.questions[id_]

@@ -11,8 +11,7 @@ import os
 import stat
 
 from tallybook.ledger.errors import EXIT_DAMAGED, BadInputError, DamagedLedgerError, TallybookError, UnknownEntryError
-from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, SECTIONED
-from tallybook.projections.surfaces.workspace import settings
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, ProjectPaths, contains, ledger_folder
 
 TYPE_CHECKING = False
@@ -148,13 +147,3 @@ def named_damage(mine: Project) -> Iterator[None]:
     except DamagedLedgerError as error:
         what = f"your own playbook, {mine.root}: {error.problems[0]}; run `tallybook verify --mine`"
         raise DamagedPlaybookError(what) from error
-
-
-def prefix_of(project: AnyProject) -> str:
-    """Return the beginning of the names that a playbook gives its entries."""
-    if isinstance(project, PersonalPlaybook):
-        return PERSONAL_PREFIX
-    # A hook that finds the paths needs none of it.
-    from tallybook.ledger.names import BY_SECTION, PREFIX
-
-    return BY_SECTION if settings.read(project).format == SECTIONED else PREFIX

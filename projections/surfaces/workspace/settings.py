@@ -90,57 +90,6 @@ class Settings(NamedTuple):
     hold: float = 0
 
 
-class Rule(NamedTuple):
-    """The rule for one setting.
-
-    Attributes:
-        field: Its field in Settings; empty if only the search for the project reads it.
-        expected: The valid values in words.
-        fits: Says whether a value from TOML is valid.
-        narrows: Where it spends what is the user's: says whether a project's value spends no more than the user's own,
-            the second one; a project's value that does counts, no other. None where nothing is spent.
-    """
-
-    field: str
-    expected: str
-    fits: Callable[[Any], bool]
-    narrows: Callable[[Any, Any], bool] | None = None
-
-
-def _flag(field: str) -> Rule:
-    return Rule(field, "true or false", lambda value: isinstance(value, bool))
-
-
-def _whole(field: str, most: int) -> Rule:
-    return Rule(field, f"a whole number from 0 to {most:,}", lambda value: type(value) is int and 0 <= value <= most)
-
-
-def _share(field: str, most: float) -> Rule:
-    def fits(value: object) -> bool:
-        return type(value) in {int, float} and isinstance(value, int | float) and 0 <= value <= most
-
-    return Rule(field, f"a number from 0 to {most:g}", fits)
-
-
-def _one_of(field: str, words: Sequence[str]) -> Rule:
-    quoted = ", ".join(f'"{word}"' for word in words)
-    return Rule(field, f"one of {quoted}", lambda value: isinstance(value, str) and value in words)
-
-
-def _model(field: str) -> Rule:
-    def fits(value: object) -> bool:
-        # It goes to a command line, where a name that begins with a hyphen would be an option.
-        text = value if isinstance(value, str) else " "
-        return len(text) <= MAX_MODEL_CHARS and text.isprintable() and " " not in text and text[:1] != "-"
-
-    return Rule(field, f"a model's name in quotes, at most {MAX_MODEL_CHARS} characters", fits)
-
-
-def _address(field: str) -> Rule:
-    expected = "an address in quotes, such as https://api.example.com/v1, with http only on this machine"
-    return Rule(field, expected, lambda value: value == "" or is_encrypted_or_local(value))
-
-
 def is_encrypted_or_local(address: object) -> bool:
     """Say whether an address is https, or on this machine; one with a password or a query is neither."""
     text = address if isinstance(address, str) and len(address) <= MAX_ADDRESS_CHARS else ""
@@ -160,54 +109,99 @@ def _host(address: str) -> str:
     return host if port.isdigit() else place
 
 
-def _words(field: str) -> Rule:
-    def fits(value: object) -> bool:
-        words = value if isinstance(value, list | tuple) else [None]
-        return all(isinstance(word, str) and "\0" not in word for word in words) and len(words) <= MAX_WORDS
-
-    return Rule(field, f'a command as a list of at most {MAX_WORDS} words, such as ["llm", "-m", "{{model}}"]', fits)
+def _is_model(value: Any, most: int) -> bool:
+    # It goes to a command line, where a name that begins with a hyphen would be an option.
+    return _is_text(value, most) and value.isprintable() and " " not in value and value[:1] != "-"
 
 
-def _text(field: str) -> Rule:
-    expected = f"a text in quotes, at most {MAX_NAME_CHARS} characters"
-    return Rule(field, expected, lambda value: isinstance(value, str) and len(value) <= MAX_NAME_CHARS)
+def _is_text(value: Any, most: int) -> bool:
+    return isinstance(value, str) and len(value) <= most
 
 
-def _variable(field: str) -> Rule:
-    def fits(value: object) -> bool:
-        text = value if isinstance(value, str) else " "
-        return not text or (text.isascii() and text.isidentifier() and len(text) <= MAX_NAME_CHARS)
+def _is_command(value: Any, most: int) -> bool:
+    words = value if isinstance(value, list | tuple) else [None]
+    return all(isinstance(word, str) and "\0" not in word for word in words) and len(words) <= most
 
+
+def _is_variable(value: Any, most: int) -> bool:
     # A key itself is not a name, and does not count.
-    return Rule(field, "the name of an environment variable in quotes, not the key itself", fits)
+    return _is_text(value, most) and (not value or (value.isascii() and value.isidentifier()))
+
+
+_TYPES: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "flag": ("true or false", lambda value, _: isinstance(value, bool)),
+    "whole": ("a whole number from 0 to {:,}", lambda value, most: type(value) is int and 0 <= value <= most),
+    "share": ("a number from 0 to {:g}", lambda value, most: type(value) in {int, float} and 0 <= value <= most),
+    "word": ("one of {}", lambda value, words: isinstance(value, str) and value in words),
+    "model": ("a model's name in quotes, at most {} characters", _is_model),
+    "address": (
+        "an address in quotes, such as https://api.example.com/v1, with http only on this machine",
+        lambda value, _: value == "" or is_encrypted_or_local(value),
+    ),
+    "variable": ("the name of an environment variable in quotes, not the key itself", _is_variable),
+    "command": ('a command as a list of at most {} words, such as ["llm", "-m", "{{model}}"]', _is_command),
+    "text": ("a text in quotes, at most {} characters", _is_text),
+}
+"""Type of a setting → its valid values in words, and whether a value from TOML is one, up to the rule's limit."""
+
+
+class Rule(NamedTuple):
+    """The rule for one setting.
+
+    Attributes:
+        field: Its field in Settings; empty if only the search for the project reads it.
+        type: A key of _TYPES.
+        limit: The most, or the words, that are valid.
+        narrows: Where it spends what is the user's: says whether a project's value spends no more than the user's own,
+            the second one; a project's value that does counts, no other. None where nothing is spent.
+    """
+
+    field: str
+    type: str
+    limit: Any = None
+    narrows: Callable[[Any, Any], bool] | None = None
+
+    def fits(self, value: object) -> bool:
+        """Return whether a value from TOML is valid."""
+        return _TYPES[self.type][1](value, self.limit)
+
+    @property
+    def expected(self) -> str:
+        """Return the valid values in words."""
+        words = isinstance(self.limit, tuple)
+        return _TYPES[self.type][0].format(", ".join(f'"{word}"' for word in self.limit) if words else self.limit)
+
+
+def _is_same(new: object, old: object) -> bool:
+    return new == old
+
+
+def _is_no_more(new: Any, old: Any) -> bool:
+    return bool(new <= old)
 
 
 SETTINGS: dict[tuple[str, str], Rule] = {
-    ("ledger", "own"): _flag(""),
-    ("playbook", "budget_chars"): _whole("budget_chars", MAX_BUDGET_CHARS),
-    ("playbook", "by_task"): _flag("by_task"),
-    ("playbook", "format"): _one_of("format", FORMATS),
-    ("playbook", "subagents"): _flag("subagents"),
-    ("reflection", "rater"): _one_of("rater", RATERS)._replace(narrows=lambda new, old: new in {RATERS[0], old}),
-    ("reflection", "model"): _model("model")._replace(narrows=lambda new, old: new == old),
-    ("reflection", "address"): _address("address")._replace(narrows=lambda new, old: new == old),
-    ("reflection", "key_variable"): _variable("key_variable")._replace(narrows=lambda new, old: new == old),
-    ("reflection", "command"): _words("command")._replace(narrows=lambda new, old: new == old),
-    ("reflection", "answer_key"): _text("answer_key")._replace(narrows=lambda new, old: new == old),
-    ("reflection", "learned"): _one_of("learned", LEARNED)._replace(
-        narrows=lambda new, old: LEARNED.index(new) >= LEARNED.index(old)
+    ("ledger", "own"): Rule("", "flag"),
+    ("playbook", "budget_chars"): Rule("budget_chars", "whole", MAX_BUDGET_CHARS),
+    ("playbook", "by_task"): Rule("by_task", "flag"),
+    ("playbook", "format"): Rule("format", "word", FORMATS),
+    ("playbook", "subagents"): Rule("subagents", "flag"),
+    ("reflection", "rater"): Rule("rater", "word", RATERS, lambda new, old: new in {RATERS[0], old}),
+    ("reflection", "model"): Rule("model", "model", MAX_MODEL_CHARS, _is_same),
+    ("reflection", "address"): Rule("address", "address", None, _is_same),
+    ("reflection", "key_variable"): Rule("key_variable", "variable", MAX_NAME_CHARS, _is_same),
+    ("reflection", "command"): Rule("command", "command", MAX_WORDS, _is_same),
+    ("reflection", "answer_key"): Rule("answer_key", "text", MAX_NAME_CHARS),
+    ("reflection", "learned"): Rule(
+        "learned", "word", LEARNED, lambda new, old: LEARNED.index(new) >= LEARNED.index(old)
     ),
-    ("reflection", "marks"): _one_of("marks", MARKS)._replace(
-        narrows=lambda new, old: MARKS.index(new) >= MARKS.index(old)
-    ),
-    ("reflection", "marks_unattended"): _flag("marks_unattended")._replace(narrows=lambda new, old: new <= old),
-    ("reflection", "on_stop"): _flag("on_stop"),
-    ("reflection", "tokens_per_day"): _whole("tokens_per_day", MAX_TOKENS_PER_DAY)._replace(
-        narrows=lambda new, old: new <= old
-    ),
-    ("mcp", "write"): _flag("write")._replace(narrows=lambda new, old: new <= old),
-    ("curation", "may"): _one_of("may", CURATION)._replace(narrows=lambda new, old: new in {CURATION[0], old}),
-    ("lift", "hold"): _share("hold", MAX_HOLD)._replace(narrows=lambda new, _: new == 0),
+    ("reflection", "marks"): Rule("marks", "word", MARKS, lambda new, old: MARKS.index(new) >= MARKS.index(old)),
+    ("reflection", "marks_unattended"): Rule("marks_unattended", "flag", None, _is_no_more),
+    ("reflection", "on_stop"): Rule("on_stop", "flag"),
+    ("reflection", "tokens_per_day"): Rule("tokens_per_day", "whole", MAX_TOKENS_PER_DAY, _is_no_more),
+    ("mcp", "write"): Rule("write", "flag", None, _is_no_more),
+    ("curation", "may"): Rule("may", "word", CURATION, lambda new, old: new in {CURATION[0], old}),
+    ("lift", "hold"): Rule("hold", "share", MAX_HOLD, lambda new, _: new == 0),
 }
 """Section and key → the rule."""
 

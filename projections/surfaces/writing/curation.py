@@ -16,6 +16,8 @@ from tallybook.ledger.events import (
     RATINGS,
     EventRedacted,
     EventsVoided,
+    LiftAsked,
+    LiftStopped,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookUpdated,
@@ -34,7 +36,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.moments import session_of, spans_of
-from tallybook.projections.surfaces.lift import marker
 from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers, own_id
 from tallybook.projections.surfaces.workspace import personal
@@ -53,6 +54,7 @@ __all__ = ["MAX_REASON_CHARS", "UndoResult", "curate", "undo"]
 
 _UNDOABLE: Final = UNDOABLE - {EventsVoided}
 _CHANGES: Final = _UNDOABLE - {PointNoted}
+_ASKED: Final = b'"kind":"lift.asked"'
 _CLOSES: Final = (PlaybookUpdated, PlaybookEdited)
 _REVERSALS: Final = (EventsVoided, EventRedacted)
 # No event number has more digits.
@@ -196,9 +198,26 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
     else:
         records = _last_change(_own_batches(log, batches), option, _names(log))
         action = Undo(tuple(record.id for record in records), None, reason)
-    if marker.is_changed_by_undo(log, records):
+    if _is_of_lift(log, records):
         require_person("undo of a question of lift", by.get("rater"))
     return _record_undos(project, [action], records, by)
+
+
+def _is_of_lift(log: JsonlLog, records: Sequence[EventRecord]) -> bool:
+    """Return whether undoing events begins or ends that something is withheld, by an undo of an undo too."""
+    ids: set[str] = set()
+    for record in _records(log) if log.may_contain(_ASKED) else ():
+        event = record.event
+        if isinstance(event, LiftAsked | LiftStopped) or (
+            isinstance(event, EventsVoided) and not ids.isdisjoint(event.ids)
+        ):
+            ids.add(record.id)
+    return not ids.isdisjoint(one.id for one in records)
+
+
+def _records(log: JsonlLog) -> Iterator[EventRecord]:
+    """Yield every event, the undone ones as they were recorded."""
+    return (record for batch in decode(log.read()) for record in batch.records)
 
 
 def _prepared(project: Project) -> JsonlLog:

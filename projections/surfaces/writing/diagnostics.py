@@ -10,16 +10,13 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, Problem, TallybookError
 from tallybook.ledger.names import UNPRINTABLE
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces.writing.requests import Import
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Entry
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.record import WriteResult
-    from tallybook.projections.surfaces.writing.requests import Request
 
 MIGRATION = "playbook_migration"
 PRUNING = "playbook_pruning"
@@ -79,29 +76,22 @@ def pruning(entries: Sequence[Entry], rule: str) -> str:
 
 
 def report(
-    project: Project, result: WriteResult, requests: Sequence[Request], told: Told | None
+    project: Project, files: Iterable[LegacyFile | None], pruned: Iterable[Entry], rule: str, told: Told | None
 ) -> tuple[Problem, ...]:
     """Write the diagnostics of a write; return a problem where one could not be written.
 
     Args:
         project: The project, whose diagnostic mode is on.
-        result: What was recorded.
-        requests: What was asked for.
+        files: The files that were recorded.
+        pruned: The entries that were pruned.
+        rule: The rule that pruned them.
         told: What its caller has reported already.
     """
     told = told or Told(None, frozenset())
-    # Slow to load, and most projects have no diagnostics.
-    from tallybook.ledger.decisions.legacy_import import read_legacy
-
-    files = [result.file.legacy] if result.file.events else []
-    for request, outcome in zip(requests, result.outcomes, strict=True):
-        if isinstance(request.decide, Import) and outcome.events:
-            files.append(read_legacy(request.decide.data, request.decide.source))
-    migrated = [legacy for legacy in files if legacy is not None and legacy.migrated]
-    texts = [(migration(legacy), MIGRATION) for legacy in migrated if legacy.sha256 != told.file]
-    pruned = [entry for entry in result.pruned if entry.name not in told.pruned]
-    if pruned and result.state is not None:
-        texts.append((pruning(pruned, result.state.policy.rule), PRUNING))
+    migrated = [legacy for legacy in files if legacy is not None and legacy.migrated and legacy.sha256 != told.file]
+    texts = [(migration(legacy), MIGRATION) for legacy in migrated]
+    if pruned := [entry for entry in pruned if entry.name not in told.pruned]:
+        texts.append((pruning(pruned, rule), PRUNING))
     try:
         for text, name in texts:
             save(project, text, name)

@@ -30,11 +30,11 @@ from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import as_of, cache_files, playbook_file
-from tallybook.projections.surfaces.history.reading import catch_up, current, log_with_book, open_log
-from tallybook.projections.surfaces.lift import marker
-from tallybook.projections.surfaces.workspace.personal import prefix_of
+from tallybook.projections.surfaces.history.opened import Opened
+from tallybook.projections.surfaces.history.reading import catch_up, log_with_book
 from tallybook.projections.surfaces.writing import diagnostics
 from tallybook.projections.surfaces.writing.requests import (
+    Import,
     PlainEvents,
     Request,
     Update,
@@ -146,10 +146,11 @@ def write(
         TallybookError: The ledger is damaged, or could not be written.
     """
     result = WriteResult(problems=tuple(problem for request in requests for problem in request.masked))
-    with closing(open_log(project)) as log:
+    with closing(Opened(project)) as opened:
+        log = opened.log
         is_new = not log.exists()
-        if is_new and not begin and not _begins(project, log, requests):
-            result.state = current(log)
+        if is_new and not begin and not _begins(opened, requests):
+            result.state = opened.playbook()
             return result
         result.problems += former_ledger(project) if is_new else ()
         if redaction.read_pending(project.ledger) is not None:
@@ -160,22 +161,25 @@ def write(
                 erasure.finish(project, log)
         state: Playbook | None = None
         try:
-            state = current(log, cold=cold)
-            recorded = _append(project, log, state, requests, result)
+            state = opened.playbook(cold=cold)
+            recorded = _append(opened, state, requests, result)
             is_undone = any(isinstance(event, EventsVoided) for done in result.outcomes for event in done.events)
             if log_with_book(log) or is_undone:
-                result.state = current(log)
+                result.state = opened.playbook()
         except (LockHeldError, MissingLinesError) as error:
-            return WriteResult(_spool_refused(project, log, requests, state, error), problems=result.problems)
+            return WriteResult(_spool_refused(opened, requests, state, error), problems=result.problems)
         spool.remove_files(recorded)
         try:
-            _render(project, log, result)
+            _render(opened, result)
         except (TallybookError, OSError) as error:
             # The events are durable; the file can be rendered again at any time.
             result.unrendered = error
-        marker.refresh(project, result.state or state, undone=is_undone)
     if diagnostics.is_enabled(project):
-        result.problems += diagnostics.report(project, result, requests, told)
+        files = [result.file.legacy] if result.file.events else []
+        for request, outcome in zip(requests, result.outcomes, strict=bool(requests)):
+            files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []
+        rule = "" if result.state is None else result.state.policy.rule
+        result.problems += diagnostics.report(project, files, result.pruned, rule, told)
     cache_files.remove_former(project.ledger)
     if is_new:
         cache_files.begin(project.ledger)
@@ -193,20 +197,20 @@ def former_ledger(project: Project) -> tuple[Problem, ...]:
     return (Problem(str(project.ledger), f"{what}: `tallybook import --ledger COPY` brings it in"),)
 
 
-def _begins(project: Project, log: JsonlLog, requests: Sequence[Request]) -> bool:
+def _begins(opened: Opened, requests: Sequence[Request]) -> bool:
     """Return whether requests, spool or ``playbook.json`` give a project its first events.
 
     Raises:
         TallybookError: A request is refused: the refusal that the transaction would bring, raised here because a
             transaction creates the ledger.
     """
-    if spool.read_files(project.ledger) != ([], []):
+    if spool.read_files(opened.project.ledger) != ([], []):
         return True
-    state = current(log)
-    file = playbook_file.examine(project, state, log.read)
+    state = opened.playbook()
+    file = playbook_file.examine(opened, state)
     if not requests:
         return file.sha256 is not None
-    state = playbook_file.with_edit(state, file, log.now().at)
+    state = playbook_file.with_edit(state, file, opened.log.now().at)
     for request in requests:
         request.decide(state, redacted_digests.NO_REDACTIONS, {})
     return True
@@ -215,17 +219,14 @@ def _begins(project: Project, log: JsonlLog, requests: Sequence[Request]) -> boo
 # Under the lock
 
 
-def _append(
-    project: Project, log: JsonlLog, state: Playbook, requests: Sequence[Request], result: WriteResult
-) -> list[spool.SpoolFile]:
+def _append(opened: Opened, state: Playbook, requests: Sequence[Request], result: WriteResult) -> list[spool.SpoolFile]:
     """Append the manual edit of ``playbook.json``, the spool, then the requests; return the recorded spool files."""
-    with log.transaction() as tx:
+    with opened.log.transaction() as tx:
         # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
-            state = catch_up(log, state)
-        redacted = redacted_digests.load(project.ledger)
-        result.file, recorded, waited, problems = _take_in(project, log, tx, state, redacted)
-        outcomes = record_all(tx, state, requests, result.file, redacted)
+            state = catch_up(opened.log, state)
+        result.file, recorded, waited, problems = _take_in(opened, tx, state)
+        outcomes = record_all(tx, state, requests, opened.redactions, result.file)
     names = [name for outcome in (*waited, *outcomes) for name in outcome.pruned]
     result.pruned += tuple(state.gone[name] for name in names if name in state.gone)
     result.outcomes, result.state = outcomes or result.outcomes, state
@@ -234,37 +235,39 @@ def _append(
 
 
 def _take_in(
-    project: Project, log: JsonlLog, tx: Transaction, state: Playbook, redacted: Redactions
+    opened: Opened, tx: Transaction, state: Playbook
 ) -> tuple[ExaminedFile, list[spool.SpoolFile], list[Outcome], list[Problem]]:
     """Append the manual edit of ``playbook.json``, and the spool; return the file, and what the spool came to."""
-    state.prefix = prefix_of(project)
-    file = playbook_file.examine(project, state, tx.read)
+    opened.read_redactions()
+    state.prefix = opened.prefix
+    file = playbook_file.examine(opened, state, tx.read)
     if file.events:
         by = {"rater": "import" if file.adopted else "human"}
         _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key))
-    return file, *_record_spool(project, log, tx, state, redacted)
+    return file, *_record_spool(opened, tx, state)
 
 
 def preview(project: Project, log: JsonlLog) -> list[RawBatch]:
     """Return the batches that the next write appends first: the manual edit of ``playbook.json``, and the spool."""
     tx = PreviewTransaction(log)
-    _take_in(project, log, tx, current(log), redacted_digests.load(project.ledger))
+    opened = Opened(project)
+    _take_in(opened, tx, opened.playbook())
     return tx.appended
 
 
 def _record_spool(
-    project: Project, log: JsonlLog, tx: Transaction, state: Playbook, redacted: Redactions
+    opened: Opened, tx: Transaction, state: Playbook
 ) -> tuple[list[spool.SpoolFile], list[Outcome], list[Problem]]:
     """Record the spool, each payload under its own key, so that it counts once even if its file survives a crash."""
-    files, problems = spool.read_files(project.ledger)
+    files, problems = spool.read_files(opened.project.ledger)
     recorded: list[spool.SpoolFile] = []
     waited: list[Outcome] = []
     for file in files:
         try:
             requests = requests_from_json(file.requests, f"spool:{file.id}", file.at)
             tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
-            requests = [_with_present_names(log, request) for request in requests]
-            outcomes = record_all(tx, state, requests, redacted=redacted)
+            requests = [_with_present_names(opened.log, request) for request in requests]
+            outcomes = record_all(tx, state, requests, opened.redactions)
         except (BadInputError, MissingLinesError) as error:
             problems.append(Problem(f"spool/{file.name}", f"{error}; it stays there"))
         else:
@@ -294,8 +297,8 @@ def record_all(
     tx: Transaction,
     state: Playbook,
     requests: Sequence[Request],
-    file: ExaminedFile | None = None,
     redacted: Redactions = redacted_digests.NO_REDACTIONS,
+    file: ExaminedFile | None = None,
 ) -> tuple[Outcome, ...]:
     """Record the requests of one sender in order; later ones may use a name that an earlier one had to change."""
     outcomes = []
@@ -360,6 +363,8 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
     before = tuple(state.entries)
     batch = codec.join(raw, events)
     fold(PLAYBOOK, [batch], state)
+    is_whole = len(raw.lines) == len(events)
+    numbers = range(raw.first, raw.last + 1) if is_whole else [one.seq for one in batch.records[-len(events) :]]
     after = tuple(state.entries)
     added = set(after).difference(before)
     removed: set[str] = set()
@@ -383,7 +388,7 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
         rated=tuple(rated.values()),
         renamed=decision.new_names,
         events=events,
-        numbers=tuple(record.seq for record in batch.records[-len(events) :]),
+        numbers=tuple(numbers),
     )
 
 
@@ -399,7 +404,7 @@ def _has_effect(decision: Decision) -> bool:
 
 
 def _spool_refused(
-    project: Project, log: JsonlLog, requests: Sequence[Request], state: Playbook | None, error: TallybookError
+    opened: Opened, requests: Sequence[Request], state: Playbook | None, error: TallybookError
 ) -> tuple[Outcome, ...]:
     """Put requests into the spool that the ledger does not take now, if they can wait there; return their outcomes.
 
@@ -407,8 +412,7 @@ def _spool_refused(
     ledger could never record is refused here as well.
 
     Args:
-        project: The project.
-        log: Its ledger.
+        opened: The project.
         requests: The requests.
         state: The playbook; None where lines of the shared book are missing.
         error: Why they are not taken.
@@ -417,6 +421,7 @@ def _spool_refused(
         TallybookError: ``error``, because they cannot wait.
         BadInputError: A rating names an entry that the last rendering does not show, so it is not known which it is.
     """
+    project, log = opened.project, opened.log
     known = as_of.last_rendering(project, edited=True) if state is None else state
     updates = [request.decide for request in requests if isinstance(request.decide, Update)]
     is_held = isinstance(error, LockHeldError)
@@ -427,7 +432,7 @@ def _spool_refused(
     if is_held and state is not None and any(update.is_typed for update in updates):
         # The process with the lock may be the one that imports the entries, or the next writer will.
         known = catch_up(log, state)
-        known = playbook_file.with_edit(known, playbook_file.examine(project, known, log.read), log.now().at)
+        known = playbook_file.with_edit(known, playbook_file.examine(opened, known), log.now().at)
     now = log.now()
     _refuse_used_keys(project, log, requests)
     try:
@@ -467,19 +472,17 @@ def _refuse_used_keys(project: Project, log: JsonlLog, requests: Sequence[Reques
                 raise UsedKeyError(normalize_key(request.key))
 
 
-def _render(project: Project, log: JsonlLog, result: WriteResult) -> None:
+def _render(opened: Opened, result: WriteResult) -> None:
     """Write ``playbook.json``; a manual edit made in the meantime is recorded first.
 
     A ledger with nothing but measurements creates no playbook.
     """
     state = result.state
-    if state is None or (not state.stamp[0] and log.head().seq > 1 and not os.path.lexists(project.playbook)):
+    if state is None or (
+        not state.stamp[0] and opened.log.head().seq > 1 and not os.path.lexists(opened.project.playbook)
+    ):
         return
-
-    def newest(state: Playbook) -> Playbook:
-        return state if log.head().seq <= state.seq else catch_up(log, state)
-
     for _ in range(_RENDER_ATTEMPTS):
-        if playbook_file.render(project, state, result.file, log.now().at, newest):
+        if playbook_file.render(opened, state, result.file):
             return
-        spool.remove_files(_append(project, log, state, (), result))
+        spool.remove_files(_append(opened, state, (), result))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.decisions import legacy_import
     from tallybook.ledger.decisions.curation import Curation
-    from tallybook.ledger.decisions.legacy_import import LegacyItem
+    from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.projections.surfaces.writing import secrets
 else:
@@ -92,7 +92,7 @@ class Request:
         if self.key is not None and not self.key:
             raise BadInputError("key", "is empty", "leave it out, or name the delivery")
         if isinstance(self.decide, Import):
-            self.key = playbook_file.adoption_key(self.decide.data)
+            self.key = playbook_file.adoption_key(self.decide.legacy.sha256)
         if self.by["rater"] not in UNSCREENED:
             self.decide, masked = secrets.mask_request(self.decide)
             self.masked += masked
@@ -289,16 +289,14 @@ class Import:
     """A legacy file.
 
     Attributes:
-        data: Its bytes.
-        source: The name that problems use for it.
+        legacy: Its content.
     """
 
-    data: bytes
-    source: str
+    legacy: LegacyFile
 
     def __call__(self, state: Playbook, redactions: Redactions, _renamed: Mapping[str, str]) -> Decision:
         """Return seed events of the entries whose text is not in the playbook, with names never used in this ledger."""
-        legacy = legacy_import.read_legacy(self.data, self.source, state.used)
+        legacy = self.legacy
         by_text = {entry.text: name for name, entry in state.entries.items()}
         new = tuple(item for item in legacy.items if item.entry.text not in by_text)
         items = _name_items(new, state)
