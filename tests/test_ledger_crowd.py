@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,11 @@ import pytest
 from helpers.ledger_head import Flushes, Killed, append_failing, die, fail
 from helpers.ledger_logs import append, names
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.log import Files, JsonlLog
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import repair, scan
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.storage.head import HEAD_BYTES, Head
+from tallybook.ledger.storage.head import Head
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
@@ -124,15 +123,6 @@ def test_an_untrusted_note_is_ignored(
     assert ([(begin, size)], list("abc")) == (scanned, names(log)[1:])
 
 
-@pytest.mark.parametrize("data", [b"", b"\0" * HEAD_BYTES, b"torn", b"tallybook-head 2 and more"])
-def test_an_invalid_note_is_ignored(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    """If the note is torn, empty or of a later version, the log is read, and nothing else changes."""
-    abandon(log, monkeypatch, "a", "b")
-    (log.folder / "lock").write_bytes(data)
-    append(JsonlLog(log.folder), "c")
-    assert list("abc") == names(log)[1:]
-
-
 def test_a_note_after_a_cut_hides_no_damage(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The head is checked first: a log that ends before it has lost acknowledged events."""
     abandon(log, monkeypatch, "a", "b")
@@ -168,22 +158,6 @@ def test_nothing_is_noted_in_someone_elses_file(log: JsonlLog, tmp_path: Path, m
     assert (b"", list("abc")) == (victim.read_bytes(), names(log)[1:])
 
 
-def test_a_note_that_the_disk_refuses_changes_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch is recorded and acknowledged, and the next writer reads it."""
-    abandon(log, monkeypatch, "a")
-    real = os.pwrite
-
-    def refuse_once(*_: object) -> int:
-        monkeypatch.setattr(os, "pwrite", real)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "pwrite", refuse_once)
-    append(JsonlLog(log.folder), "b")
-    assert b"" == (log.folder / "lock").read_bytes()
-    append(JsonlLog(log.folder), "c")
-    assert list("abc") == names(log)[1:]
-
-
 def test_a_flush_does_not_acknowledge_later_writes(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk may have been flushed before those bytes, so the head moves to the flushing writer's own end."""
     abandon(log, monkeypatch, "before")
@@ -197,18 +171,3 @@ def test_a_flush_does_not_acknowledge_later_writes(log: JsonlLog, monkeypatch: p
     append(log, "a")
     assert ["first", "before", "a", "behind"] == names(log)
     assert own == [log.head().offset]
-
-
-def test_a_head_that_is_ahead_of_a_writer_is_not_locked(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a crowd whose flushes end together the first moves the head, and the others see it."""
-    abandon(log, monkeypatch, "before")
-    locked: list[str] = []
-
-    def overtake() -> None:
-        append(JsonlLog(log.folder), "later")
-        monkeypatch.setattr(Files, "lock_head", lambda *_: locked.append("head"))
-
-    monkeypatch.setattr(disk, "flush_data", Flushes(overtake))
-    append(log, "a")
-    assert ([], ["first", "before", "a", "later"]) == (locked, names(log))
-    assert log.path.stat().st_size == log.head().offset

@@ -17,8 +17,6 @@ from tallybook.ledger.storage import disk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -36,28 +34,12 @@ def opened(path: Path) -> Iterator[int]:
     os.close(fd)
 
 
-def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
-    """A missing file that is not to be created is reported as missing and is not created."""
-    for write in (False, True):
-        with pytest.raises(FileNotFoundError):
-            disk.open_file(tmp_path / "none", write=write)
-    assert [] == list(tmp_path.iterdir())
-
-
 def test_a_created_file_is_private(tmp_path: Path) -> None:
     """Only its owner may read what the ledger creates, and no child process inherits it."""
     fd = disk.open_file(tmp_path / "new", write=True, create=True)
     assert 0o600 == stat.S_IMODE(os.fstat(fd).st_mode)
     assert not os.get_inheritable(fd)
     os.close(fd)
-
-
-def test_flushing_names_flushes_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder itself is flushed."""
-    flushed: list[int] = []
-    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.fstat(fd).st_ino))
-    disk.flush_folder(tmp_path)
-    assert [tmp_path.stat().st_ino] == flushed
 
 
 def test_a_created_folder_and_its_parents_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,23 +170,6 @@ def test_only_regular_files_are_opened(tmp_path: Path, plant: Callable[[Path], N
     assert free == again
 
 
-def test_a_short_write_is_continued(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system that takes a few bytes at a time gets all of them in the end."""
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
-    disk.write_all(opened, b" and more bytes", path)
-    assert b"bytes and more bytes" == path.read_bytes()
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS])
-def test_a_refused_write_names_the_reason(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """For a full disk, a quota or a size limit the message names the file and the system's reason."""
-    monkeypatch.setattr(os, "write", refuse(code))
-    with pytest.raises(CannotWriteError, match=os.strerror(code)) as told:
-        disk.write_all(opened, b"x", path)
-    assert str(path) in str(told.value)
-
-
 def test_a_write_to_the_full_device_fails() -> None:
     """Where the system has a full device, a write to it ends as our error."""
     if not Path("/dev/full").exists():
@@ -213,20 +178,6 @@ def test_a_write_to_the_full_device_fails() -> None:
     with pytest.raises(CannotWriteError, match="No space left"):
         disk.write_all(fd, b"x", "/dev/full")
     os.close(fd)
-
-
-def test_a_failed_flush_is_not_repeated(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second flush that succeeds would prove nothing, so there is none."""
-    asked: list[int] = []
-
-    def flush(fd: int) -> None:
-        asked.append(fd)
-        refuse(errno.EIO)()
-
-    monkeypatch.setattr(disk, "flush_data", flush)
-    with pytest.raises(OutcomeUnknownError, match="Input/output error"):
-        disk.flush(opened, path)
-    assert [opened] == asked
 
 
 def test_a_lock_has_one_holder(opened: int, path: Path) -> None:
@@ -302,30 +253,6 @@ def test_a_planted_file_is_not_written_to(
     assert (refused is not None) == (plant == "folder" and write is disk.replace_file)
     assert (b"bytes" if plant == "folder" else b"new") == path.read_bytes()
     assert (b"precious", plant == "folder") == (victim.read_bytes(), fresh.exists())
-
-
-@pytest.mark.parametrize("call", ["write", "replace", "open"])
-def test_a_note_that_cannot_be_written_is_dropped(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    """Whatever the disk refuses, no error is raised, the old note stays, and no temporary file is left."""
-    monkeypatch.setattr(os, call, refuse(errno.ENOSPC))
-    disk.replace_cache_file(path, b"new")
-    monkeypatch.undo()
-    assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
-
-
-def test_an_unflushed_folder_leaves_the_outcome_unknown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the rename the new file is there, durable or not, so the error does not say that nothing happened."""
-    monkeypatch.setattr(disk, "flush_folder", refuse(errno.EIO))
-    with pytest.raises((CannotWriteError, OutcomeUnknownError)) as told:
-        disk.replace_file(path, b"new")
-    assert told.type is OutcomeUnknownError or b"bytes" == path.read_bytes()
-
-
-def test_the_boot_id_is_that_of_the_system() -> None:
-    """It is the kernel's id without its line end, and empty if there is none."""
-    assert (BOOT_ID.read_text().strip() if BOOT_ID.exists() else "") == disk.boot_id()
 
 
 def test_a_system_without_boot_names_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

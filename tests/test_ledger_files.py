@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_logs import append, names
-from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError
+from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import START
 from tallybook.ledger.log import Files, JsonlLog
-from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
 
@@ -40,13 +39,6 @@ def open_now() -> set[int]:
             continue
         found.add(fd)
     return found
-
-
-def plant(path: Path, target: Path, data: bytes) -> None:
-    """Replace one of the ledger's files by a hard link to someone else's file."""
-    target.write_bytes(data)
-    path.unlink(missing_ok=True)
-    path.hardlink_to(target)
 
 
 def test_a_file_with_the_number_of_standard_input_is_closed_too(log: JsonlLog) -> None:
@@ -92,28 +84,3 @@ def test_a_backup_by_hard_links_blocks_no_writer(log: JsonlLog, tmp_path: Path, 
         (log.folder / lost).unlink()
     append(log, "a")
     assert ["first", "a"] == names(JsonlLog(log.folder))
-
-
-def test_a_hard_linked_acknowledged_log_is_the_ledgers_own(log: JsonlLog, tmp_path: Path) -> None:
-    """Foreign content in it is then damage to report, and not a file to move away."""
-    plant(log.path, tmp_path / "victim", b"x" * 10_000)
-    files = Files(log.folder)
-    assert (tmp_path / "victim").stat().st_ino == files.inode
-    files.close()
-
-
-def test_a_transaction_ends_even_if_its_lock_is_not_released(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's refusal is reported, and this process does not wait for its own lock."""
-    given: list[int] = []
-
-    def refuse(fd: int) -> None:
-        given.append(fd)
-        raise OutcomeUnknownError("ledger", "refused")
-
-    files = Files(log.folder)
-    files.busy = True
-    monkeypatch.setattr(disk, "unlock", refuse)
-    with pytest.raises(OutcomeUnknownError):
-        files.release()
-    files.close()
-    assert ([files.lock], False) == (given, files.busy)

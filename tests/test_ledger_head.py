@@ -14,7 +14,7 @@ from helpers.ledger_logs import append, names
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import repair
-from tallybook.ledger.storage import disk, head
+from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
 
 if TYPE_CHECKING:
@@ -205,27 +205,3 @@ def test_a_failure_during_a_rewrite_is_not_lost(
     slow.join()
     append(log, "c")
     assert (begin, 2) == (min(first for first, _ in rewritten), head_of(log).failures)
-
-
-def test_a_failure_is_recorded_even_if_the_head_is_busy(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other writers that hold the head's short lock again and again do not prevent the record of a failed flush."""
-    busy = iter([False] * 100)
-    real = disk.try_lock
-
-    def fail_and_be_busy() -> None:
-        monkeypatch.setattr(disk, "try_lock", lambda fd: next(busy, True) and real(fd))
-        monkeypatch.setattr(disk, "pause", lambda: None)
-        fail()
-
-    begin = head_of(log).position.offset
-    monkeypatch.setattr(disk, "flush_data", Flushes(fail_and_be_busy))
-    append_failing(log, "a")
-    assert begin == head_of(log).suspect
-
-
-def test_a_valid_head_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a head that does not decode is read again."""
-    found = [encode(EXAMPLE), b""]
-    monkeypatch.setattr(disk, "read_at", lambda *_: found.pop(0))
-    assert EXAMPLE == head.read(0)
-    assert [b""] == found

@@ -13,7 +13,7 @@ from helpers.ledger_logs import append, names
 from tallybook.ledger.errors import NewerLedgerError
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.storage import disk, head
+from tallybook.ledger.storage import head
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
 from tallybook.ledger.verification import verify
 
@@ -79,18 +79,6 @@ def test_an_invalid_head_is_none(data: bytes) -> None:
     assert decode(data) is None
 
 
-@pytest.mark.parametrize("without", [[], ["pwrite"]], ids=["in place", "after a seek"])
-def test_a_head_replaces_the_one_before(fd: int, monkeypatch: pytest.MonkeyPatch, without: list[str]) -> None:
-    """It is written at the beginning of its file, whatever the file's position, on systems without pwrite too."""
-    for name in without:
-        monkeypatch.delattr(os, name)
-    for told in (FULL, BARE):
-        head.write(fd, encode(told))
-        os.lseek(fd, 5, os.SEEK_SET)
-        assert told == head.read(fd)
-    assert HEAD_BYTES == os.fstat(fd).st_size
-
-
 @pytest.mark.parametrize("call", ["pwrite", "write"])
 def test_a_partly_written_head_is_an_error(fd: int, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """A short write is reported as the disk's error."""
@@ -100,32 +88,6 @@ def test_a_partly_written_head_is_an_error(fd: int, monkeypatch: pytest.MonkeyPa
     with pytest.raises(OSError, match=r"^\[Errno \d+\] the head was written in part$") as caught:
         head.write(fd, encode(FULL))
     assert errno.EIO == caught.value.errno
-
-
-def test_a_half_written_head_is_read_again(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A head that does not decode is read a few times with a pause between; an empty file is not waited for."""
-    pauses: list[None] = []
-
-    def pause() -> None:
-        pauses.append(None)
-        if len(pauses) == 2:
-            head.write(fd, encode(FULL))
-
-    monkeypatch.setattr(disk, "pause", pause)
-    assert None is head.read(fd)
-    assert [] == pauses
-    os.write(fd, encode(FULL)[:20])
-    assert FULL == head.read(fd)
-    assert 2 == len(pauses)
-
-
-def test_a_torn_head_is_given_up(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After five reads the answer is that there is none, with the bytes in its file."""
-    pauses: list[None] = []
-    monkeypatch.setattr(disk, "pause", lambda: pauses.append(None))
-    os.write(fd, b"torn")
-    assert None is head.read(fd)
-    assert 5 == len(pauses)
 
 
 def test_a_ledger_with_a_head_without_a_number_is_read_and_gets_a_new_one(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 import shutil
@@ -57,17 +56,6 @@ def test_writers_take_turns(log: JsonlLog) -> None:
         append((log, other)[turn // 2 % 2], f"b{turn}")
     assert names(log)[1:] == [f"{name}{turn}" for turn in range(6) for name in "ab"]
     assert list(range(1, 15)) == [line["seq"] for line in lines(other)]
-
-
-def test_a_transaction_excludes_other_writers(log: JsonlLog) -> None:
-    """During a transaction another object gets the error of a held lock, and may append after its end."""
-    other = JsonlLog(log.folder)
-    with log.transaction() as tx:
-        tx.append(rated("a"), BY)
-        with pytest.raises(LockHeldError):
-            other.transaction(wait_ms=0).__enter__()
-    append(other, "b")
-    assert ["first", "a", "b"] == names(log)
 
 
 def test_a_duplicate_batch_is_flushed_too(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,15 +178,3 @@ def test_a_disk_that_fills_between_two_batches_is_reported_as_unknown(
         with pytest.raises((CannotWriteError, OutcomeUnknownError)) as told:
             append_two(log)
     assert told.type is OutcomeUnknownError or ["first", "a"] == names(JsonlLog(log.folder))
-
-
-def test_a_full_disk_that_refuses_the_head_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for a disk without room for a new head: an error of Tallybook is raised, not the system's."""
-
-    def refuse(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    append(JsonlLog(folder), "first")
-    monkeypatch.setattr(os, "pwrite", refuse)
-    with pytest.raises(OutcomeUnknownError):
-        append(JsonlLog(folder), "a")

@@ -11,21 +11,17 @@ import pytest
 from helpers.ledger_disk import refuse
 from helpers.ledger_head import Flushes, append_failing, fail, head_of
 from helpers.ledger_jsonl import append_two, full_after
-from helpers.ledger_logs import BY, append, lines, names, rated
+from helpers.ledger_logs import BY, append, names, rated
 from tallybook.ledger import log as files
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.line import START
-from tallybook.ledger.log import JsonlLog, Transaction
-from tallybook.ledger.reading import repair
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from tallybook.ledger.log import Files
 
 
 @pytest.fixture
@@ -55,13 +51,6 @@ def append_during(log: JsonlLog, name: str, data: bytes) -> None:
         tx.append(rated(name), BY)
 
 
-@pytest.mark.parametrize("gone", ["head", "events.jsonl"])
-def test_a_log_or_a_head_alone_is_a_ledger(log: JsonlLog, gone: str) -> None:
-    """A folder with only the log or only the head holds a ledger."""
-    (log.folder / gone).unlink()
-    assert log.exists()
-
-
 def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) -> None:
     """Head and names are flushed before the first event, the head again after it; later only the log."""
     log = JsonlLog(tmp_path)
@@ -86,58 +75,6 @@ def test_a_ledger_that_cannot_be_created_records_nothing(tmp_path: Path, monkeyp
     assert ["a"] == names(log)
 
 
-def test_a_head_without_a_log_keeps_its_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failed flushes that the head records are kept when the first event is written."""
-    log = JsonlLog(tmp_path)
-    (tmp_path / "head").write_bytes(heads.encode(Head(START, "", -1, 7)))
-    before: list[Head] = []
-    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: before.append(head_of(log))))
-    append(log, "a")
-    assert ([Head(START, "", -1, 7)], 7) == (before, head_of(log).failures)
-
-
-def test_an_unchanged_log_is_not_read_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer remembers the end that it left, and reads again only after another process has appended."""
-    looked: list[int] = []
-    look = Transaction._find_end
-
-    def watched(self: Transaction, files: Files, size: int) -> None:
-        looked.append(size)
-        look(self, files, size)
-
-    monkeypatch.setattr(Transaction, "_find_end", watched)
-    other = JsonlLog(log.folder)
-    append(log, "a")
-    assert [] == looked
-    append(other, "b")
-    with log.transaction():
-        pass
-    assert 2 == len(looked)
-    append(log, "c")
-    assert (2, ["first", "a", "b", "c"]) == (len(looked), names(log))
-
-
-def test_a_writer_reads_on_from_the_end_that_it_verified(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within one boot it reads on from the end that it left."""
-    told: list[object] = []
-    real = repair.find_tail
-
-    def find_tail(*known: object) -> repair.Tail:
-        told.append(known[4:])
-        return real(*known)  # type: ignore[arg-type]
-
-    left = log.head()
-    monkeypatch.setattr(repair, "find_tail", find_tail)
-    for name, writer in (("a", JsonlLog(log.folder)), ("b", log), ("c", JsonlLog(log.folder))):
-        before = (log.folder / "head").read_bytes()
-        append(writer, name)
-        # As if it had not come to move the head; where that says all, nobody looks any further.
-        (log.folder / "head").write_bytes(before)
-    # The last of them knows from the note of the one before, who met others' lines behind the head.
-    noted = list(log.read())[-2].position
-    assert [(left,), (noted,)] == told
-
-
 def test_a_nested_transaction_is_refused(log: JsonlLog) -> None:
     """It would wait for its own lock, so it raises, and the outer one continues."""
     with log.transaction() as tx:
@@ -158,72 +95,12 @@ def test_closing_a_log_within_a_transaction_releases_its_lock(log: JsonlLog) -> 
     assert ["first", "a"] == names(log)
 
 
-def test_a_seal_alone_is_acknowledged(log: JsonlLog) -> None:
-    """A transaction that only seals moves the head past the seal."""
-    foreign(log)
-    with log.transaction() as tx:
-        pass
-    assert log.path.stat().st_size == tx.position.offset == log.head().offset
-
-
-def test_a_failure_of_the_very_first_flush_is_repaired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The suspect range begins at the first byte, and the next writer rewrites it."""
-    log = JsonlLog(tmp_path)
-    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: None, fail))
-    append_failing(log, "a")
-    assert (0, START) == (head_of(log).suspect, head_of(log).position)
-    ranges: list[tuple[int, int]] = []
-    monkeypatch.setattr(repair, "rewrite", lambda _, begin, end: ranges.append((begin, end)))
-    end = log.path.stat().st_size
-    append(log, "b")
-    assert ([(0, end)], -1, ["a", "b"]) == (ranges, head_of(log).suspect, names(log))
-
-
-def test_an_unconfirmed_duplicate_makes_everything_after_the_head_suspect(
-    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It wrote nothing itself; the range that it flushes begins at the head."""
-    append(log, "a", key="k")
-    end = log.head().offset
-    monkeypatch.setattr(disk, "flush_data", Flushes(fail))
-    append_failing(log, "a", key="k")
-    assert end == head_of(log).suspect
-
-
 def test_anothers_failed_flush_is_reported_as_such(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system reports an error once, to one process: the error tells the other what that may mean."""
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: append_failing(JsonlLog(log.folder), "b"), fail))
     with pytest.raises(OutcomeUnknownError) as told:
         append(log, "a")
     assert unknown(log.path, "another writer's flush failed meanwhile") == str(told.value)
-
-
-def test_a_failure_before_a_later_success_is_recorded_at_its_place(
-    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The head is past the batch by then, and the suspect range still begins at the batch."""
-    begin = log.head().offset
-
-    def succeed_later_and_fail() -> None:
-        append(JsonlLog(log.folder), "later")
-        fail()
-
-    monkeypatch.setattr(disk, "flush_data", Flushes(succeed_later_and_fail))
-    append_failing(log, "a")
-    assert begin == head_of(log).suspect < head_of(log).position.offset
-
-
-def test_a_failure_is_recorded_even_if_the_head_is_torn(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new head has the position verified when the lock was taken; everything after it is suspect."""
-    opened = list(log.read())[-1].position
-
-    def tear_and_fail() -> None:
-        (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)
-        fail()
-
-    monkeypatch.setattr(disk, "flush_data", Flushes(tear_and_fail))
-    append_failing(log, "a")
-    assert Head(opened, disk.boot_id(), opened.offset, 1) == head_of(log)
 
 
 def test_an_unconfirmed_seal_is_recorded_even_if_the_head_is_torn(
@@ -291,23 +168,6 @@ def test_a_batch_after_a_foreign_line_is_not_recorded(log: JsonlLog) -> None:
     assert f"{log.path}: another program wrote to it meanwhile; nothing was recorded; try again" == str(told.value)
     append(log, "a")
     assert ["first", "a"] == names(JsonlLog(log.folder))
-
-
-def test_a_batch_before_a_foreign_line_is_recorded(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its offsets are right, and the next writer seals the foreign line."""
-    real = os.write
-
-    def write(fd: int, data: bytes) -> int:
-        done = real(fd, data)
-        foreign(log)
-        return done
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", write)
-        append(log, "a")
-    append(log, "b")
-    assert ["first", "a", "b"] == names(JsonlLog(log.folder))
-    assert ["log.recovered"] == [line["kind"] for line in lines(log) if line["by"] != BY][1:]
 
 
 def test_a_disk_that_fills_after_the_first_of_two_batches_is_reported_in_one_line(

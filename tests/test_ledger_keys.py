@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.cache_places import caches_of
 from helpers.ledger_logs import BY, append, names, rated
 from tallybook.ledger.line import Draft, normalize_key
 from tallybook.ledger.log import JsonlLog
@@ -54,12 +53,6 @@ def power_cut(log: JsonlLog, log_bytes: bytes, head_bytes: bytes) -> JsonlLog:
     return JsonlLog(log.folder)
 
 
-@given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=200))
-def test_a_short_plain_key_is_stored_as_it_is(key: str) -> None:
-    """Letters and digits need no digest."""
-    assert key == normalize_key(key)
-
-
 @pytest.mark.parametrize("key", ["", "ключ", 'a "quote"', "back\\slash", "tab\t", "x" * 201, "half \ud800"])
 def test_any_other_key_is_stored_as_its_digest(key: str) -> None:
     """Every version stores the first 16 bytes of SHA-256 over its UTF-8, or a key would count twice."""
@@ -76,16 +69,6 @@ def test_different_keys_are_stored_differently(first: str, second: str) -> None:
         assert plain.isprintable() or not plain
         assert len(plain) <= 200
         assert not {'"', "\\"} & set(plain)
-
-
-def test_an_append_under_a_key_saves_nothing_outside_the_log(tmp_path: Path) -> None:
-    """There is no cache of keys, so none can be missing, stale or someone else's."""
-    log = JsonlLog(tmp_path / "ledger")
-    for number in range(3):
-        append(log, "a", key=f"k{number}")
-        append(log, "again", key="k0")
-    assert not caches_of(log.folder).exists()
-    assert {".gitignore", "events.jsonl", "head", "lock"} == {path.name for path in log.folder.iterdir()}
 
 
 def test_a_key_is_found_with_the_numbers_of_its_batch(log: JsonlLog) -> None:
@@ -148,23 +131,6 @@ def test_a_repeat_is_found_from_the_end(log: JsonlLog, monkeypatch: pytest.Monke
     assert {"k5"} == find(log, "k5").keys()
     assert len(offsets) < 5
     assert min(offsets) > log.path.stat().st_size - 3_000
-
-
-def test_looked_up_keys_are_not_looked_up_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One search serves a whole transaction, and the keys that it appends are known as well."""
-    searched: list[list[str]] = []
-
-    def count(fd: int, keys: set[str], end: int) -> dict[str, Delivery]:
-        searched.append(sorted(keys))
-        return find_deliveries(fd, keys, end)
-
-    monkeypatch.setattr(deliveries, "find_deliveries", count)
-    with log.transaction() as tx:
-        tx.look_up(["k4", "k5", "k6"])
-        tx.look_up(["k5"])
-        told = [tx.append(rated("x"), BY, key) is None for key in ("k4", "k5", "k5", "k6", "k7", "k7")]
-    assert [True, False, True, False, False, True] == told
-    assert [["k4", "k5", "k6"], ["k7"]] == searched
 
 
 def test_a_key_that_the_disk_lost_counts_when_sent_again(log: JsonlLog) -> None:

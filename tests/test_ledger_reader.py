@@ -11,9 +11,8 @@ from helpers.ledger_lines import batches_of, file_of, forge, raw, stamp
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
-from tallybook.ledger.line import START, Draft, Position, frame, split_line, split_lines
+from tallybook.ledger.line import START, Position, frame, split_line, split_lines
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.scan import LogReader
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.head import Head, check_format
@@ -62,12 +61,6 @@ def redacted_log(data: bytes, batch: RawBatch) -> bytes:
     return data.replace(value, b"null".ljust(len(value)))
 
 
-@pytest.mark.parametrize("head", [None, START], ids=["no head", "a fresh head"])
-def test_a_log_that_does_not_exist_is_empty(ledger: Callable[..., JsonlLog], head: Position | None) -> None:
-    """Without an acknowledged event there is nothing to read, and nothing is missing."""
-    assert [] == list(ledger(None, head).read())
-
-
 def test_a_log_that_is_too_short_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     """The file, the line at which it ends, and the acknowledged position are named before any batch is returned."""
     lost = len(LOG) - BATCHES[1].end
@@ -87,20 +80,6 @@ def test_another_log_is_damage(ledger: Callable[..., JsonlLog]) -> None:
         next(reading)
     message = f"does not have the chain {'0' * 32} that was acknowledged at seq 3"
     assert (Problem("events.jsonl", message, 3),) == caught.value.problems
-
-
-@pytest.mark.parametrize("head", [BATCHES[1].position, None], ids=["a head", "no head"])
-def test_a_torn_end_is_left_out(ledger: Callable[..., JsonlLog], head: Position | None) -> None:
-    """Torn bytes after the acknowledged end are for the next writer to seal, and readers ignore them."""
-    assert BATCHES[:2] == list(ledger(LOG[:-40], head).read())
-
-
-def test_a_changed_batch_after_the_head_is_left_out(ledger: Callable[..., JsonlLog]) -> None:
-    """An unacknowledged batch is no damage, even if a batch ends after it; without a head it is."""
-    data = LOG.replace(b"Use type", b"Use tape")
-    assert BATCHES[:1] == list(ledger(data, BATCHES[0].position).read())
-    (ledger(data).folder / "head").unlink()
-    assert [2] == [problem.seq for problem in refused(ledger(data, None))]
 
 
 def test_an_invalid_batch_is_read_again(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,17 +111,6 @@ def test_no_reader_opens_for_writing(ledger: Callable[..., JsonlLog], monkeypatc
     for look in (lambda: list(log.read()), lambda: verify(log), lambda: list(salvage(log))):
         look()
         assert {0} == {*flags}
-
-
-def test_a_reader_closes_what_it_opened(ledger: Callable[..., JsonlLog]) -> None:
-    """After the read the log's descriptor is free again; a reader that opened nothing closes nothing."""
-    log, lowest = ledger(LOG), os.dup(0)
-    os.close(lowest)
-    for path in (log.path, log.path.with_name("none")):
-        list(LogReader(path, None, START).runs())
-        free = os.dup(0)
-        os.close(free)
-        assert lowest == free
 
 
 def test_a_batch_may_redact_a_text_of_its_own(ledger: Callable[..., JsonlLog]) -> None:
@@ -208,19 +176,3 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
 def test_only_the_first_line_has_a_format(tmp_path: Path, opening: bytes) -> None:
     """A log whose first line does not open a later format is not called later, whatever other lines hold."""
     check_format(file_of(opening), tmp_path / "events.jsonl")
-
-
-def test_a_reader_may_begin_after_any_batch(ledger: Callable[..., JsonlLog]) -> None:
-    """Sealed ranges and other batches before that position are not read."""
-    log = ledger(LOG.replace(b"ledger-1", b"ledger-9"))
-    assert BATCHES[2:] == list(log.read(BATCHES[1].position))
-
-
-def test_a_log_may_grow_while_it_is_read(ledger: Callable[..., JsonlLog]) -> None:
-    """A reader ends where the file ended when it began."""
-    log = ledger(LOG)
-    reading = log.read()
-    assert BATCHES[0] == next(reading)
-    with log.path.open("ab") as file:
-        file.write(frame([Draft("x.y", 1, {})], stamp(LAST)).raw)
-    assert BATCHES[1:] == list(reading)

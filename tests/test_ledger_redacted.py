@@ -180,16 +180,6 @@ def test_a_sealed_range_is_erased_whole(log: JsonlLog) -> None:
     assert 3 == sum(isinstance(event, PointRated) for event in events(log).values())
 
 
-@pytest.mark.parametrize("written", [0, 9, 10_000])
-def test_a_pending_sealed_range_is_readable(log: JsonlLog, written: int) -> None:
-    """A half-erased sealed range blocks no reader or writer."""
-    seal = sealed(log)
-    begin_redaction(log, seal)
-    overwrite(log, TORN, b" " * min(written, len(TORN)) + TORN[written:])
-    assert seal in events(log)
-    assert () == verify(log).problems
-
-
 @pytest.mark.parametrize("changed", [b" " * len(TORN), b" " * 9 + TORN[9:]], ids=["whole", "part"])
 def test_a_sealed_range_erased_without_a_redaction_is_damage(log: JsonlLog, changed: bytes) -> None:
     """It is a problem at the line of its seal, or where the read stopped."""

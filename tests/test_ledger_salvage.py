@@ -67,23 +67,6 @@ def test_a_changed_chain_value_loses_nothing(tmp_path: Path, number: int) -> Non
     assert [(BATCHES[number].first, BATCHES[number].first - 1)] == gaps
 
 
-def test_a_changed_last_batch_leaves_an_open_gap(tmp_path: Path) -> None:
-    """If no later batch verifies, the end of the gap is unknown."""
-    at = BATCHES[-1].offset + 30
-    changed = WHOLE[:at] + bytes([WHOLE[at] ^ 1]) + WHOLE[at + 1 :]
-    seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", changed))
-    assert [one.last for one in BATCHES[:-1]] == seqs
-    assert [(BATCHES[-1].first, None)] == gaps
-
-
-def test_a_repeated_range_is_not_found_twice(tmp_path: Path) -> None:
-    """Batches that are in the file a second time are skipped."""
-    twice = WHOLE[: BATCHES[3].end] + WHOLE[BATCHES[1].offset :]
-    seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", twice))
-    assert [one.last for one in BATCHES] == seqs
-    assert 1 == len(gaps)
-
-
 @pytest.mark.parametrize("begin", range(0, len(WHOLE), 97))
 def test_no_survey_finds_a_false_batch(tmp_path: Path, begin: int) -> None:
     """Whatever range is NUL bytes, only batches of the ledger are found, in order, each once."""
@@ -154,20 +137,3 @@ def test_a_text_is_proven_with_its_batch() -> None:
     data = raw(TOLD[:2]) + rechained(TOLD[2]) + TOLD[3].raw.replace(b"a text 3", b"a lie  3") + raw(TOLD[4:])
     seqs, gaps = lines_and_gaps(surveyed(data))
     assert ([1, 2, 5, 6], [(3, 4)]) == (seqs, gaps)
-
-
-@pytest.mark.parametrize("between", [CHAIN_MARK, b"x" + CHAIN_MARK, CHAIN_MARK + b"0" * 32 + b'"}\n'])
-def test_a_chain_mark_alone_is_no_batch(between: bytes) -> None:
-    """Bytes that only look like the end of a batch lose no more than the next batch."""
-    data = raw(BATCHES[:2]) + between + raw(BATCHES[2:])
-    seqs, gaps = lines_and_gaps(surveyed(data))
-    assert [one.last for one in BATCHES if one is not BATCHES[2]] == seqs
-    assert [(BATCHES[2].first, BATCHES[2].last)] == gaps
-
-
-def test_nothing_after_the_end_is_surveyed() -> None:
-    """A survey up to an offset finds and misses the same as if the file ended there."""
-    data = raw(BATCHES[:2]) + rechained(BATCHES[2]) + raw(BATCHES[3:])
-    for size in range(BATCHES[1].end, len(data), 7):
-        found = list(survey(file_of(data), START, size, "log"))
-        assert surveyed(data[:size]) == found, f"up to {size}"

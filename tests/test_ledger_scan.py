@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.ledger_lines import Read, batches_of, file_of, forge, raw, read
+from helpers.ledger_lines import Read, batches_of, file_of, raw, read
 from helpers.ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, flips, opening, seal_of, sealed_log
-from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.events import PointAdded
-from tallybook.ledger.line import CHAIN_MARK, FREE_CHARS, START
+from tallybook.ledger.line import CHAIN_MARK, START
 from tallybook.ledger.reading import damage, scan
 from tallybook.ledger.reading.scan import Scan
 
@@ -53,20 +51,6 @@ def place(offset: int) -> str:
 def test_every_flipped_bit_is_found() -> None:
     """If any single bit of a log changes, the reading stops before its batch."""
     assert [] == unfound((f"bit {bit} of {place(offset)}", data) for offset, bit, data in flips(LOG, 0, len(LOG)))
-
-
-def test_the_problem_names_the_changed_line() -> None:
-    """For a chain section or a line feed it names a line of the same batch."""
-    wrong = []
-    for offset, bit, data in flips(LOG, 0, len(LOG)):
-        stop, line = read(data).stop, LOG.count(b"\n", 0, offset) + 1
-        batch = next(batch for batch in BATCHES if offset < batch.end)
-        loose = offset >= batch.offset + len(batch.data) or LOG[offset : offset + 1] == b"\n"
-        # A new line feed cuts the line in two, and the second half is a line of the file too.
-        named = range(batch.first, batch.last + 1) if loose else [line, line + (data[offset] == ord("\n"))]
-        if stop is not None and (stop.problem.line not in named or stop.problem.seq != stop.problem.line):
-            wrong.append(f"bit {bit} of {place(offset)}: named line {stop.problem.line}, {stop.problem.message}")
-    assert [] == wrong
 
 
 def test_every_deleted_byte_is_found() -> None:
@@ -241,37 +225,9 @@ def test_a_seal_of_another_range_or_digest_is_not_believed(changed: dict[str, ob
     assert found.stop is not None
 
 
-@pytest.mark.parametrize("body", ["{}", "null", "[]", '{"begin":0}', '{"kind":"log.recovered"'])
-def test_a_seal_without_a_range_is_not_believed(body: str) -> None:
-    """A line whose chain fits but that names no range, or is no JSON, seals nothing and raises nothing."""
-    mark = BATCHES[1].position._replace(offset=BATCHES[1].end + 5)
-    found = read(
-        raw(BATCHES[:2]) + b"torn\n" + forge((f'"kind":"log.recovered","v":1,"body":{body}', None), mark=mark).raw
-    )
-    assert (BATCHES[:2], []) == (found.batches, found.sealed)
-    assert found.stop is not None
-
-
-def test_a_seal_of_another_place_is_not_believed() -> None:
-    """A true seal, copied after other torn bytes or to another ledger, seals nothing."""
-    log = sealed_log(b"torn")
-    seal = log.batches[2].raw
-    for data in (LOG + b"torn\n" + seal, LOG[: ENDS[1]] + b"torn\n" + seal, raw(OTHER[:2]) + b"torn\n" + seal):
-        found = read(data)
-        assert [] == found.sealed
-        assert found.stop is not None
-
-
 def test_a_text_cannot_pass_for_a_seal() -> None:
     """Torn text that quotes a seal is still torn."""
     quoted = json.dumps({"kind": "log.recovered", "body": {"begin": BATCHES[1].end, "end": 0, "digest": ""}})
     found = read(raw(BATCHES[:2]) + quoted.replace(" ", "").encode() + b"\n" + LINES[4])
     assert (BATCHES[:2], []) == (found.batches, found.sealed)
     assert found.stop is not None
-
-
-def test_a_long_text_is_read_from_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch longer than a chunk is returned whole."""
-    monkeypatch.setattr(scan, "CHUNK_BYTES", 4096)
-    batches = batches_of([encode(PointAdded("kpt_001", "J*" * 3 * FREE_CHARS))], GROUPS[0])
-    assert Read(batches, None, []) == read(raw(batches))

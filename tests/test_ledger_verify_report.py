@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_lines import batches_of, forge, raw
-from helpers.ledger_redaction import ledger_with_secret, put, strike
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import NewerLedgerError, Problem
-from tallybook.ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
-from tallybook.ledger.line import START, Draft, Position, split_line, split_lines
+from tallybook.ledger.events import LedgerOpened, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.line import START, Draft, Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
-from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.ledger.verification import Verdict, salvage, verify
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ LOG = raw(BATCHES)
 LAST = BATCHES[-1].position
 BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
 CHANGED = "was changed: its bytes do not fit its checksum"
-BLOTTED = "its text was erased without an event.redacted"
 
 
 @pytest.fixture
@@ -55,23 +52,6 @@ def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
 def problem_at(seq: int, message: str) -> Problem:
     """Return the problem of an existing line."""
     return Problem(f"events.jsonl: seq {seq}", message, seq)
-
-
-def redacted_log(data: bytes) -> bytes:
-    """Return the log with its text overwritten."""
-    value = split_line(split_lines(BATCHES[1].data)[0])[2] or b""
-    return data.replace(value, b"null".ljust(len(value)))
-
-
-def test_a_verdict_on_no_ledger_is_empty(ledger: Callable[..., JsonlLog]) -> None:
-    """Without a ledger every part of the verdict is empty."""
-    assert Verdict(0, START, (), (), {}, (), ()) == verify(ledger(None, None))
-
-
-def test_an_expected_head_is_found(ledger: Callable[..., JsonlLog]) -> None:
-    """A chain value that was noted elsewhere is that of the batch that ends at its seq."""
-    log = ledger(LOG)
-    assert [True] * 5 == [verify(log, expect=(batch.last, batch.chain)).ok for batch in BATCHES]
 
 
 @pytest.mark.parametrize("seq", [1, 2, 3, 9])
@@ -107,31 +87,6 @@ def test_damage_hides_no_later_batch(ledger: Callable[..., JsonlLog], number: in
     assert ({} if number == 3 else {"point.starred/1": 1}) == verdict.unknown_kinds
 
 
-def test_problems_are_in_the_order_of_the_file(ledger: Callable[..., JsonlLog]) -> None:
-    """Erased texts are listed between the damage before and after them, by seq."""
-    data = redacted_log(LOG)
-    last = data.replace(BATCHES[4].chain.encode(), b"0" * 32)
-    assert [2, 6] == [problem.seq for problem in verify(ledger(last)).problems]
-    first = data.replace(BATCHES[0].chain.encode(), b"0" * 32)
-    assert [1, 2] == [problem.seq for problem in verify(ledger(first)).problems]
-    both = first.replace(BATCHES[4].chain.encode(), b"0" * 32)
-    problems = verify(ledger(both)).problems
-    assert [1, 2, 6] == [problem.seq for problem in problems]
-    assert problem_at(2, BLOTTED) == problems[1]
-
-
-def test_damage_at_the_head_is_reported_once(ledger: Callable[..., JsonlLog]) -> None:
-    """If a line is damaged, a mismatch of the head adds nothing; otherwise the mismatch is reported."""
-    (problem,) = verify(ledger(LOG.replace(LAST.chain.encode(), b"0" * 32))).problems
-    assert ("events.jsonl:6", 6, 6) == (problem.source, problem.seq, problem.line)
-    (problem,) = verify(ledger(LOG, LAST._replace(chain="0" * 32))).problems
-    message = f"does not have the chain {'0' * 32} that was acknowledged at seq 6"
-    assert Problem("events.jsonl", message, 6) == problem
-    (problem,) = verify(ledger(raw(BATCHES[:4]))).problems
-    lost = len(BATCHES[4].raw)
-    assert Problem("events.jsonl:6", f"ends {lost} bytes before its acknowledged end at seq 6", 6, 6) == problem
-
-
 def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> None:
     """The error has the file and the remedy."""
     opened = batches_of([encode(LedgerOpened("ledger-1", 2))])
@@ -139,59 +94,6 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
         verify(ledger(raw(opened), opened[0].position))
     expected = "events.jsonl: written in ledger format 2, this Tallybook reads up to 1; upgrade Tallybook"
     assert expected == str(caught.value)
-
-
-def test_pending_redactions_are_counted(tmp_path: Path) -> None:
-    """For one or several the note reports that they are not finished, and which command continues."""
-    log = ledger_with_secret(tmp_path / "ledger")
-    for ids, what in ((("a",), "a redaction of one text was"), (("a", "b"), "a redaction of 2 texts was")):
-        write_pending(log.folder, PendingRedaction(ids, ("hunter2",), "gone", {"rater": "test"}))
-        expected = f"{what} started and not finished; the next command that writes continues it"
-        assert ((), (expected,)) == (verify(log).problems, verify(log).notes)
-
-
-def test_restored_texts_are_named_in_order(tmp_path: Path) -> None:
-    """Each event whose redaction was reverted is named, in whatever order they were redacted, and none of others."""
-    log = ledger_with_secret(tmp_path / "ledger")
-    ids = [one.id for batch in decode(log.read()) for one in batch.records][:2]
-    others = "0193a9f3-0000-7000-8000-000000000001"
-    put(log, *(EventRedacted(id_, "gone") for id_ in (others, *sorted(ids, reverse=True))))
-    expected = tuple(f"the text of event {id_} was redacted but is still in the log" for id_ in sorted(ids))
-    assert ((), expected) == (verify(log).problems, verify(log).notes)
-
-
-def test_progress_is_reported_once(ledger: Callable[..., JsonlLog]) -> None:
-    """A damaged ledger is read once, and again only if something moved in the meantime."""
-    heard: list[int] = []
-    data = LOG.replace(b'"id":"id-4"', b'"id":"id-9"')
-    assert not verify(ledger(data), lambda done, _size: heard.append(done)).ok
-    assert [BATCHES[1].end, BATCHES[-1].end] == heard
-    heard.clear()
-    log = ledger(LOG, BATCHES[2].position)
-
-    def move(done: int, _size: int) -> None:
-        heard.append(done)
-        (log.folder / "head").write_bytes(heads.encode(Head(LAST, "boot")))
-
-    assert verify(log, move).ok
-    assert [BATCHES[-1].end] == heard
-
-
-def test_an_expected_head_is_searched_again(tmp_path: Path) -> None:
-    """If a redaction makes a second read necessary, that one searches for all that the first did."""
-    log = ledger_with_secret(tmp_path / "ledger")
-    heard: list[tuple[int, int]] = []
-
-    def progress(done: int, size: int) -> None:
-        heard.append((done, size))
-        if len(heard) == 1:
-            put(log, PointRated("kpt_001", "helpful"))
-
-    verdict = verify(log, progress, (2, "0" * 32))
-    message = f"no batch that ends at seq 2 has the chain {'0' * 32}, which was expected"
-    assert (Problem("events.jsonl", message, 2),) == verdict.problems
-    ends = [batch.end for batch in log.read()]
-    assert [(end, end) for end in ends[-2:]] == heard
 
 
 def salvaged(log: JsonlLog) -> list[int]:
@@ -230,18 +132,3 @@ def test_salvage_ends_at_a_torn_end(ledger: Callable[..., JsonlLog]) -> None:
     left = len(LOG) - BATCHES[1].end
     expected = (f"{left:,} bytes at the end were never acknowledged; the next writer seals them",)
     assert ((), expected, 3) == (verdict.problems, verdict.notes, verdict.events)
-
-
-def test_salvage_hides_pending_texts(tmp_path: Path) -> None:
-    """During a redaction no batch is lost, and the text is not returned."""
-    log = ledger_with_secret(tmp_path / "ledger")
-    whole = salvaged(log)
-    batch = [*log.read()][1]
-    ids = [line.split(b'"id":"')[1].split(b'"')[0].decode() for line in split_lines(batch.data)[:1]]
-    write_pending(log.folder, PendingRedaction((*ids,), ("hunter2",), "gone", {"rater": "test"}))
-    log.path.write_bytes(log.path.read_bytes().replace(b"the key is", b"           "[:10]))
-    assert whole == salvaged(log)
-    added = [event for found in salvage(log) for event in found.events if isinstance(event, PointAdded)]
-    assert [None, "Write tests"] == [event.text for event in added]
-    strike(log, *ids)
-    assert [*whole, whole[-1] + 1] == salvaged(log)
