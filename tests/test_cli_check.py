@@ -1,4 +1,4 @@
-"""The verb `check`: what `verify`, `replay --check` and `gate` find, in one answer and one exit code."""
+"""The verb `check`: what `verify`, `replay --check` and `score gate` find, in one answer and one exit code."""
 
 from __future__ import annotations
 
@@ -124,15 +124,15 @@ def test_options_reach_the_gate(here: Project, run: Run) -> None:
 
 
 def test_a_drop_names_the_command_that_acknowledges_it(here: Project, run: Run) -> None:
-    """The gate is closed by a score of 84 against a baseline of 90, until `baseline` acknowledges it."""
+    """The gate is closed by a score of 84 against a baseline of 90, until `score baseline` acknowledges it."""
     record_events(here.root, "s1", events(plain(90, "ac09")), DAY)
-    run("baseline", "ac09")
+    run("score", "baseline", "ac09")
     record_events(here.root, "s2", events(plain(84, "ac09")), noon("2026-01-02"))
     run("replay")
     done = run("check")
     assert 1 == done.code
-    assert "; `tallybook baseline ac09` acknowledges it\n" in done.out
-    run("baseline", "ac09")
+    assert "; `tallybook score baseline ac09` acknowledges it\n" in done.out
+    run("score", "baseline", "ac09")
     assert 0 == run("check").code
 
 

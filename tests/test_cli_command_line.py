@@ -123,14 +123,14 @@ def test_log_and_bisect_suggest_the_exact_name(run: Run, words: list[str]) -> No
 
 
 def test_retire_takes_several_names(here: Project, run: Run) -> None:
-    """`retire`, `restore`, `pin` and `unpin` take several names, each once, and record them as one batch."""
+    """`retire`, `restore`, `pin` and `pin --off` take several names, each once, and record them as one batch."""
     expected = "kpt_001 retired; recorded as event 8\nkpt_003 retired; recorded as event 9\n"
     assert (0, expected, "") == run("retire", "kpt_001", "kpt_003", "kpt_001")
     assert ["kpt_002"] == names(here)
     assert 0 == run("undo").code
     assert ["kpt_001", "kpt_002", "kpt_003"] == names(here)
-    for verb in ("pin", "unpin", "retire", "restore"):
-        answer = run(verb, "kpt_002", "kpt_003", "--json")
+    for verb in (["pin"], ["pin", "--off"], ["retire"], ["restore"]):
+        answer = run(*verb, "kpt_002", "kpt_003", "--json")
         events = json.loads(answer.out)["events"]
         assert ["kpt_002", "kpt_003"] == [event["summary"].split()[0] for event in events]
 
@@ -329,7 +329,7 @@ def test_reword_reads_its_text_from_standard_input(here: Project, run: Run) -> N
     ("words", "keys", "waits"),
     [
         (["record"], b'{"new_key_points": ["a"]}\n\x04', "an extraction result, a JSON object"),
-        (["metrics", "--session", "s1"], b'{"metrics": {"a": 1}}\n\x04', "what was measured, as JSON"),
+        (["score", "record", "--session", "s1"], b'{"metrics": {"a": 1}}\n\x04', "what was measured, as JSON"),
         (["add", "-"], b"Quote ids.\n\x04", "the text of the entry"),
     ],
 )

@@ -48,17 +48,25 @@ def test_the_help_of_a_verb_begins_with_its_summary(name: str) -> None:
     assert f"{VERBS[name].summary}." == (command.help or "").partition("\n")[0]
 
 
-def test_the_help_screen_has_every_verb_in_its_group(run: Run) -> None:
-    """The screen fits 80 columns and shows each group with its verbs and their whole summaries."""
-    screen = run("--help").out
-    assert [] == [line for line in screen.splitlines() if len(line) > COLUMNS]
-    places = [screen.index(f"\n{group}:\n") for group in GROUPS]
-    assert sorted(places) == places
+def test_the_first_screen_fits_forty_lines_and_names_every_verb(run: Run) -> None:
+    """The screen has at most 40 lines of 80 columns, begins with `init`, and ends with what programs run."""
+    lines = run("--help").out.splitlines()
+    assert [] == [line for line in lines if len(line) > COLUMNS]
+    assert len(lines) <= 40
+    assert lines[lines.index("Every day:") + 1].startswith("  init ")
+    names = re.findall(r"[\w-]+", " ".join(line.partition("  ")[2] for line in lines))
+    assert set() == {verb for verb in VERBS if " " not in verb} - set(names)
+    assert 39 >= sum(" " not in verb for verb in VERBS)
+    assert "  For programs  hook, mcp, record, completion" in lines
+
+
+def test_help_all_has_a_line_about_each_verb(run: Run) -> None:
+    """`help all` shows each group with its verbs and their whole summaries."""
+    screen = "\n" + run("help", "all").out
     for group, its in GROUPS.items():
         section = screen.partition(f"\n{group}:\n")[2].partition("\n\n")[0]
         assert [(verb.name, verb.summary) for verb in its] == [
-            (name, summary.strip())
-            for name, _, summary in (line.strip().partition(" ") for line in section.splitlines())
+            tuple(re.split(r"  +", line.strip())) for line in section.splitlines()
         ]
 
 
@@ -83,7 +91,8 @@ def test_completion_prints_the_script_of_a_shell(run: Run, shell: str) -> None:
     ("words", "expected"),
     [
         ("wh", "what-if why"),
-        ("help need", "needs-ratings"),
+        ("help rev", "review"),
+        ("score g", "gate"),
         ("rate --rea", "--reason"),
         ("completion f", "fish"),
     ],

@@ -83,29 +83,29 @@ def test_a_manual_edit_that_is_not_recorded_is_included(here: Project, capsys: p
     changed = json.loads(here.playbook.read_bytes())
     changed["key_points"] = [{"name": "kpt_009", "text": "by hand", "helpful": 2, "harmful": 0}]
     here.playbook.write_text(json.dumps(changed), encoding="utf-8")
-    (row,) = json.loads(ask(capsys, "blame", "--json"))
+    (row,) = json.loads(ask(capsys, "show", "--last-change", "--json"))
     assert ("kpt_009", 2, EVENT) == (row["name"], row["helpful"], list(row["event"]))
     assert (None, None, {"rater": "human"}) == tuple(row["event"][key] for key in ("seq", "id", "by"))
-    grave = json.loads(ask(capsys, "graveyard", "--json"))[-1]
+    grave = json.loads(ask(capsys, "show", "--gone", "--json"))[-1]
     assert ("kpt_003", "retired", None) == (grave["name"], grave["status"], grave["event"]["seq"])
-    assert 0 == main.run(["blame"])
+    assert 0 == main.run(["show", "--last-change"])
     printed = capsys.readouterr()
     assert printed.out.startswith("kpt_009  +2 -0          -  ")
     told = f"this is {WITH_EDIT}"
     assert f"note: {told}\n" == printed.err
-    assert "kpt_003  retired  +0 -0  in playbook.json, " in ask(capsys, "graveyard")
-    assert "kpt_009" not in ask(capsys, "blame", "--at", "~0")
+    assert "kpt_003  retired  +0 -0  in playbook.json, " in ask(capsys, "show", "--gone")
+    assert "kpt_009" not in ask(capsys, "show", "--last-change", "--at", "~0")
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("verb", ["blame", "graveyard"])
-def test_an_answer_about_the_past_names_its_moment(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+@pytest.mark.parametrize("form", ["--last-change", "--gone"])
+def test_an_answer_about_the_past_names_its_moment(capsys: pytest.CaptureFixture[str], form: str) -> None:
     """Event number, time and the given words follow the rows, or the words that there are none; not for now."""
-    told = " ".join(ask(capsys, verb, "--at", "session:s1+").split())
+    told = " ".join(ask(capsys, "show", form, "--at", "session:s1+").split())
     assert told.endswith(" UTC, after session s1")
     assert " as of event 11, " in told
-    assert "was empty at the beginning, before any event" in " ".join(ask(capsys, verb, "--at", "0").split())
-    assert "as of" not in ask(capsys, verb)
+    assert "was empty at the beginning, before any event" in " ".join(ask(capsys, "show", form, "--at", "0").split())
+    assert "as of" not in ask(capsys, "show", form)
 
 
 @pytest.mark.usefixtures("here")
@@ -127,7 +127,7 @@ def notes(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_an_answer_names_manual_edits_that_it_leaves_out(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """A note names the manual edit of the requested entry, and for a list the entries with manual edits."""
     commands.add(here, "Keep functions short", HUMAN)
-    quiet = [("why", "kpt_001"), ("why", "kpt_002"), ("graveyard",), ("blame",), ("what-if",)]
+    quiet = [("why", "kpt_001"), ("why", "kpt_002"), ("show", "--gone"), ("show", "--last-change"), ("what-if",)]
     assert [""] * 5 == [notes(capsys, *words) for words in quiet]
     document = json.loads(here.playbook.read_bytes())
     _, kept = document["key_points"]

@@ -35,15 +35,15 @@ WRITING = {
     "retire": ["retire", "kpt_001", "--reason", "old"],
     "restore": ["restore", "kpt_003"],
     "pin": ["pin", "kpt_001"],
-    "unpin": ["unpin", "kpt_002"],
+    "pin --off": ["pin", "--off", "kpt_002"],
     "reword": ["reword", "kpt_001", "Quote all ids."],
     "merge": ["merge", "kpt_001", "kpt_002"],
     "undo": ["undo"],
     "redact": ["redact", "2", "--reason", "a name"],
-    "metrics": ["metrics", "-"],
-    "baseline": ["baseline", "ac01", "--value", "80"],
+    "score record": ["score", "record", "-"],
+    "score baseline": ["score", "baseline", "ac01", "--value", "80"],
 }
-INPUT = {"record": UPDATE, "metrics": METRICS}
+INPUT = {"record": UPDATE, "score record": METRICS}
 
 pytestmark = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 

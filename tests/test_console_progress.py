@@ -138,7 +138,7 @@ def test_log_lists_the_last_events(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("words", [["log", "-n"], ["log", "--limit"], ["needs-ratings", "--limit"]])
+@pytest.mark.parametrize("words", [["log", "-n"], ["log", "--limit"], ["review", "--limit"]])
 @pytest.mark.parametrize("number", ["x", "0", "1.5", ""])
 def test_an_invalid_limit_is_refused_with_the_valid_range(run: Run, words: list[str], number: str) -> None:
     """A limit that is not a whole number, or is too small, is refused with the allowed numbers."""

@@ -67,7 +67,7 @@ def test_every_event_is_a_row(here: Project) -> None:
 
 
 def test_the_playbook_and_the_graveyard_are_tables(here: Project) -> None:
-    """They have the entries of `show` and `graveyard`, in the same order."""
+    """They have the entries of `show` and `show --gone`, in the same order."""
     shown = [tuple(point.values()) for point in commands.show(here)["key_points"]]
     assert shown == ask(here, "SELECT name, text, helpful, harmful FROM points")
     assert [("kpt_001", 3, "pruned", "reflector", "s2")] == ask(

@@ -134,9 +134,9 @@ def test_reflection_counts_no_citation_of_what_the_session_was_not_given(project
 def test_a_session_cites_what_the_verb_playbook_gave_it(
     here: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an agent asked for by `tallybook playbook` was given to its session."""
+    """What an agent asked for by `tallybook show --as-agent` was given to its session."""
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    assert 0 == run("playbook", "--for", "type hints").code
+    assert 0 == run("show", "--as-agent", "--for", "type hints").code
     say("As [kpt_001] says.")
     say("As [kpt_001] says.", "s2")
     assert ["kpt_001"] == cited(here)

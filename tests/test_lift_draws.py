@@ -102,7 +102,7 @@ def test_an_entry_that_is_pinned_later_is_no_longer_withheld(here: Project, run:
     for number in range(8):
         hook(here, f"s{number}")
     assert [()] * 8 == [one.units for one in injections(here)]
-    run("unpin", "kpt_001")
+    run("pin", "--off", "kpt_001")
     hook(here, "later")
     assert ("kpt_001",) == injections(here)[-1].units
 

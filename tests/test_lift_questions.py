@@ -82,7 +82,7 @@ def outcomes(project: Project, now: str = "") -> list[tuple[bool, float | None]]
         ((), "lift ask: needs a question; give playbook, new, or the names of entries"),
         (("kpt_404",), "kpt_404: is not an entry of the playbook; see `tallybook show`; nothing was recorded"),
         (("playbook", "kpt_001"), "playbook: is not an entry of the playbook"),
-        (("kpt_002",), "kpt_002: is pinned, and pinned entries are never withheld; `tallybook unpin kpt_002`"),
+        (("kpt_002",), "kpt_002: is pinned, and pinned entries are never withheld; `tallybook pin --off kpt_002`"),
         (("playbook", "--outcome", "acme"), "--outcome acme"),
         (("playbook", "--at", "3"), "--at: does not go with ask; leave it out; nothing was recorded"),
     ],

@@ -135,7 +135,7 @@ def test_mcp_obeys_the_draw_of_its_session(here: Project, run: Run) -> None:
 
 
 def test_no_draw_is_about_an_own_entry(here: Project, run: Run) -> None:
-    """Rules 10 and 24: hooks, MCP and `playbook` give own entries to a held session too; the project's draws omit them.
+    """Rules 10 and 24: hooks, MCP and `show --as-agent` give own entries to a held session too, the draws omit them.
 
     They do not make up the five entries below which nothing is withheld either.
     """
@@ -147,7 +147,7 @@ def test_no_draw_is_about_an_own_entry(here: Project, run: Run) -> None:
     server = Server(here, session)
     for text in (
         server.methods["tools/call"](tool)["content"][0]["text"],
-        run("playbook", "--session", session).out,
+        run("show", "--as-agent", "--session", session).out,
         hook(here, session, {**START, "source": "compact"}),
     ):
         assert (True, False) == ("Commit small steps" in text, "Use type hints" in text)
@@ -187,7 +187,7 @@ def test_a_task_inside_an_agent_is_that_agents_own(here: Project, run: Run, monk
     run("lift", "ask", "playbook")
     session = held_session(here)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", session)
-    said = run("playbook", "--for", "use type hints", "--session", "another")
+    said = run("show", "--as-agent", "--for", "use type hints", "--session", "another")
     assert (0, False) == (said.code, "Use type hints" in said.out)
     assert (session, ()) == ((last := injections(here)[-1]).lineage, last.names)
 

@@ -162,7 +162,7 @@ def test_a_session_shows_what_it_was_given_cited_and_changed(tab: Tab) -> None:
     [
         ("event=10", "tallybook show --at 10"),
         ("event=10&since=4", "tallybook diff 4 10"),
-        ("event=10&tab=graveyard", "tallybook graveyard --at 10"),
+        ("event=10&tab=graveyard", "tallybook show --gone --at 10"),
         ("event=10&tab=lives&entry=kpt_001", "tallybook why --at 10 kpt_001"),
         ("event=10&policy=--policy+final", "tallybook what-if --policy final --at 10"),
         ("event=10&tab=sessions", "tallybook log --since 8 --until 10"),

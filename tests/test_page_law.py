@@ -37,7 +37,7 @@ def live(here: Project, run: Run, chance: Random) -> None:
         elif step == 2:
             run("undo", str(chance.randrange(2, 40)))
         elif step == 3:
-            run(chance.choice(["retire", "restore", "pin", "unpin"]), name)
+            run(*chance.choice([["retire"], ["restore"], ["pin"], ["pin", "--off"]]), name)
         elif step == 4:
             run("merge", name, other)
         elif step == 5:

@@ -29,8 +29,8 @@ def here(project: Path, run: Run) -> Project:
     made = Project(project)
     commands.add(made, "use types", HUMAN)
     for session, startup in (("s1", "900"), ("s2", "8000")):
-        assert 0 == run("metrics", "--session", session, "--component", "ac01", f"startup_ms={startup}").code
-    assert 0 == run("baseline", "ac01", "--value", "90").code
+        assert 0 == run("score", "record", "--session", session, "--component", "ac01", f"startup_ms={startup}").code
+    assert 0 == run("score", "baseline", "ac01", "--value", "90").code
     return made
 
 

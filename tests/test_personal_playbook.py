@@ -11,14 +11,14 @@ import pytest
 
 from helpers.hook_calls import START, call, told
 from helpers.reviews import Terminal
-from tallybook.projections.surfaces.cli.main import PERSONAL_VERBS, VERBS
+from tallybook.projections.surfaces.cli.main import VERBS
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
 
 OWN = "Only I may read this"
 # A hook ends with 0, whatever its words are.
-REFUSED = sorted(VERBS.keys() - PERSONAL_VERBS - {"hook"})
+REFUSED = sorted(name for name, verb in VERBS.items() if not verb.takes_mine and name != "hook")
 
 
 def own_folder() -> Path:
@@ -102,8 +102,9 @@ def test_verbs_on_it_leave_the_project_alone(run: Run, project: Path) -> None:
     """Every verb with `--mine`, before or after the verb, works on it and changes no file of the project (rule 23)."""
     before = {path: path.read_bytes() for path in (project / ".claude").rglob("*") if path.is_file()}
     lines = """
-    show; add Two; rate my_001 helpful; why my_001; needs-ratings; log; blame; graveyard; diff 1; bisect count>1
-    what-if --policy final; pin my_001; unpin my_001; reword my_001 Newer; merge my_001 my_002; retire my_001
+    show; add Two; rate my_001 helpful; why my_001; review --list needs-ratings; log; show --last-change; show --gone
+    diff 1; bisect count>1; what-if --policy final; pin my_001; pin --off my_001; reword my_001 Newer
+    merge my_001 my_002; retire my_001
     restore my_001; undo; proposals; verify; replay --check; redact --text Newer --reason typo --yes --dry-run
     """
     for words in filter(None, (line.split() for line in lines.replace("\n", ";").split(";"))):
@@ -116,7 +117,7 @@ def test_verbs_on_it_leave_the_project_alone(run: Run, project: Path) -> None:
 def test_other_verbs_refuse_mine(run: Run, verb: str) -> None:
     """What works on a project, or on both, says that it takes no `--mine` (rule 23)."""
     end = " --mine: does not work on your own playbook; leave --mine out\n"
-    assert (2, f"tallybook: {verb}{end}") == (run(verb, "--mine").code, run(verb, "--mine").err)
+    assert (2, f"tallybook: {verb}{end}") == (run(*verb.split(), "--mine").code, run(*verb.split(), "--mine").err)
 
 
 @pytest.mark.usefixtures("mine")
@@ -155,7 +156,7 @@ def test_an_own_name_without_mine_is_explained(run: Run) -> None:
 def test_commands_that_are_printed_for_it_have_mine(run: Run) -> None:
     """A command that undoes, redoes or merges names the own playbook, and run as printed leaves the project alone."""
     before = run("log", "--json").out
-    assert run("accept", "2", "--mine").err.endswith("see `tallybook proposals --mine`\n")
+    assert run("proposals", "accept", "2", "--mine").err.endswith("see `tallybook proposals --mine`\n")
     assert run("redact", "99", "--mine", "--reason", "x").err.endswith("see `tallybook log --mine --json`\n")
     assert run("what-if", "--mine", "--without", "99").err.endswith("see `tallybook log --mine`\n")
     run("rate", "my_001", "helpful", "--session", "s1")
@@ -170,8 +171,12 @@ def test_commands_that_are_printed_for_it_have_mine(run: Run) -> None:
         assert (True, []) == ("tallybook undo " in error, re.findall(r"tallybook undo \d+(?! --mine|\d)", error)), error
     run("add", "--mine", "Run the tests before each commit.")
     run("add", "--mine", "Before each commit, run the tests.")
-    assert run("duplicates", "--mine").out.splitlines()[0].endswith("tallybook merge my_002 my_003 --mine")
-    merge = json.loads(run("duplicates", "--mine", "--json").out)[0]["merge"]
+    assert (
+        run("review", "--list", "duplicates", "--mine")
+        .out.splitlines()[0]
+        .endswith("tallybook merge my_002 my_003 --mine")
+    )
+    merge = json.loads(run("review", "--list", "duplicates", "--mine", "--json").out)[0]["merge"]
     assert 0 == run(*merge.split()[1:]).code
     assert before == run("log", "--json").out
 

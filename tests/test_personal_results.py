@@ -233,7 +233,7 @@ def test_each_ledger_has_the_lowest_score_of_its_own_entries(run: Run, project: 
     set_to(Project(project), "[playbook]\nby_task = true\n")
     for session, prompt in (("s1", "write tests; commit small"), ("s2", "commit small"), ("s3", "write tests")):
         call({"hook_event_name": "UserPromptSubmit", "prompt": prompt}, session)
-    shown = json.loads(run("playbook", "--for", "write tests; commit small", "--json").out)["entries"]
+    shown = json.loads(run("show", "--as-agent", "--for", "write tests; commit small", "--json").out)["entries"]
     scores = {one["name"]: one["score"] for one in shown}
     theirs, own = (events(of, PlaybookInjected) for of in (Project(project), mine))
     assert [("kpt_001",), (), ("kpt_001",)] == [one.names for one in theirs]

@@ -222,7 +222,7 @@ def test_the_day_prints_the_answers_shown(project: Path, monkeypatch: pytest.Mon
     (user / "tallybook.toml").write_text("[lift]\nhold = 0.2\n", encoding="utf-8")
     for session, payload in (*[("9d0e", extraction(("kpt_012", "harmful")))] * 3, ("c1f7", CURATED)):
         commands.record(Project(project), payload, {"rater": "reflector", "session": session})
-    (shown,) = [block for block in examples("text") if "CLAUDECODE=1 tallybook accept" in block.code]
+    (shown,) = [block for block in examples("text") if "CLAUDECODE=1 tallybook proposals accept" in block.code]
     found = []
     for line in re.findall(r"^\$ (.*)$", shown.code, re.MULTILINE):
         mark, _, words = line.rpartition("tallybook ")
@@ -283,6 +283,6 @@ def test_settings_on_the_first_page_are_settings() -> None:
 )
 def test_each_form_of_a_measurement_is_recorded(given: str, project: Path) -> None:
     """An object of the table of inputs, as written there, is recorded without a problem."""
-    done = run(["metrics", "--json"], given=given, cwd=project)
+    done = run(["score", "record", "--json"], given=given, cwd=project)
     answer = json.loads(done.stdout)
     assert (1, []) == (sum(answer["recorded"].values()), answer["problems"]), done.stderr

@@ -51,7 +51,7 @@ def texts(run: Run) -> list[str]:
 
 
 def test_a_lesson_is_shown_whole_and_accepted_by_its_number(project: Path, run: Run) -> None:
-    """`accept --all` and `--of` leave a lesson out; by its number it becomes an entry without ratings (rule 28)."""
+    """`proposals accept --all` and `--of` leave a lesson out; by its number it becomes an unrated entry (rule 28)."""
     long = " ".join(["Run make seed before pytest, or the fixture database is empty"] * 4)
     run("add", "Never push on Friday.")
     learn(project, long)
@@ -59,12 +59,12 @@ def test_a_lesson_is_shown_whole_and_accepted_by_its_number(project: Path, run: 
     number = str(proposal["seq"])
     whole = f"{number}  {long}  (lesson; by agent in session s7)\n    in its message: {SEEN}\n"
     for words in (("--all",), ("--of", "s7")):
-        refused = run("accept", *words)
+        refused = run("proposals", "accept", *words)
         assert (1, ["Never push on Friday."]) == (refused.code, texts(run))
         assert "only lessons and redactions are open, and each is accepted by its number" in refused.err
     assert whole == run("proposals").out
     assert f"lesson {whole}".replace("  ", ": ", 1) in run("review").out
-    assert run("accept", number).out.startswith(whole)
+    assert run("proposals", "accept", number).out.startswith(whole)
     assert (["Never push on Friday.", long], []) == (texts(run), proposed(run))
     assert [] == items(run)
 
@@ -125,7 +125,7 @@ def test_the_worker_proposes_what_an_agent_said_once(project: Path, run: Run) ->
         assert (LESSON, SEEN, "agent", "s7") == (proposal["text"], proposal["reason"], *author)
         script.agent(f"Once more.\n\n[kpt_001 harmful: it was Friday]\n[kpt_new: {LESSON}]")
     assert f"Tallybook: {NOTICE}" == json.loads(call({**START, "source": "resume"}, "s7"))["systemMessage"]
-    run("accept", str(proposal["seq"]))
+    run("proposals", "accept", str(proposal["seq"]))
     says = "marks in 1 of 1 session that were given entries; 1 vote, 1 lesson accepted, 0 entries left, 0 in dispute"
     assert f"ok    marks: {says}; `marks` in the section" in run("doctor").out
 
@@ -176,7 +176,7 @@ def test_a_person_hears_after_a_command_at_a_terminal(project: Path, run: Run) -
         code, shown = Terminal(project, "show").end()
         assert (0, expected) == (code, f"note: {NOTICE}\n" in shown)
     number = str(json.loads(run("proposals", "--json").out)[0]["seq"])
-    run("reject", number)
+    run("proposals", "reject", number)
     assert not notices.is_open(Project(project))
 
 

@@ -230,8 +230,8 @@ def test_a_transcript_that_is_not_understood_is_said_to_be(place: Project, run: 
 
 
 def test_a_person_is_told_how_sessions_go(place: Project, run: Run) -> None:
-    """`score`, `playbook` and the page show the share of clean calls with its trend; an agent's answer does not."""
-    assert "clean" not in run("score").out + run("playbook").err
+    """`score`, `show --as-agent` and the page show the share of clean calls with its trend; for a person only."""
+    assert "clean" not in run("score").out + run("show", "--as-agent").err
     for number in range(30):
         observe(place, f"s{number}", measured(8), measured(0 if number >= 10 else 9))
     line = (
@@ -239,8 +239,8 @@ def test_a_person_is_told_how_sessions_go(place: Project, run: Run) -> None:
         "0 votes by agents, 0 lessons accepted, 0 entries left"
     )
     assert run("score").out.endswith(f"{line}\n")
-    assert f"note: {line}\n" == run("playbook").err
-    assert line not in run("playbook").out
+    assert f"note: {line}\n" == run("show", "--as-agent").err
+    assert line not in run("show", "--as-agent").out
     assert 0 == run("page", "--output", str(place.root / "page.html")).code
     assert f"<li>{line}</li>" in (place.root / "page.html").read_text()
 

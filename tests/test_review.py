@@ -44,7 +44,7 @@ def test_the_items_of_a_review_and_their_order(contested: Path, run: Run, monkey
     give(contested, "kpt_004", "kpt_005", sessions=10)
     record(contested, PointCited("kpt_005", "message"), session="s3")
     monkeypatch.setenv("CLAUDECODE", "1")
-    run("unpin", "kpt_005")
+    run("pin", "--off", "kpt_005")
     expected = [
         ("contested", ["kpt_001"]),
         ("proposal", ["kpt_005"]),
@@ -79,7 +79,7 @@ def test_contested_is_near_the_bound(contested: Path, run: Run) -> None:
     assert [("contested", ["kpt_001"])] == items(run)
     run("pin", "kpt_001")
     assert [] == items(run)
-    run("unpin", "kpt_001")
+    run("pin", "--off", "kpt_001")
     for _ in range(2):
         run("rate", "kpt_001", "helpful")
     assert [] == items(run)
@@ -170,7 +170,7 @@ def test_every_key_makes_its_change(contested: Path, run: Run, monkeypatch: pyte
     give(contested, "kpt_004", "kpt_005")
     record(contested, PointCited("kpt_005", "message"), session="s3")
     monkeypatch.setenv("CLAUDECODE", "1")
-    run("unpin", "kpt_005")
+    run("pin", "--off", "kpt_005")
     monkeypatch.delenv("CLAUDECODE")
     count = len(events(run))
     terminal = Terminal(contested, "review")

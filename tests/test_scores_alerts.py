@@ -22,7 +22,7 @@ LOGGED = "note: low scores: "
 
 def channels(run: Run) -> tuple[bool, bool, bool, bool]:
     """Return whether ac09 is in the log, in the feed, at the top of the summary, and closes another's gate."""
-    summary, gate = run("score"), run("gate", "--component", "ac01")
+    summary, gate = run("score"), run("score", "gate", "--component", "ac01")
     feed = json.loads(run("score", "--feed").out)
     top = summary.out.partition("Overall")[0]
     assert (LOGGED in gate.err) == (LOGGED in summary.err)
@@ -93,7 +93,7 @@ def test_an_alert_of_the_past_is_not_logged_again(project: Path, run: Run) -> No
     record_events(project, "s1", events(plain(40)), noon("2026-01-16"))
     done = run("score", "--at", "3")
     assert "! AC-09" in done.out
-    assert LOGGED not in done.err + run("gate", "--at", "3").err
+    assert LOGGED not in done.err + run("score", "gate", "--at", "3").err
 
 
 @pytest.mark.parametrize("columns", [FRAMED_COLUMNS - 1, FRAMED_COLUMNS, 200])

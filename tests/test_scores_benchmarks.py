@@ -1,4 +1,4 @@
-"""Benchmarks without a session, as in CI: `tallybook metrics` with a result, then `tallybook gate`."""
+"""Benchmarks without a session, as in CI: `tallybook score record` with a result, then `tallybook score gate`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
 
-ASK = ("gate", "--component", "ac06")
+ASK = ("score", "gate", "--component", "ac06")
 
 
 def benchmark(run: Run, passed: int, **named: Any) -> None:
     """Record the result of a benchmark of fifty cases, by default of ac06 and without a session."""
     said = {"component": "AC-06", "benchmark": "small", "passed": passed, "total": 50} | named
-    done = run("metrics", stdin=json.dumps(said).encode())
+    done = run("score", "record", stdin=json.dumps(said).encode())
     assert (0, "") == (done.code, done.err)
 
 
@@ -107,6 +107,6 @@ def test_a_run_with_a_session_joins_it(measured: Path, run: Run) -> None:
 @pytest.mark.usefixtures("measured")
 def test_feedback_without_a_session_is_in_no_score(run: Run) -> None:
     """One harmful rating makes no score, and closes no gate; the answer says that it does not count."""
-    done = run("metrics", stdin=b'{"component": "ac06", "feedback": "harmful"}')
+    done = run("score", "record", stdin=b'{"component": "ac06", "feedback": "harmful"}')
     assert "note: standard input:1: no session is named; it is in no score\n" == done.err
     assert 0 == run(*ASK).code

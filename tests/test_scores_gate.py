@@ -1,4 +1,4 @@
-"""The verbs `gate` and `baseline`: exit 0 if the agent may evolve, 1 with reasons if not; acknowledged drops."""
+"""The verbs `score gate` and `score baseline`: exit 0 if the agent may evolve, else 1; acknowledged drops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def score(project: Path) -> Callable[..., None]:
 
 def ask_gate(run: Run, *options: str) -> tuple[int, list[str]]:
     """Return the exit code of a gate, and rule and score of the reasons that close it."""
-    done = run("gate", *options, "--json")
+    done = run("score", "gate", *options, "--json")
     told: dict[str, Any] = json.loads(done.out)
     assert told["open"] is (done.code == 0)
     return done.code, [f"{one['rule']} {one['score_id']}".strip() for one in told["reasons"] if one["closes"]]
@@ -40,17 +40,17 @@ def ask_gate(run: Run, *options: str) -> tuple[int, list[str]]:
 def test_a_good_score_opens_the_gate_and_unknown_ones_are_listed(score: Callable[..., None], run: Run) -> None:
     """80 is neither critical nor below 70, and scores without data are only listed."""
     score(DAYS[0], 80)
-    done = run("gate")
+    done = run("score", "gate")
     assert (0, "") == (done.code, done.err)
     day = "  the latest score is of 2026-01-01\n"
     assert f"open\n  none of 3 scores close it, 11 have no data\n{day}" == done.out
-    assert f"open\n{day}" == run("gate", "--component", "AC-09").out
+    assert f"open\n{day}" == run("score", "gate", "--component", "AC-09").out
 
 
 def test_a_component_below_70_blocks_its_own_evolution(score: Callable[..., None], run: Run) -> None:
     """69 closes the gate of that component alone, in one sentence with score and bound; 70 opens it."""
     score(DAYS[0], 69)
-    done = run("gate", "--component", "ac09")
+    done = run("score", "gate", "--component", "ac09")
     assert EXIT_NO == done.code
     low = "- ac09 is 69, below 70, the least with which it may evolve (2026-01-01)\n"
     assert f"closed\n{low}  the latest score is of 2026-01-01\n" == done.out
@@ -76,10 +76,12 @@ def test_a_component_without_data_is_blocked_by_name(score: Callable[..., None],
 
 @pytest.mark.parametrize("named", [(), ("--component", "ac06"), ("--component", "overall")])
 def test_a_gate_without_data_is_closed_and_names_the_remedy(project: Path, run: Run, named: tuple[str, ...]) -> None:
-    """In an empty folder it exits with 1 and names `metrics`; --allow-no-data opens it; nothing is created."""
-    done = run("gate", *named)
+    """In an empty folder it exits with 1 and names `score record`; --allow-no-data opens it; nothing is created."""
+    done = run("score", "gate", *named)
     assert (EXIT_NO, "") == (done.code, done.err)
-    feed = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
+    feed = (
+        "no score to judge has enough data: run `tallybook score record FILE` to record some, or pass --allow-no-data"
+    )
     assert ["closed", f"- {feed}"] == done.out.splitlines()[:2]
     assert (0, []) == ask_gate(run, *named, "--allow-no-data")
     assert [] == list((project / ".claude").iterdir())
@@ -96,7 +98,7 @@ def test_a_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> N
         "  session.overall: not enough measured (3 %) on 2026-01-01",
         "  none of 1 scores close it, 13 have no data",
         "  the latest score is of 2026-01-01",
-    ] == run("gate").out.splitlines()
+    ] == run("score", "gate").out.splitlines()
     assert (EXIT_NO, ["min ac01"]) == ask_gate(run, "--min", "90")
 
 
@@ -105,13 +107,13 @@ def test_a_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> N
 def test_one_thumb_decides_no_gate(score: Callable[..., None], run: Run, word: str, about: dict[str, str]) -> None:
     """Feedback alone neither closes nor opens a gate; next to a measured score of 80 it only adjusts it."""
     said = {"session_id": "x", "feedback": word, "at": noon(DAYS[0])} | about
-    assert 0 == run("metrics", stdin=json.dumps(said).encode()).code
+    assert 0 == run("score", "record", stdin=json.dumps(said).encode()).code
     for named in ((), ("--component", "ac09"), ("--component", "overall")):
         code, reasons = ask_gate(run, *named)
         assert (EXIT_NO, {"no data"}) == (code, {one.partition("data")[0] + "data" for one in reasons})
         assert (0, []) == ask_gate(run, *named, "--allow-no-data")
     score(DAYS[1], 80)
-    assert 0 == run("metrics", stdin=json.dumps(said | {"session_id": f"s-{DAYS[1]}-ac09"}).encode()).code
+    assert 0 == run("score", "record", stdin=json.dumps(said | {"session_id": f"s-{DAYS[1]}-ac09"}).encode()).code
     assert (0, []) == ask_gate(run)
     told = json.loads(run("score", "--session", "--json").out)
     assert {"harmful": 64, "helpful": 84}[word] == told["session_scores"]["overall"]
@@ -121,14 +123,14 @@ def test_a_gate_names_the_day_of_each_score(score: Callable[..., None], run: Run
     """A gate that judges old scores says so: the latest day, and the day of each score that closes it."""
     score(DAYS[0], 40, "ac03")
     score(DAYS[4], 90)
-    told = json.loads(run("gate", "--json").out)
+    told = json.loads(run("score", "gate", "--json").out)
     assert ("2026-01-05", {"ac03": "2026-01-01", "session.effectiveness": "2026-01-01"}) == (
         told["day"],
         {one["score_id"]: one["day"] for one in told["reasons"] if one["closes"]},
     )
-    assert "- ac03 is 40 on 2026-01-01: below 50 (critical)" in run("gate").out
-    assert "the latest score is of 2026-01-05" in run("gate").out
-    assert None is json.loads(run("gate", "--component", "ac06", "--json").out)["day"]
+    assert "- ac03 is 40 on 2026-01-01: below 50 (critical)" in run("score", "gate").out
+    assert "the latest score is of 2026-01-05" in run("score", "gate").out
+    assert None is json.loads(run("score", "gate", "--component", "ac06", "--json").out)["day"]
 
 
 def test_where_scoring_is_off_the_gate_is_open_and_says_so(score: Callable[..., None], project: Path, run: Run) -> None:
@@ -138,9 +140,9 @@ def test_where_scoring_is_off_the_gate_is_open_and_says_so(score: Callable[..., 
     (project / ".claude" / "config" / "scoring-config.yaml").write_text("scoring: {enabled: false}", encoding="utf-8")
     off = "scoring is off: scoring-config.yaml has `enabled: false`"
     for words in ((), ("--component", "ac09", "--min", "90"), ("--no-drop", "1")):
-        done = run("gate", *words)
+        done = run("score", "gate", *words)
         assert (0, f"open\n  {off}\n", "") == (done.code, done.out, done.err)
-    (reason,) = json.loads(run("gate", "--json").out)["reasons"]
+    (reason,) = json.loads(run("score", "gate", "--json").out)["reasons"]
     assert ("off", off, False) == (reason["rule"], reason["text"], reason["closes"])
     run("replay")
     assert f"note  gate: {off}\n" in run("check").out
@@ -149,15 +151,17 @@ def test_where_scoring_is_off_the_gate_is_open_and_says_so(score: Callable[..., 
 def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None], run: Run) -> None:
     """84 is more than 5 below the baseline of 90; a baseline of 84 acknowledges that, and 78 is a drop again."""
     score(DAYS[0], 90)
-    assert "baseline of ac09 set to 90\n" == run("baseline", "AC-09").out
+    assert "baseline of ac09 set to 90\n" == run("score", "baseline", "AC-09").out
     score(DAYS[1], 85)
     assert (0, []) == ask_gate(run, "--component", "ac09")
     score(DAYS[2], 84)
     assert (EXIT_NO, ["baseline ac09"]) == ask_gate(run, "--component", "ac09")
-    assert "not acknowledged" in run("gate", "--component", "ac09").out
+    assert "not acknowledged" in run("score", "gate", "--component", "ac09").out
     assert {"score": "ac09", "value": 84} == {
         key: value
-        for key, value in json.loads(run("baseline", "ac09", "--reason", "a harder task", "--json").out).items()
+        for key, value in json.loads(
+            run("score", "baseline", "ac09", "--reason", "a harder task", "--json").out
+        ).items()
         if key != "seq"
     }
     assert (0, []) == ask_gate(run, "--component", "ac09")
@@ -183,17 +187,20 @@ def test_an_option_closes_a_gate_that_the_configuration_leaves_open(score: Calla
 def test_the_gate_of_all_has_a_line_for_each_score(score: Callable[..., None], run: Run) -> None:
     """Each has all reasons that close it, and one line counts them; a named gate answers in sentences."""
     score(DAYS[0], 90)
-    run("baseline", "ac09")
+    run("score", "baseline", "ac09")
     score(DAYS[1], 40)
     assert [
         "closed",
         "- ac09 is 40 on 2026-01-02: below 50 (critical), below 85 (baseline), below 80 (min)",
         "- session.handoff is 40 on 2026-01-02: below 50 (critical), below 80 (min)",
         "- session.overall is 40 on 2026-01-02: below 50 (critical), below 80 (min)",
-        "  3 of 3 scores close it, 11 have no data; `tallybook baseline SCORE` acknowledges a drop",
+        "  3 of 3 scores close it, 11 have no data; `tallybook score baseline SCORE` acknowledges a drop",
         "  the latest score is of 2026-01-02",
-    ] == run("gate", "--min", "80").out.splitlines()
-    assert "- ac09 is 40, below 50: critical, which blocks all (2026-01-02)" in run("gate", "--component", "ac09").out
+    ] == run("score", "gate", "--min", "80").out.splitlines()
+    assert (
+        "- ac09 is 40, below 50: critical, which blocks all (2026-01-02)"
+        in run("score", "gate", "--component", "ac09").out
+    )
 
 
 def test_a_gate_of_the_past_uses_its_scores(score: Callable[..., None], run: Run) -> None:
@@ -207,24 +214,32 @@ def test_a_gate_of_the_past_uses_its_scores(score: Callable[..., None], run: Run
 
 def test_baselines_are_listed(score: Callable[..., None], run: Run) -> None:
     """Score, value, day and event of each are listed; without one, the command that sets one."""
-    assert "no score has a baseline; `tallybook baseline SCORE` sets one\n" == run("baseline").out
-    assert [] == json.loads(run("baseline", "--json").out)
+    assert "no score has a baseline; `tallybook score baseline SCORE` sets one\n" == run("score", "baseline").out
+    assert [] == json.loads(run("score", "baseline", "--json").out)
     score(DAYS[0], 90)
-    run("baseline", "overall", "--value", "87.5")
-    (row,) = json.loads(run("baseline", "--json").out)
+    run("score", "baseline", "overall", "--value", "87.5")
+    (row,) = json.loads(run("score", "baseline", "--json").out)
     assert ("session.overall", 87.5) == (row["score"], row["value"])
-    assert f"session.overall  87.5  since {row['day']}, event {row['seq']}\n" == run("baseline").out
+    assert f"session.overall  87.5  since {row['day']}, event {row['seq']}\n" == run("score", "baseline").out
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("gate", "--component", "ac99"), EXIT_BAD_INPUT, "--component ac99: is not a score; the nearest is ac09"),
-        (("gate", "--component", "mood"), EXIT_BAD_INPUT, "--component mood: is not a score; there are ac01, ac02"),
-        (("gate", "--min", "101"), EXIT_BAD_INPUT, "--min"),
-        (("baseline", "ac06"), EXIT_NO, "ac06: has no data and so no value for a baseline; give --value N"),
-        (("baseline", "ac77"), EXIT_BAD_INPUT, "baseline ac77: is not a score"),
-        (("baseline", "ac06", "--value", "-1"), EXIT_BAD_INPUT, "--value"),
+        (
+            ("score", "gate", "--component", "ac99"),
+            EXIT_BAD_INPUT,
+            "--component ac99: is not a score; the nearest is ac09",
+        ),
+        (
+            ("score", "gate", "--component", "mood"),
+            EXIT_BAD_INPUT,
+            "--component mood: is not a score; there are ac01, ac02",
+        ),
+        (("score", "gate", "--min", "101"), EXIT_BAD_INPUT, "--min"),
+        (("score", "baseline", "ac06"), EXIT_NO, "ac06: has no data and so no value for a baseline; give --value N"),
+        (("score", "baseline", "ac77"), EXIT_BAD_INPUT, "score baseline ac77: is not a score"),
+        (("score", "baseline", "ac06", "--value", "-1"), EXIT_BAD_INPUT, "--value"),
     ],
 )
 def test_an_invalid_question_is_one_line(
@@ -240,7 +255,9 @@ def test_an_invalid_question_is_one_line(
     assert before == run("log", "--json").out
 
 
-@pytest.mark.parametrize("words", [("gate", "--min"), ("gate", "--no-drop"), ("baseline", "ac09", "--value")])
+@pytest.mark.parametrize(
+    "words", [("score", "gate", "--min"), ("score", "gate", "--no-drop"), ("score", "baseline", "ac09", "--value")]
+)
 def test_nan_is_no_bound(words: tuple[str, ...], score: Callable[..., None], run: Run) -> None:
     """NaN is below nothing and above nothing: such a gate would never close."""
     score(DAYS[0], 80)

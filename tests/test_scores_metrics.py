@@ -1,4 +1,4 @@
-"""The verb `metrics`: each object is in the ledger once, and the answer counts them all."""
+"""The verb `score record`: each object is in the ledger once, and the answer counts them all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(project: Path, run: Run) -> Run:
     """Return a function that runs the verb in this process, on the project."""
 
     def run_(*arguments: object, stdin: str = "") -> Answer:
-        return run("--project", str(project), "metrics", *map(str, arguments), stdin=stdin.encode())
+        return run("--project", str(project), "score", "record", *map(str, arguments), stdin=stdin.encode())
 
     return run_
 

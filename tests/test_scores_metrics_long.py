@@ -1,4 +1,4 @@
-"""The verb `metrics` at length: parts, bounds, and any JSON in any order of deliveries."""
+"""The verb `score record` at length: parts, bounds, and any JSON in any order of deliveries."""
 
 from __future__ import annotations
 

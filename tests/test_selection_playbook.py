@@ -1,4 +1,4 @@
-"""The verb `playbook`: what a session is given for a task, each score as a sum (rule 22)."""
+"""The verb `show --as-agent`: what a session is given for a task, each score as a sum (rule 22)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def here(project: Path) -> Project:
 def test_a_task_is_shown_what_a_prompt_would_be_given(here: Project, run: Run) -> None:
     """The text is the hook's to the character, and nothing is recorded where a person asks (rule 22)."""
     before = [*commands.list_events(here)]
-    shown = run("playbook", "--for", TASK)
+    shown = run("show", "--as-agent", "--for", TASK)
     assert (0, before) == (shown.code, [*commands.list_events(here)])
     set_to(here, "[playbook]\nby_task = true\n")
     assert told(call({"hook_event_name": "UserPromptSubmit", "prompt": TASK})) == shown.out.removesuffix("\n")
@@ -44,8 +44,8 @@ def test_a_task_is_shown_what_a_prompt_would_be_given(here: Project, run: Run) -
 def test_without_a_task_the_start_of_a_session_is_shown(here: Project, run: Run) -> None:
     """It is what the hook of a start gives."""
     start = told(call({"hook_event_name": "SessionStart", "source": "startup"}))
-    assert start == run("playbook").out.removesuffix("\n")
-    found = json.loads(run("playbook", "--json").out)
+    assert start == run("show", "--as-agent").out.removesuffix("\n")
+    found = json.loads(run("show", "--as-agent", "--json").out)
     assert ["kpt_001", "kpt_002", "kpt_003"] == [one["name"] for one in found["entries"]]
     assert len(start) == found["chars"]
     assert 1 == len(events(here, PlaybookInjected))
@@ -54,13 +54,13 @@ def test_without_a_task_the_start_of_a_session_is_shown(here: Project, run: Run)
 @pytest.mark.usefixtures("here")
 def test_a_score_is_explained_as_a_sum(run: Run) -> None:
     """Each word has its points, and the ratings theirs; JSON has the same numbers (rule 22)."""
-    answer = run("playbook", "--for", TASK, "--explain")
+    answer = run("show", "--as-agent", "--for", TASK, "--explain")
     best, text, second, *_ = answer.out.splitlines()
     assert "kpt_001  1.89 = commit 0.95 + test 0.95 + ratings 0.00 (0 helpful, 0 harmful)" == best
     assert f"    {TEXTS[0]}" == text
     assert "kpt_002  0.21 = ratings 0.21 (1 helpful, 0 harmful)" == second
     assert "note: left out: 1 unrelated\n" == answer.err
-    found = json.loads(run("playbook", "--for", TASK, "--json").out)
+    found = json.loads(run("show", "--as-agent", "--for", TASK, "--json").out)
     first, other = found["entries"]
     assert first["score"] == pytest.approx(sum(first["words"].values()) + first["proof"], abs=1e-3)
     assert ({}, 0.2065, {"unrelated": 1}) == (other["words"], other["proof"], found["left_out"])
@@ -69,9 +69,9 @@ def test_a_score_is_explained_as_a_sum(run: Run) -> None:
 def test_what_an_agent_asks_for_is_recorded(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The injection is in the agent's session, or in none where it does not say which (rules 10 and 22)."""
     monkeypatch.setenv("CLAUDECODE", "1")
-    run("playbook", "--for", TASK)
+    run("show", "--as-agent", "--for", TASK)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s7")
-    run("playbook", "--for", TASK)
+    run("show", "--as-agent", "--for", TASK)
     rows = [row for row in commands.list_events(here) if row["kind"] == "playbook.injected"]
     assert [None, "s7"] == [row["by"].get("session") for row in rows]
     assert [("kpt_001", "kpt_002")] * 2 == [one.names for one in events(here, PlaybookInjected)]
@@ -81,19 +81,19 @@ def test_what_an_agent_asks_for_is_recorded(here: Project, run: Run, monkeypatch
 def test_an_empty_project_gives_nothing_and_stays_empty(run: Run, project: Path) -> None:
     """The answer says so, exits with 0, and no file is made."""
     before = sorted(project.rglob("*"))
-    answer = run("playbook", "--for", TASK)
+    answer = run("show", "--as-agent", "--for", TASK)
     assert (0, "", "note: nothing is given\n") == (answer.code, answer.out, answer.err)
-    found = json.loads(run("playbook", "--json").out)
+    found = json.loads(run("show", "--as-agent", "--json").out)
     assert {"entries": [], "left_out": {}, "chars": 0, "budget_chars": 8000} == found
     assert before == sorted(project.rglob("*"))
 
 
 def test_odd_input_is_answered_in_one_line(here: Project, run: Run) -> None:
     """Scores need a task; one without a word leaves the best proven; a budget of nothing gives nothing."""
-    refused = run("playbook", "--explain")
+    refused = run("show", "--as-agent", "--explain")
     assert (2, "tallybook: --explain: needs a task; give --for TEXT\n") == (refused.code, refused.err)
     for task in ("", "\x1b[2J…", "the"):
-        found = json.loads(run("playbook", "--for", task, "--json").out)
+        found = json.loads(run("show", "--as-agent", "--for", task, "--json").out)
         assert ["kpt_002"] == [one["name"] for one in found["entries"]]
     set_to(here, "[playbook]\nbudget_chars = 0\n")
-    assert "note: nothing is given: budget_chars is 0\n" == run("playbook", "--for", TASK).err
+    assert "note: nothing is given: budget_chars is 0\n" == run("show", "--as-agent", "--for", TASK).err

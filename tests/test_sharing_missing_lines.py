@@ -58,7 +58,7 @@ def tool(team: Team, called: str, **given: str) -> Any:
 @pytest.mark.parametrize("how", ["missing", "torn", "damaged"])
 def test_what_reads_the_entries_shows_the_last_rendering(team: Team, how: str) -> None:
     """Commands, library, MCP and hooks give the entries that playbook.json was rendered with last, and say so."""
-    verbs = (("show", "--json"), ("needs-ratings", "--json"))
+    verbs = (("show", "--json"), ("review", "--list", "needs-ratings", "--json"))
     before = [team.run("anna", *words).out for words in verbs]
     lose(team, how)
     for words, out in zip(verbs, before, strict=True):
@@ -79,7 +79,17 @@ def test_what_needs_the_lines_says_so_and_changes_nothing(team: Team) -> None:
     """Other verbs end with one line that names the lines and `sync`, and none of them calls it damage."""
     lose(team)
     before = (team.ledger("anna") / "events.jsonl").read_bytes()
-    verbs = ("why kpt_001", "log", "diff 2", "undo", "retire kpt_001", "replay", "verify", "sync --dry-run", "blame")
+    verbs = (
+        "why kpt_001",
+        "log",
+        "diff 2",
+        "undo",
+        "retire kpt_001",
+        "replay",
+        "verify",
+        "sync --dry-run",
+        "show --last-change",
+    )
     for words in verbs:
         answer = team.run("anna", *words.split(), code=1)
         found = [part in answer.err for part in (MISSING, "run `tallybook sync`", "damaged")]

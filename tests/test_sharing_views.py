@@ -47,8 +47,8 @@ READING = (
     ["why", "kpt_003", "--trail"],
     ["why", "kpt_002"],
     ["why", "kpt_002", "--at", "book:9"],
-    ["blame"],
-    ["graveyard"],
+    ["show", "--last-change"],
+    ["show", "--gone"],
     ["diff", "3"],
     ["diff", "book:4", "book:12"],
     ["bisect", "count >= 3"],
@@ -59,7 +59,7 @@ READING = (
     ["what-if", "--without", "writer:ben"],
     ["sql", "SELECT * FROM events"],
     ["sql", "SELECT * FROM points"],
-    ["needs-ratings"],
+    ["review", "--list", "needs-ratings"],
     ["score"],
     ["verify"],
     ["doctor"],
@@ -92,13 +92,13 @@ def test_json_has_the_own_number_or_the_number_in_the_book(anna: SharedMachine) 
 
 
 def test_people_read_book_numbers_and_machines(anna: SharedMachine) -> None:
-    """`log` and `blame` name an event of the book by `book:N` and its machine, a pending one by its own number."""
+    """`log` and `show --last-change` name an event of the book by `book:N` and machine, a pending one by its number."""
     lines = anna.run("log").out.splitlines()
     assert [True, True] == [
         any(line.startswith("book:16") and "human at ben-0a1b2c3d  kpt_003 rated helpful" in line for line in lines),
         any(line.split()[:1] == ["10"] and "human  kpt_003 rated helpful" in line for line in lines),
     ]
-    assert "book:14" in anna.run("blame").out
+    assert "book:14" in anna.run("show", "--last-change").out
 
 
 def test_pending_events_have_the_numbers_of_the_own_ledger(anna: SharedMachine) -> None:

@@ -104,7 +104,14 @@ def read_only_mount(small_disk: Project) -> Iterator[Project]:
 
 @pytest.mark.parametrize(
     "words",
-    ["add new", "rate kpt_001 helpful", "retire kpt_001", "undo", "replay", "metrics --component ac01 startup_ms=1"],
+    [
+        "add new",
+        "rate kpt_001 helpful",
+        "retire kpt_001",
+        "undo",
+        "replay",
+        "score record --component ac01 startup_ms=1",
+    ],
 )
 def test_on_a_read_only_mount_no_advice_is_to_try_again(read_only_mount: Project, words: str) -> None:
     """A command that writes says to mount the file system for writing, with exit code 4; nothing changes."""

@@ -26,15 +26,14 @@ WORDS = {
     "retire": ["kpt_001"],
     "restore": ["kpt_001"],
     "pin": ["kpt_001"],
-    "unpin": ["kpt_001"],
     "reword": ["kpt_001", "shorter"],
     "move": ["kpt_001", "mistakes"],
     "merge": ["kpt_001", "kpt_002"],
     "promote": ["my_001"],
     "demote": ["kpt_001"],
-    "accept": ["1"],
-    "reject": ["1"],
-    "baseline": ["ac01"],
+    "proposals accept": ["1"],
+    "proposals reject": ["1"],
+    "score baseline": ["ac01"],
     "import": ["old.json"],
     "share": ["git"],
 }
@@ -71,7 +70,7 @@ def home(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["retire", "kpt_001"], 1),
         (["restore", "kpt_001"], 1),
         (["pin", "kpt_001"], 1),
-        (["unpin", "kpt_001"], 1),
+        (["pin", "--off", "kpt_001"], 1),
         (["reword", "kpt_001", "shorter"], 1),
         (["merge", "kpt_001", "kpt_002"], 1),
         (["redact", "--text", "a customer", "--reason", "private", "--rater", "human"], 1),
@@ -80,8 +79,8 @@ def home(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["rate", "kpt_001", "helpful"], 1),
         (["add", " "], 2),
         (["record", "-"], 2),
-        (["metrics"], 2),
-        (["baseline", "ac01"], 1),
+        (["score", "record"], 2),
+        (["score", "baseline", "ac01"], 1),
         (["replay"], 0),
         (["reflect"], 0),
     ],
@@ -126,7 +125,7 @@ def test_the_root_folder_and_the_home_folder_are_no_project(
     """A verb that works on a project exits 2 in the root folder and in the home folder, and creates nothing there."""
     folder = Path(home.anchor) if where == "the root folder" else home
     monkeypatch.chdir(folder)
-    answer = run(verb, *WORDS.get(verb, ()))
+    answer = run(*verb.split(), *WORDS.get(verb, ()))
     expected = f"tallybook: {folder}: {where} is not a project; change to a project, or give --project {folder}\n"
     assert (2, "", expected) == (answer.code, answer.out, answer.err)
     assert [] == tree(home)

@@ -97,7 +97,7 @@ def test_init_and_doctor_say_what_a_removal_takes_along(  # noqa: PLR0913 - thre
     ],
     ids=["bare", "linked", "separate", "ordinary"],
 )
-@pytest.mark.parametrize("words", [["add", "Name units."], ["metrics", "startup_ms=8"], ["init"]])
+@pytest.mark.parametrize("words", [["add", "Name units."], ["score", "record", "startup_ms=8"], ["init"]])
 def test_a_new_ledger_in_the_place_of_another_is_announced(  # noqa: PLR0913 - three of them are the case
     base: Path,
     run: Run,

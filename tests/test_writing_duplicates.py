@@ -1,4 +1,4 @@
-"""Texts that an entry has are refused, those that resemble one are added and named, and `duplicates` (rule 19)."""
+"""Texts that an entry has are refused, similar ones are named, and `review --list duplicates` (rule 19)."""
 
 from __future__ import annotations
 
@@ -106,26 +106,29 @@ def events(run: Run) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("playbook")
 def test_duplicates_lists_pairs_with_the_words_that_differ(run: Run) -> None:
-    """`duplicates` has the similarity, the entries and the command of each pair; after the merge there is none."""
-    (pair,) = json.loads(run("duplicates", "--json").out)
+    """`review --list duplicates` has the similarity, entries and command of each pair; after the merge none."""
+    (pair,) = json.loads(run("review", "--list", "duplicates", "--json").out)
     assert (0.92, "tallybook merge kpt_001 kpt_003") == (pair["similarity"], pair["merge"])
     assert [TESTS, TESTS_AGAIN] == [one["text"] for one in pair["entries"]]
     says = "0.92  only kpt_003 has 'unit'; if they say the same: tallybook merge kpt_001 kpt_003"
-    assert [says, f"    kpt_001  +0 -0  {TESTS}"] == run("duplicates").out.splitlines()[:2]
+    assert [says, f"    kpt_001  +0 -0  {TESTS}"] == run("review", "--list", "duplicates").out.splitlines()[:2]
     assert 0 == run(*pair["merge"].split()[1:]).code
-    assert "No entries resemble each other.\n" == run("duplicates").out
+    assert "No entries resemble each other.\n" == run("review", "--list", "duplicates").out
 
 
 @pytest.mark.usefixtures("playbook")
 def test_a_similarity_out_of_bounds_is_bad_input(run: Run) -> None:
     """One line says what is taken."""
-    assert [2, 2] == [run("duplicates", "--least", given).code for given in ("85", "x")]
+    assert [2, 2] == [run("review", "--list", "duplicates", "--least", given).code for given in ("85", "x")]
 
 
 @pytest.mark.usefixtures("project")
 def test_a_project_without_a_ledger_has_no_duplicates(run: Run) -> None:
     """Nothing is created."""
-    assert (0, []) == (run("duplicates", "--json").code, json.loads(run("duplicates", "--json").out))
+    assert (0, []) == (
+        run("review", "--list", "duplicates", "--json").code,
+        json.loads(run("review", "--list", "duplicates", "--json").out),
+    )
 
 
 @pytest.mark.usefixtures("project")

@@ -273,7 +273,7 @@ def test_a_proposed_merge_keeps_its_section(here: Project, run: Run) -> None:
     ]
     for merge in merges:
         commands.record(here, {"operations": [merge]}, {"rater": "reflector"})
-        assert 0 == run("accept", "--all").code
+        assert 0 == run("proposals", "accept", "--all").code
     assert {"PROJECT CONTEXT": ["ctx-002"]} == names(here)
 
 

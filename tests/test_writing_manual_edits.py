@@ -49,7 +49,7 @@ def counts(here: Project) -> dict[str, tuple[int, int]]:
 
 VERBS = [
     (("pin", "kpt_001", "--reason", "house rule"), 'kpt_001 pinned: "house rule"'),
-    (("unpin", "kpt_001"), "kpt_001 unpinned"),
+    (("pin", "--off", "kpt_001"), "kpt_001 unpinned"),
     (("reword", "kpt_001", "one!"), 'kpt_001 reworded "one!"'),
     (("merge", "kpt_001", "kpt_002", "kpt_003"), "kpt_002, kpt_003 merged into kpt_001"),
     (("retire", "kpt_001"), "kpt_001 retired"),

@@ -78,20 +78,20 @@ def test_a_single_event_is_named_by_its_number(project: Path, run: Run) -> None:
     ],
 )
 def test_unscored_metrics_are_named_first(project: Path, run: Run, words: tuple[str, ...], why: str) -> None:
-    """`metrics` first names the unscored metrics with the reason, and still records them; JSON has `unscored`."""
+    """`score record` first names the unscored metrics with the reason, and still records them; JSON has `unscored`."""
     del project
-    lines = run("metrics", "--session", "s1", *words).out.splitlines()
+    lines = run("score", "record", "--session", "s1", *words).out.splitlines()
     first = f"in no score: {why}; `tallybook score --config` shows what is scored"
     assert (first, "recorded 1 measurement as event 2") == (lines[0], lines[1])
-    assert {why.removesuffix(" (1)"): 1} == json.loads(run("metrics", "--session", "s1", *words, "--json").out)[
+    assert {why.removesuffix(" (1)"): 1} == json.loads(run("score", "record", "--session", "s1", *words, "--json").out)[
         "unscored"
     ]
 
 
 def test_scored_metrics_are_not_named(project: Path, run: Run) -> None:
-    """If everything is in a score, `metrics` prints only what it recorded."""
+    """If everything is in a score, `score record` prints only what it recorded."""
     del project
-    done = run("metrics", "--session", "s1", "--component", "ac01", "startup_ms=8000")
+    done = run("score", "record", "--session", "s1", "--component", "ac01", "startup_ms=8000")
     assert ("", ["recorded 1 measurement as event 2"]) == (done.err, done.out.splitlines())
 
 

@@ -96,10 +96,10 @@ def test_lines_under_headings_are_read() -> None:
 
 
 def test_the_lines_that_tallybook_prints_are_read_back(run: Run, project: Path) -> None:
-    """What `playbook` prints for a session is imported with the same names, texts and counts."""
+    """What `show --as-agent` prints for a session is imported with the same names, texts and counts."""
     run("add", "Read the log first")
     run("rate", "kpt_001", "helpful")
-    printed = run("playbook").out
+    printed = run("show", "--as-agent").out
     assert ("kpt_001", "Read the log first", 1, 0) in rows(read_legacy(printed.encode()))
     assert 1 == len(commands.playbook(Project(project)).state.entries)
 

@@ -113,7 +113,7 @@ def test_an_agent_only_proposes_to_unpin(run: Run, monkeypatch: pytest.MonkeyPat
     protect(run)
     run("pin", "kpt_002")
     monkeypatch.setenv("CLAUDECODE", "1")
-    answer = run("unpin", "kpt_002")
+    answer = run("pin", "--off", "kpt_002")
     assert (1, True) == (answer.code, "only proposed" in answer.err)
     assert ["unpin"] == [one["verb"] for one in json.loads(run("proposals", "--json").out)]
 
@@ -133,7 +133,7 @@ def proposed(run: Run, project: object, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_a_person_accepts_a_proposal(run: Run, proposed: int) -> None:
     """The change and its acceptance are one batch by a person; the proposal is closed (rule 17)."""
-    answer = run("accept", str(proposed))
+    answer = run("proposals", "accept", str(proposed))
     assert (0, ["kpt_002"]) == (answer.code, [one[0] for one in entries(run)])
     assert "No proposal is open.\n" == run("proposals").out
     kinds = [json.loads(line)["kind"] for line in run("log", "--json").out.splitlines()]
@@ -143,7 +143,7 @@ def test_a_person_accepts_a_proposal(run: Run, proposed: int) -> None:
 
 def test_an_acceptance_shows_what_it_changes(run: Run, proposed: int) -> None:
     """Before the change the entry is printed as it is, with its counts (rule 17)."""
-    lines = run("accept", str(proposed)).out.splitlines()
+    lines = run("proposals", "accept", str(proposed)).out.splitlines()
     assert f"{proposed}  proposed: retire kpt_001" in lines[0]
     assert "    kpt_001  +3 -0  Always test" == lines[1]
 
@@ -151,7 +151,7 @@ def test_an_acceptance_shows_what_it_changes(run: Run, proposed: int) -> None:
 def test_an_undo_takes_an_acceptance_back(run: Run, proposed: int) -> None:
     """The entry is there again, and the proposal is open again (rule 17)."""
     before = entries(run)
-    run("accept", str(proposed))
+    run("proposals", "accept", str(proposed))
     assert 0 == run("undo").code
     assert (before, [proposed]) == (entries(run), [one["seq"] for one in json.loads(run("proposals", "--json").out)])
 
@@ -159,16 +159,16 @@ def test_an_undo_takes_an_acceptance_back(run: Run, proposed: int) -> None:
 def test_a_person_rejects_a_proposal(run: Run, proposed: int) -> None:
     """The playbook stays as it was, the proposal is closed, and the reason is in the ledger (rule 17)."""
     before = entries(run)
-    assert 0 == run("reject", str(proposed), "--reason", "it is not obvious").code
+    assert 0 == run("proposals", "reject", str(proposed), "--reason", "it is not obvious").code
     assert (before, []) == (entries(run), json.loads(run("proposals", "--json").out))
     assert "it is not obvious" in run("log").out
 
 
-@pytest.mark.parametrize("verb", ["accept", "reject"])
+@pytest.mark.parametrize("verb", ["proposals accept", "proposals reject"])
 @pytest.mark.parametrize("choice", [("--all",), ("--of", "s7")], ids=["all", "session"])
 def test_proposals_are_chosen_by_session_or_all(run: Run, proposed: int, verb: str, choice: tuple[str, ...]) -> None:
     """The same is done to every open proposal, or to those of a session (rule 17)."""
-    assert [proposed] == [one["proposal"] for one in json.loads(run(verb, *choice, "--json").out)]
+    assert [proposed] == [one["proposal"] for one in json.loads(run(*verb.split(), *choice, "--json").out)]
 
 
 @pytest.mark.usefixtures("project")
@@ -181,30 +181,30 @@ def test_the_entry_of_a_proposal_is_one_line(run: Run, monkeypatch: pytest.Monke
     assert "    kpt_001  +0 -0  Always test before a commit" == run("proposals").out.splitlines()[1]
 
 
-@pytest.mark.parametrize("verb", ["accept", "reject"])
+@pytest.mark.parametrize("verb", ["proposals accept", "proposals reject"])
 def test_an_agent_cannot_decide_its_own_proposal(
     run: Run, proposed: int, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inside an agent the answer is no with exit code 1, and the proposal stays open (rule 2)."""
     monkeypatch.setenv("CLAUDECODE", "1")
-    answer = run(verb, str(proposed))
+    answer = run(*verb.split(), str(proposed))
     assert (1, True) == (answer.code, f"{verb}: only a person may do this" in answer.err)
     assert [proposed] == [one["seq"] for one in json.loads(run("proposals", "--json").out)]
 
 
 def test_another_rater_than_a_person_cannot_decide(run: Run, proposed: int) -> None:
     """A hook that names itself as the rater decides nothing either."""
-    answer = run("accept", str(proposed), "--rater", "reflector")
+    answer = run("proposals", "accept", str(proposed), "--rater", "reflector")
     assert (1, True) == (answer.code, "the rater is reflector" in answer.err)
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("accept",), 2, "NUMBER: or --of SESSION or --all is needed; give one of them"),
-        (("accept", "999"), 1, "event 999: is not an open proposal"),
-        (("accept", "--of", "nobody"), 1, "proposals: none is open"),
-        (("reject", "1", "--all"), 2, "NUMBER: or --of SESSION or --all is needed"),
+        (("proposals", "accept"), 2, "NUMBER: or --of SESSION or --all is needed; give one of them"),
+        (("proposals", "accept", "999"), 1, "event 999: is not an open proposal"),
+        (("proposals", "accept", "--of", "nobody"), 1, "proposals: none is open"),
+        (("proposals", "reject", "1", "--all"), 2, "NUMBER: or --of SESSION or --all is needed"),
     ],
 )
 def test_a_choice_that_names_nothing_is_refused(
@@ -219,7 +219,7 @@ def test_a_choice_that_names_nothing_is_refused(
 def test_a_proposal_that_no_longer_fits_is_refused(run: Run, proposed: int) -> None:
     """Where the entry was retired meanwhile, the refusal says so."""
     run("retire", "kpt_001")
-    answer = run("accept", str(proposed))
+    answer = run("proposals", "accept", str(proposed))
     assert (1, True) == (answer.code, "kpt_001: is not in the playbook" in answer.err)
 
 
@@ -246,11 +246,11 @@ def test_an_agent_only_proposes_to_redact_a_protected_entry(run: Run, monkeypatc
     assert ("redact", "kpt_001", added["id"]) == tuple(proposal[field] for field in ("verb", "name", "text"))
     assert f"proposed: redact kpt_001, the text of event {added['id']}" in run("proposals").out
     # What cannot be undone is not among those that are accepted as a heap.
-    heap = run("accept", "--all")
+    heap = run("proposals", "accept", "--all")
     assert 1 == heap.code
     assert "only lessons and redactions are open, and each is accepted by its number" in heap.err
     assert "Always test" == entries(run)[0][1]
-    assert 0 == run("accept", str(proposal["seq"])).code
+    assert 0 == run("proposals", "accept", str(proposal["seq"])).code
     assert "Always test" not in run("show").out
     assert [] == json.loads(run("proposals", "--json").out)
 

@@ -157,9 +157,9 @@ def test_metrics_that_can_never_be_recorded_are_refused_under_a_held_lock_too(
     payload = json.dumps(
         {"component": "ac01", "metrics": {f"metric_{number}": number for number in range(300)}}
     ).encode()
-    free = run("metrics", "-", stdin=payload)
+    free = run("score", "record", "-", stdin=payload)
     with held(locked_project):
-        refused = run("metrics", "-", stdin=payload)
+        refused = run("score", "record", "-", stdin=payload)
     assert (2, "tallybook: batch: would need more than 1,000 bytes; send it in parts\n") == (free.code, free.err)
     assert free == refused
     assert [] == spooled(locked_project)

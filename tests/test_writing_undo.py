@@ -92,7 +92,7 @@ def test_undo_takes_an_empty_update_that_pruned(here: Project, run: Run) -> None
 def test_undo_takes_a_measurement(here: Project, run: Run) -> None:
     """A score's batch is a change like a rating, and is undone whole."""
     measured = {"component": "ac01", "metrics": {f"m{number}": 1 for number in range(3)}, "session_id": "s1"}
-    assert 0 == run("metrics", stdin=json.dumps(measured).encode()).code
+    assert 0 == run("score", "record", stdin=json.dumps(measured).encode()).code
     assert "undone: event 8, " in run("undo").out
     assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
 

@@ -37,15 +37,15 @@ def days(project: Project) -> dict[str, str]:
 
 
 def given(run: Run) -> set[str]:
-    """Return the entries that `playbook` gives, which must be those of a hook and of MCP."""
-    names = {entry["name"] for entry in json.loads(run("playbook", "--json").out)["entries"]}
+    """Return the entries that `show --as-agent` gives, which must be those of a hook and of MCP."""
+    names = {entry["name"] for entry in json.loads(run("show", "--as-agent", "--json").out)["entries"]}
     told_names = {line.partition("]")[0][1:] for line in told(call(START)).split("\n") if line.startswith("[")}
     assert names == told_names
     return names
 
 
 def test_an_entry_past_its_day_is_given_to_no_session(here: Project, run: Run) -> None:
-    """Hooks, `playbook` and MCP leave it out; show, why and review say so, and it stays in the playbook."""
+    """Hooks, `show --as-agent` and MCP leave it out; show, why and review say so, and it stays in the playbook."""
     assert 0 == run("add", "Skip the broken test", "--until", PAST).code
     assert 0 == run("add", "Freeze the schema", "--until", FUTURE).code
     assert {"kpt_001", "kpt_002", "kpt_004"} == given(run)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.inputs import Session
 
 LOG: Final = "log"
-"""Channel: `score` and `gate` print the alert to standard error."""
+"""Channel: `score` and `score gate` print the alert to standard error."""
 DASHBOARD: Final = "dashboard"
 """Channel: the alert is in the feed of the dashboard."""
 USER: Final = "user"

@@ -90,7 +90,7 @@ def redact(text: str) -> Do:
 
 def metrics(session: str, startup: int, hours: int = 24) -> Do:
     """Return the step that records measurements of a component."""
-    return do(f"metrics --component ac01 --session {session} startup_ms={startup}", hours=hours)
+    return do(f"score record --component ac01 --session {session} startup_ms={startup}", hours=hours)
 
 
 MEASURED = [metrics("m1", 5000), metrics("m2", 5200), metrics("m3", 7400)]
@@ -107,7 +107,7 @@ LEDGERS: dict[str, list[Do]] = {
         *RATED,
         do("pin kpt_003"),
         *[do("rate kpt_003 harmful")] * 3,
-        do("unpin kpt_003"),
+        do("pin --off kpt_003"),
         do("rate kpt_001 helpful"),
     ],
     "retired": [*RATED, do("retire kpt_002 --reason 'we have a hook for it'")],
@@ -136,7 +136,7 @@ LEDGERS: dict[str, list[Do]] = {
     ],
     "legacy-file": [Do(file=PLAYBOOK, change=(b"", LEGACY.encode()))],
     "proposals": PROPOSED,
-    "proposals-decided": [*PROPOSED, do("reject 18"), do("accept 19")],
+    "proposals-decided": [*PROPOSED, do("proposals reject 18"), do("proposals accept 19")],
     "edited": [*RATED, Do(file=PLAYBOOK, change=(b"Quote ids as strings.", b"Quote ids as strings in JSON."))],
     "edited-recorded": [
         *RATED,
@@ -150,7 +150,7 @@ LEDGERS: dict[str, list[Do]] = {
     "sealed": [*RATED, Do(file=EVENTS, change=(b"", b'{"seq":18,"id":"019b79')), do("rate kpt_001 helpful")],
     "no-head": [*RATED, Do(file=".claude/ledger/head")],
     "scored": MEASURED,
-    "scored-baseline": [*MEASURED, do("baseline ac01 --value 60"), metrics("m4", 9000)],
+    "scored-baseline": [*MEASURED, do("score baseline ac01 --value 60"), metrics("m4", 9000)],
     "session": [*RATED, START, STOP],
     "session-ended": [*RATED, START, STOP, END],
     "repeated": [*RATED, *[do("record - --key k1", '{"new_key_points": ["Once."], "evaluations": []}')] * 2],

@@ -1,4 +1,4 @@
-"""The verb `check`: what `verify`, `replay --check` and `gate` find, in one answer for CI and for git hooks."""
+"""The verb `check`: what `verify`, `replay --check` and `score gate` find, in one answer for CI and for git hooks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLUMNS = ("Check", "Result", "Finding", "Fix")
 @click.option("--if-present", is_flag=True, help="Pass where there is no ledger, for hooks of git.")
 @gate_options
 def check(project: Project, /, *, as_markdown: bool, if_present: bool, as_json: bool, **options: Any) -> int:
-    """Run verify, replay --check and gate at once, for CI.
+    """Run verify, replay --check and score gate at once, for CI.
 
     Exit code 1: a file differs from the ledger, the gate is closed, or there is no ledger. Exit code 3: the ledger is
     damaged. A project without measurements has no gate.

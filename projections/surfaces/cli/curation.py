@@ -1,4 +1,4 @@
-"""The verbs by which a person curates the playbook: retire, restore, pin, unpin, reword, merge, undo."""
+"""The verbs by which a person curates the playbook: retire, restore, pin, reword, merge, undo."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import click
 
 from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.comparison import similarity
-from tallybook.projections.event_rows import entry_line, numbered_rows, summary
-from tallybook.projections.surfaces import commands
+from tallybook.projections.event_rows import numbered_rows, summary
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.console.consent import ask
 from tallybook.projections.surfaces.console.options import Day, SectionName, Verb, provenance_of, read_text, with_reason
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, recorded_lines, say
-from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import curation, proposals
 
 if TYPE_CHECKING:
@@ -56,8 +53,21 @@ def _verb_of_names(verb: str, details: str, example: str) -> click.Command:
 
 retire = _verb_of_names("retire", "`tallybook restore` brings them back.", "kpt_003 kpt_007")
 restore = _verb_of_names("restore", "They keep their names and counts.", "kpt_003")
-pin = _verb_of_names("pin", "A pinned entry stays, however it is rated.", "kpt_003 --reason 'house rule'")
-unpin = _verb_of_names("unpin", "The next update prunes those that the policy prunes.", "kpt_003 kpt_007")
+
+
+@click.command(
+    cls=Verb, rater="human", example="tallybook pin kpt_003 --reason 'house rule'; tallybook pin --off kpt_003"
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--off", is_flag=True, help="Let them be pruned again, if they are pinned.")
+@with_reason
+def pin(project: Project, /, *, names: tuple[str, ...], off: bool, reason: str, as_json: bool, **by: Any) -> None:
+    """Protect entries from pruning, or let them be pruned again.
+
+    A pinned entry stays, however it is rated. After --off the next update prunes those that the policy prunes.
+    """
+    wish = Curation("unpin" if off else "pin", names[0], reason, more_names=names[1:])
+    _curate(project, wish, by, as_json=as_json)
 
 
 @click.command(cls=Verb, rater="human", example='tallybook reword kpt_003 "Quote ids as strings in JSON."')
@@ -102,33 +112,6 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: st
     NAME gets the counts of the merged entries, and their later ratings.
     """
     _curate(project, Curation("merge", name, reason, sources=merged), by, as_json=as_json)
-
-
-@click.command(cls=Verb, example="tallybook duplicates --least 0.7")
-@click.option(
-    "--least",
-    type=click.FloatRange(0.5, 1.0),
-    default=similarity.LEAST,
-    show_default=True,
-    help="List texts of this similarity or more.",
-)
-def duplicates(project: Project, /, *, least: float, as_json: bool) -> None:
-    """List pairs of entries that resemble each other.
-
-    Their words are compared, whatever the order. One other word can make an opposite, so each pair has the words that
-    differ, and the command that merges it if it says the same.
-    """
-    option = personal.option(project)
-    pairs = list(similarity.find_pairs(commands.playbook(project).state.entries.values(), least))
-    note(*commands.spool_notes(project))
-    if as_json:
-        answer([similarity.pair_json(pair, option) for pair in pairs])
-        return
-    for pair in pairs:
-        say(f"{pair.similarity:.2f}  {pair.difference}; if they say the same: {pair.merge(option)}")
-        say(*(f"    {entry_line(one)}" for one in pair.entries))
-    if not pairs:
-        say("No entries resemble each other.")
 
 
 @click.command(cls=Verb, rater="human", example="tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")

@@ -1,4 +1,4 @@
-"""The verbs of every day: show, add, rate, record, why, needs-ratings."""
+"""The verbs of every day: add, rate, record, why."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from tallybook.ledger.clock import utc_now
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
-from tallybook.projections.playbook.confidence import lower_bound
-from tallybook.projections.playbook.render import playbook_dict, with_day
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import (
     Day,
     Verb,
-    WholeNumber,
     at_when,
     provenance_of,
     read_input,
@@ -31,64 +27,12 @@ from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
 
 _TEXT_CHARS: Final = 100
-
-
-SORTS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
-    "name": lambda entry: str(entry["name"]).casefold(),
-    "helpful": lambda entry: -entry["helpful"],
-    "harmful": lambda entry: -entry["harmful"],
-    "trust": lambda entry: -lower_bound(entry["helpful"], entry["harmful"]),
-}
-"""Value of ``--sort`` → the key by which entries are sorted; equal ones keep their order in the playbook."""
-
-
-@click.command(cls=Verb, example="tallybook show --sort trust --limit 10; tallybook show --at 2026-11-01")
-@click.argument("names", metavar="", nargs=-1)
-@click.option("--sort", type=click.Choice(list(SORTS)), help="Sort by this, the largest number first.")
-@click.option("-n", "--limit", metavar="N", type=WholeNumber(1), help="Show only the first N entries.")
-@click.option("--lift", "with_lift", is_flag=True, help="Say of each question of lift what is known.")
-@at_when
-def show(project: Project, /, *, when: str | None, with_lift: bool, as_json: bool, **options: Any) -> None:
-    """Show the playbook, now or as of a moment.
-
-    WHEN is an event number, ~N (N events before the last), a date or time, an age such as 2d, session:ID (before that
-    session), session:ID+ (after it) or git:REV (the playbook of a commit).
-    """
-    if options["names"]:
-        words = " ".join(options["names"])
-        raise BadInputError(f"show {words}", "takes no entry", f"run `tallybook why {words}`, which explains it")
-    if as_json and with_lift:
-        raise BadInputError("--json", "excludes --lift", "`tallybook lift --json` has the verdicts")
-    shown = commands.playbook(project, when)
-    playbook = playbook_dict(shown.state)
-    number = len(playbook["key_points"])
-    if options["sort"] is not None:
-        playbook["key_points"].sort(key=SORTS[options["sort"]])
-    playbook["key_points"] = playbook["key_points"][: options["limit"]]
-    note(*shown.notes, *commands.spool_notes(project))
-    if as_json:
-        answer(playbook)
-    else:
-        from tallybook.projections.surfaces.console import terminal
-
-        moment = None if when is None else shown.moment
-        latest = shown.state.latest_batch
-        today = utc_now().at if when is None else latest.at if latest else ""
-        entries = [with_day(entry, shown.state.until, today[:10]) for entry in playbook["key_points"]]
-        console = terminal.console_for(sys.stdout)
-        with terminal.paged(console):
-            terminal.print_playbook(console, entries, playbook["last_updated"], moment, number)
-    if with_lift:
-        from tallybook.projections.surfaces.console import notices
-        from tallybook.projections.surfaces.lift import notes
-
-        say(*(notes.summary_lines(project, notices.find_moment(project, when)) or ["lift: nothing was asked"]))
 
 
 @click.command(cls=Verb, rater="human", example='tallybook add "Quote ids as strings in JSON."')
@@ -308,23 +252,3 @@ def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, chart: bo
         from tallybook.projections.surfaces.console.chart import print_chart
 
         print_chart(console, explained)
-
-
-@click.command("needs-ratings", cls=Verb, example="tallybook needs-ratings --limit 5")
-@click.option("--limit", type=WholeNumber(1), default=10, show_default=True, help="List at most this many.")
-def needs_ratings(project: Project, /, *, limit: int, as_json: bool) -> None:
-    """List the entries that most need ratings.
-
-    First comes the entry with the widest 95 % interval of its share of helpful ratings.
-    """
-    from tallybook.projections.playbook.render import needs_ratings as rank
-
-    shown = commands.playbook(project)
-    rows = rank(shown.state)[:limit]
-    note(*shown.notes, *commands.spool_notes(project))
-    if as_json:
-        answer(rows)
-        return
-    from tallybook.projections.surfaces.console import tables, terminal
-
-    tables.print_needs_ratings(terminal.console_for(sys.stdout), rows)

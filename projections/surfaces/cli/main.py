@@ -36,125 +36,137 @@ class Row(NamedTuple):
     """The row of a verb.
 
     Attributes:
-        name: The word after ``tallybook``.
+        name: The word after ``tallybook``, or two words: a verb and what it does.
         module: The module in ``projections/surfaces`` that holds its Click command.
         summary: A verb phrase of at most 60 characters; the command's docstring begins with it.
+        takes_mine: Whether it has ``--mine``; the others work on a project, or on both playbooks.
     """
 
     name: str
     module: str
     summary: str
+    takes_mine: bool = False
 
 
 GROUPS: Final = {
     "Every day": (
-        Row("show", "cli.everyday", "Show the playbook, now or as of a moment"),
-        Row("add", "cli.everyday", "Add an entry to the playbook"),
-        Row("rate", "cli.everyday", "Rate entries helpful, harmful or neutral"),
-        Row("record", "cli.everyday", "Record ratings and new entries from JSON"),
-        Row("why", "cli.everyday", "Explain an entry: its origin, its ratings and its fate"),
-        Row("needs-ratings", "cli.everyday", "List the entries that most need ratings"),
+        Row("init", "install.cli", "Install the hooks, commands and settings of an agent", takes_mine=True),
+        Row("show", "cli.show", "Show the playbook, now or as of a moment", takes_mine=True),
+        Row("add", "cli.everyday", "Add an entry to the playbook", takes_mine=True),
+        Row("rate", "cli.everyday", "Rate entries helpful, harmful or neutral", takes_mine=True),
+        Row("why", "cli.everyday", "Explain an entry: its origin, its ratings and its fate", takes_mine=True),
+        Row("review", "review.cli", "Decide about entries and proposals, one key each", takes_mine=True),
+        Row("undo", "cli.curation", "Undo the last change, an event or a session", takes_mine=True),
+        Row("page", "page.cli", "Write a page that shows the history in a browser"),
+        Row("doctor", "cli.upkeep", "Check the ledger, hooks and settings, and suggest fixes"),
     ),
     "History": (
-        Row("log", "cli.log", "List events, newest last"),
-        Row("blame", "cli.history", "Show the event that last changed each entry"),
-        Row("graveyard", "cli.history", "List the entries that left the playbook, and why"),
-        Row("diff", "cli.diff", "Compare the playbook at two moments"),
-        Row("bisect", "cli.bisect", "Find the event that made a condition true"),
-        Row("what-if", "cli.whatif", "Replay history under another policy or without some events"),
-        Row("sql", "cli.history", "Query the ledger in SQL"),
-        Row("page", "page.cli", "Write a page that shows the history in a browser"),
+        Row("log", "cli.log", "List events, newest last", takes_mine=True),
+        Row("diff", "cli.diff", "Compare the playbook at two moments", takes_mine=True),
+        Row("bisect", "cli.bisect", "Find the event that made a condition true", takes_mine=True),
+        Row("what-if", "cli.whatif", "Replay history under another policy or without some events", takes_mine=True),
+        Row("sql", "cli.show", "Query the ledger in SQL", takes_mine=True),
     ),
     "Curation": (
-        Row("retire", "cli.curation", "Take entries out of the playbook"),
-        Row("restore", "cli.curation", "Bring retired, removed or pruned entries back"),
-        Row("pin", "cli.curation", "Protect entries from pruning"),
-        Row("unpin", "cli.curation", "Let pinned entries be pruned again"),
-        Row("reword", "cli.curation", "Change the text of an entry"),
-        Row("move", "cli.curation", "Move entries to a section"),
-        Row("merge", "cli.curation", "Merge entries that say the same"),
-        Row("duplicates", "cli.curation", "List pairs of entries that resemble each other"),
-        Row("undo", "cli.curation", "Undo the last change, an event or a session"),
+        Row("retire", "cli.curation", "Take entries out of the playbook", takes_mine=True),
+        Row("restore", "cli.curation", "Bring retired, removed or pruned entries back", takes_mine=True),
+        Row("pin", "cli.curation", "Protect entries from pruning, or let them be pruned again", takes_mine=True),
+        Row("reword", "cli.curation", "Change the text of an entry", takes_mine=True),
+        Row("move", "cli.curation", "Move entries to a section", takes_mine=True),
+        Row("merge", "cli.curation", "Merge entries that say the same", takes_mine=True),
         Row("promote", "personal.cli", "Add an entry of your own playbook to the project's"),
         Row("demote", "personal.cli", "Move an entry of the project to your own playbook"),
-        Row("proposals", "cli.proposals", "List the changes that agents proposed"),
-        Row("accept", "cli.proposals", "Make changes that agents proposed"),
-        Row("reject", "cli.proposals", "Close proposals without making their changes"),
-        Row("review", "review.cli", "Decide about entries and proposals, one key each"),
-        Row("lift", "lift.cli", "Show whether the playbook helps, or ask that"),
+        Row("proposals", "cli.proposals", "List the changes that agents proposed", takes_mine=True),
+        Row("proposals accept", "cli.proposals", "Make changes that agents proposed", takes_mine=True),
+        Row("proposals reject", "cli.proposals", "Close proposals without making their changes", takes_mine=True),
     ),
     "Scores": (
-        Row("metrics", "scores.cli", "Record metrics and benchmarks of the agent"),
+        Row("lift", "lift.cli", "Show whether the playbook helps, or ask that"),
         Row("score", "scores.cli", "Show the scores of the agent"),
-        Row("gate", "scores.cli", "Exit with 0 if the scores let the agent evolve, else 1"),
-        Row("baseline", "scores.cli", "Set the value that a score is compared with"),
-    ),
-    "Upkeep": (
-        Row("doctor", "cli.upkeep", "Check the ledger, hooks and settings, and suggest fixes"),
-        Row("verify", "cli.upkeep", "Verify every event of the ledger"),
-        Row("replay", "cli.upkeep", "Rebuild playbook.json from the ledger"),
-        Row("check", "cli.check", "Run verify, replay --check and gate at once, for CI"),
-        Row("import", "cli.upkeep", "Import an existing playbook.json, or another ledger"),
-        Row("redact", "cli.redact", "Erase a text from the ledger and its files"),
-        Row("completion", "cli.completion", "Print or install shell completion"),
+        Row("score record", "scores.cli", "Record metrics and benchmarks of the agent"),
+        Row("score gate", "scores.cli", "Exit with 0 if the scores let the agent evolve, else 1"),
+        Row("score baseline", "scores.cli", "Set the value that a score is compared with"),
     ),
     "Sharing": (
         Row("share", "sharing.cli", "Share the playbook with other machines"),
         Row("sync", "sharing.cli", "Exchange events with the shared book"),
     ),
-    "Agents": (
-        Row("init", "install.cli", "Install the hooks, commands and settings of an agent"),
-        Row("uninstall", "install.cli", "Remove what init installed; the ledger stays"),
-        Row("playbook", "selection.cli", "Show what a session is given, for a task or at its start"),
-        Row("export", "cli.export", "Write entries into a file that agents read"),
+    "Upkeep": (
+        Row("verify", "cli.upkeep", "Verify every event of the ledger", takes_mine=True),
+        Row("replay", "cli.upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
+        Row("check", "cli.check", "Run verify, replay --check and score gate at once, for CI"),
+        Row("import", "cli.upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
+        Row("redact", "cli.redact", "Erase a text from the ledger and its files", takes_mine=True),
         Row("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),
-        Row("mcp", "mcp.cli", "Serve the playbook to a model over MCP"),
+        Row("export", "cli.export", "Write entries into a file that agents read"),
+        Row("uninstall", "install.cli", "Remove what init installed; the ledger stays"),
+    ),
+    "For programs": (
         Row("hook", "install.cli", "Handle one hook payload of an agent"),
+        Row("mcp", "mcp.cli", "Serve the playbook to a model over MCP"),
+        Row("record", "cli.everyday", "Record ratings and new entries from JSON", takes_mine=True),
+        Row("completion", "cli.completion", "Print or install shell completion"),
     ),
 }
-"""Group on the help screen → its verbs, in the order of the screen."""
+"""Group on the help screen → its verbs, in the order of the screen, which describes those of the first group."""
 
 VERBS: Final = {verb.name: verb for verbs in GROUPS.values() for verb in verbs}
-
-PERSONAL_VERBS: Final = frozenset(
-    {verb.name for group in ("Every day", "History", "Curation") for verb in GROUPS[group]}
-    - {"promote", "demote", "lift", "page"}
-    | {"verify", "replay", "import", "redact", "init"}
-)
-"""The verbs that take ``--mine``; the others work on a project, or on both playbooks."""
+"""Name → verb. A name of two words begins with the name of another verb."""
 
 _PROJECTLESS: Final = frozenset({"completion", "init", "uninstall"})
 """The verbs that change the user's own files, or find their folder themselves."""
 
-_DECIDING: Final = frozenset({"review", "accept", "reject", "restore", "undo"})
+_DECIDING: Final = frozenset({"review", "proposals accept", "proposals reject", "restore", "undo"})
 """The verbs by which a person decides about what agents' marks ask."""
 
 ALTERNATIVES: Final = {
+    "accept": "use `tallybook proposals accept`",
+    "baseline": "use `tallybook score baseline`",
+    "blame": "use `tallybook show --last-change`",
     "config": "edit `.claude/config/tallybook.toml`; `tallybook doctor` checks it",
     "delete": "use `tallybook retire NAME`, which takes an entry out",
+    "duplicates": "use `tallybook review --list duplicates`",
     "edit": "use `tallybook reword NAME TEXT`, which changes the text of an entry",
     "find": "use `tallybook why WORDS`, which finds entries by words of their text",
+    "gate": "use `tallybook score gate`",
     "get": "use `tallybook why NAME`, which explains an entry, or `tallybook show --json`",
+    "graveyard": "use `tallybook show --gone`",
     "history": "use `tallybook log` for events, or `tallybook why NAME` for those of an entry",
     "install": "use `tallybook init`, which installs the hooks of an agent",
     "list": "use `tallybook show` for entries, or `tallybook log` for events",
     "ls": "use `tallybook show` for entries, or `tallybook log` for events",
+    "metrics": "use `tallybook score record`",
+    "needs-ratings": "use `tallybook review --list needs-ratings`",
+    "playbook": "use `tallybook show --as-agent`",
     "pull": "use `tallybook sync`, which takes in and publishes events",
     "push": "use `tallybook sync`, which takes in and publishes events",
+    "reject": "use `tallybook proposals reject`",
     "remove": "use `tallybook retire NAME`, which takes an entry out",
     "revert": "use `tallybook undo`, which undoes the last change, an event or a session",
     "rm": "use `tallybook retire NAME`, which takes an entry out",
     "search": "use `tallybook why WORDS`, which finds entries by words of their text",
     "settings": "edit `.claude/config/tallybook.toml`; `tallybook doctor` checks it",
     "status": "use `tallybook doctor` to check the ledger, or `tallybook show` for entries",
+    "unpin": "use `tallybook pin --off`",
     "version": "use `tallybook --version`",
 }
-"""Word that people try and that is not a verb → what to use."""
-
-_NAME_WIDTH: Final = max(map(len, VERBS))
+"""Word that people try, or that was a verb → what to use."""
 
 COMPLETE_VARIABLE: Final = "_TALLYBOOK_COMPLETE"
 """Environment variable by which a shell asks for its completion script or for completions."""
+
+
+class _SecondWord(click.Argument):
+    """The second word of a verb's name, for the help and for completion; on a command line it follows the first."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        """Take the words."""
+        super().__init__(["word"], type=click.Choice(words), required=False, expose_value=False, callback=_misplaced)
+
+
+def _misplaced(context: click.Context, _argument: click.Parameter, word: str | None) -> None:
+    if word is not None and not context.resilient_parsing:
+        raise BadInputError(word, "comes before the options", f"run `tallybook {context.info_name} {word} …`")
 
 
 class Verbs(click.Group):
@@ -174,6 +186,8 @@ class Verbs(click.Group):
         commands = (value for value in vars(module).values() if isinstance(value, click.Command))
         command = next(command for command in commands if command.name == cmd_name)
         if _PROJECT not in command.params:
+            if words := [name.partition(" ")[2] for name in VERBS if name.startswith(f"{cmd_name} ")]:
+                command.params.append(_SecondWord(words))
             # `init` has an option of this name, which is its own.
             own = {param.name for param in command.params}
             command.params += [_PROJECT] if "mine" in own else [_PROJECT, _MINE]
@@ -183,30 +197,54 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the verb and its arguments; ``help VERB`` becomes ``VERB --help``."""
-        word = args[0]
-        if word == "help" and not ctx.resilient_parsing:
-            about = [one for one in args[1:] if one != "help" and not one.startswith("-")]
-            if not about:
+        if args[0] == "help" and not ctx.resilient_parsing:
+            words = [word for word in args[1:] if word != "help" and not word.startswith("-")]
+            if not words:
                 click.echo(ctx.get_help())
                 ctx.exit()
-            return self.resolve_command(ctx, [about[0], "--help"])
+            if words == ["all"]:
+                formatter = ctx.make_formatter()
+                for group in GROUPS:
+                    _write_group(formatter, group)
+                click.echo(formatter.getvalue().strip("\n"))
+                ctx.exit()
+            name = " ".join(words[:2])
+            return self.resolve_command(ctx, [name if name in VERBS else words[0], "--help"])
+        if (name := " ".join(args[:2])) in VERBS:
+            return super().resolve_command(ctx, [name, *args[2:]])
+        word = args[0]
         if word in VERBS or word.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         raise click.exceptions.NoSuchCommand(word, possibilities=VERBS, ctx=ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs, one section for each group."""
+        """Write the first group with its summaries, and the verbs of the others."""
         del ctx
-        for group, verbs in GROUPS.items():
-            with formatter.section(group):
-                formatter.write_dl([(verb.name.ljust(_NAME_WIDTH), verb.summary) for verb in verbs])
+        first, *others = GROUPS
+        _write_group(formatter, first)
+        with formatter.section("More commands"):
+            formatter.write_dl([(group, ", ".join(_first_words(group))) for group in others])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the options and verbs that begin with a text; Click would import every verb for its summary."""
         from click.shell_completion import CompletionItem
 
-        verbs = [CompletionItem(name, help=verb.summary) for name, verb in VERBS.items() if name.startswith(incomplete)]
+        verbs = [
+            CompletionItem(name, help=verb.summary)
+            for name, verb in VERBS.items()
+            if name.startswith(incomplete) and " " not in name
+        ]
         return verbs + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _write_group(formatter: click.HelpFormatter, group: str) -> None:
+    with formatter.section(group):
+        width = max(len(verb.name) for verb in GROUPS[group])
+        formatter.write_dl([(verb.name.ljust(width), verb.summary) for verb in GROUPS[group]])
+
+
+def _first_words(group: str) -> list[str]:
+    return [verb.name for verb in GROUPS[group] if " " not in verb.name]
 
 
 def _enter_project(context: click.Context, _option: click.Parameter, folder: str | None) -> None:
@@ -230,7 +268,7 @@ def _enter_mine(context: click.Context, _option: click.Parameter, mine: bool) ->
         if context.obj is None and context.info_name not in _PROJECTLESS:
             find_project(params["folder"])
         return
-    if context.info_name not in PERSONAL_VERBS:
+    if not VERBS[str(context.info_name)].takes_mine:
         raise BadInputError(f"{context.info_name} --mine", "does not work on your own playbook", "leave --mine out")
     context.obj = personal.named(context.obj)
 
@@ -269,7 +307,8 @@ _MINE: Final = click.Option(["--mine"], is_flag=True, expose_value=False, hidden
 @click.group(
     cls=Verbs,
     invoke_without_command=True,
-    epilog="Run `tallybook help COMMAND` for its options and examples. Example: tallybook rate kpt_003 harmful",
+    epilog="Run `tallybook help COMMAND` for its options and examples, `tallybook help all` for a line about each "
+    "command. Example: tallybook rate kpt_003 harmful",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--project", "folder", metavar="DIR", help="Use the project in DIR instead of finding it.")

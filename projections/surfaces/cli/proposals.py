@@ -29,7 +29,7 @@ _all = click.option("--all", "everything", is_flag=True, help="Take every open p
 def proposals(project: Project, /, *, as_json: bool) -> None:
     """List the changes that agents proposed.
 
-    A person decides them with `accept` and `reject`.
+    A person decides them with `proposals accept` and `proposals reject`.
     """
     found = store.open_proposals(project)
     state = reading.current(reading.open_log(project))
@@ -70,7 +70,9 @@ def _lines(record: EventRecord, state: Playbook) -> Iterator[str]:
         yield f"    {name_line(state, name)}"
 
 
-@click.command(cls=Verb, rater="human", example="tallybook accept 812 815 --reason 'both are right'")
+@click.command(
+    "proposals accept", cls=Verb, rater="human", example="tallybook proposals accept 812 815 --reason 'both are right'"
+)
 @_chosen
 @_of
 @_all
@@ -85,7 +87,12 @@ def accept(project: Project, /, **options: Any) -> None:
     _decide(project, options, store.accept)
 
 
-@click.command(cls=Verb, rater="human", example="tallybook reject --of 5f1c2f0e --reason 'it misread the logs'")
+@click.command(
+    "proposals reject",
+    cls=Verb,
+    rater="human",
+    example="tallybook proposals reject --of 5f1c2f0e --reason 'it misread the logs'",
+)
 @_chosen
 @_of
 @_all

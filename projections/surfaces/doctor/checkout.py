@@ -1,4 +1,4 @@
-"""The checks of a checkout, for the verb `check`: what `verify`, `replay --check` and `gate` find in it."""
+"""The checks of a checkout, for the verb `check`: what `verify`, `replay --check` and `score gate` find in it."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def check_gate(query: GateQuery, context: Context) -> Iterator[Finding]:
 
     answered, _ = ask(context.project, query)
     if answered.open:
-        yield Finding(OK, "open", "`tallybook gate` shows its bounds")
+        yield Finding(OK, "open", "`tallybook score gate` shows its bounds")
     for reason in answered.reasons:
-        fix = f"`tallybook baseline {reason.score_id}` acknowledges it" if reason.rule in METHODS else ""
+        fix = f"`tallybook score baseline {reason.score_id}` acknowledges it" if reason.rule in METHODS else ""
         if reason.closes and reason.bound is None:
             fix = FEED
         yield Finding(BAD if reason.closes else NOTE, reason.text, fix)

@@ -118,7 +118,9 @@ def check_scores(context: Context) -> Iterator[Finding]:
         files.folder_of(context.project, configuration.load(context.project).storage.path)
     except BadInputError as error:
         message, _, fix = str(error).partition("; ")
-        yield Finding(BAD, message, f"{fix or 'correct it'}; until then `score`, `gate` and `baseline` fail")
+        yield Finding(
+            BAD, message, f"{fix or 'correct it'}; until then `score`, `score gate` and `score baseline` fail"
+        )
 
 
 def check_sharing(context: Context) -> Iterator[Finding]:

@@ -195,7 +195,7 @@ def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
             word or "''", "is not an entry of the playbook", "see `tallybook show`; nothing was recorded"
         )
     if name in book.pinned:
-        raise BadInputError(name, "is pinned, and pinned entries are never withheld", f"`tallybook unpin {name}`")
+        raise BadInputError(name, "is pinned, and pinned entries are never withheld", f"`tallybook pin --off {name}`")
     if name in exported:
         raise BadInputError(name, f"is in {exported[name]}, which every session reads", "nothing was recorded")
     return name

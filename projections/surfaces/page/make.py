@@ -63,7 +63,7 @@ COMMANDS: Final = {
     "show": "tallybook show --at {event}",
     "log": "tallybook log --since {before} --until {event}",
     "diff": "tallybook diff {other} {event}",
-    "graveyard": "tallybook graveyard --at {event}",
+    "graveyard": "tallybook show --gone --at {event}",
     "why": "tallybook why {entry}",
     "why_at": "tallybook why --at {event} {entry}",
     "log_entry": "tallybook log {entry}",

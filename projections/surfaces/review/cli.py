@@ -1,4 +1,4 @@
-"""The verb `review`: a person decides item by item, with one key each."""
+"""The verb `review`: a person decides item by item, with one key each, or has entries listed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tallybook.ledger.decisions.curation import NEVER
-from tallybook.ledger.errors import TallybookError
-from tallybook.projections.event_rows import name_line, numbered_rows
+from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.projections.comparison.similarity import LEAST, find_pairs, pair_json
+from tallybook.projections.event_rows import entry_line, name_line, numbered_rows
+from tallybook.projections.playbook.render import needs_ratings
 from tallybook.projections.review import (
     CONTESTED,
     DISPUTED,
@@ -25,7 +27,7 @@ from tallybook.projections.review import (
 )
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent
-from tallybook.projections.surfaces.console.options import HUMAN, Verb, provenance_of
+from tallybook.projections.surfaces.console.options import HUMAN, Verb, WholeNumber, provenance_of
 from tallybook.projections.surfaces.console.output import answer, can_ask, complain, format_count, note, say
 from tallybook.projections.surfaces.review import session
 from tallybook.projections.surfaces.workspace import personal
@@ -68,7 +70,17 @@ _OFFERED: Final = {
 """Why an item is shown → the keys that decide it."""
 
 
-@click.command(cls=Verb, rater="human", example="tallybook review")
+_NEEDS_RATINGS: Final = "needs-ratings"
+_DUPLICATES: Final = "duplicates"
+_MAX_LISTED: Final = 10
+
+
+@click.command(cls=Verb, rater="human", example="tallybook review; tallybook review --list needs-ratings --limit 5")
+@click.option(
+    "--list", "listed", type=click.Choice([_NEEDS_RATINGS, _DUPLICATES]), help="List entries, and decide nothing."
+)
+@click.option("--limit", type=WholeNumber(1), help=f"List at most this many; by default {_MAX_LISTED}.")
+@click.option("--least", type=click.FloatRange(0.5, 1.0), help=f"List texts as alike as this; by default {LEAST}.")
 def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Decide about entries and proposals, one key each.
 
@@ -77,7 +89,20 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     of use or about paths that git no longer has. Each decision is recorded when its key is pressed; `tallybook undo`
     undoes it. What was decided is not asked again for 90 days, unless the entry changed.
     Off a terminal, with --json and inside an agent the items are listed and nothing is decided.
+    --list needs-ratings lists the entries that most need ratings: first the one with the widest 95 % interval of its
+    share of helpful ratings. --list duplicates lists the pairs of entries that resemble each other: their words are
+    compared, whatever the order. One other word can make an opposite, so each pair has the words that differ, and the
+    command that merges it if it says the same.
     """
+    for option, goes_with in (("limit", _NEEDS_RATINGS), ("least", _DUPLICATES)):
+        if options[option] is not None and options["listed"] != goes_with:
+            raise BadInputError(f"--{option}", f"goes with --list {goes_with}", "leave it out, or give that")
+    if options["listed"] == _NEEDS_RATINGS:
+        _list_needs_ratings(project, options["limit"] or _MAX_LISTED, as_json=as_json)
+        return
+    if options["listed"] == _DUPLICATES:
+        _list_duplicates(project, options["least"] or LEAST, as_json=as_json)
+        return
     by = provenance_of(options)
     items = session.find_items(project)
     shown = items[:MAX_ITEMS]
@@ -94,6 +119,32 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
         say(*([f"{len(shown)} of {len(items)} items are shown."] if len(items) > len(shown) else []))
     if not items:
         say("Nothing needs a decision.")
+
+
+def _list_needs_ratings(project: Project, limit: int, *, as_json: bool) -> None:
+    shown = commands.playbook(project)
+    rows = needs_ratings(shown.state)[:limit]
+    note(*shown.notes, *commands.spool_notes(project))
+    if as_json:
+        answer(rows)
+        return
+    from tallybook.projections.surfaces.console import tables, terminal
+
+    tables.print_needs_ratings(terminal.console_for(sys.stdout), rows)
+
+
+def _list_duplicates(project: Project, least: float, *, as_json: bool) -> None:
+    option = personal.option(project)
+    pairs = list(find_pairs(commands.playbook(project).state.entries.values(), least))
+    note(*commands.spool_notes(project))
+    if as_json:
+        answer([pair_json(pair, option) for pair in pairs])
+        return
+    for pair in pairs:
+        say(f"{pair.similarity:.2f}  {pair.difference}; if they say the same: {pair.merge(option)}")
+        say(*(f"    {entry_line(entry)}" for entry in pair.entries))
+    if not pairs:
+        say("No entries resemble each other.")
 
 
 def _lines(item: Item, book: Playbook, place: str = "") -> Iterator[str]:

@@ -52,7 +52,7 @@ NOUNS: Final = {
     "session.ended": ("end of a session", "ends of sessions"),
     "telemetry.kept": ("unscored telemetry event", "unscored telemetry events"),
 }
-"""Kind of event that `metrics` records → the words for one of them, and for several."""
+"""Kind of event that `score record` records → the words for one of them, and for several."""
 
 
 def typed(words: Sequence[str]) -> Iterator[Item]:
@@ -154,7 +154,8 @@ def problem_lines(report: IngestReport) -> Iterator[str]:
 
 
 @click.command(
-    epilog="Example: tallybook metrics .claude/logs/*.jsonl; tallybook metrics --component ac01 startup_ms=8000"
+    "score record",
+    epilog="Example: tallybook score record .claude/logs/*.jsonl; tallybook score record startup_ms=8000",
 )
 @click.argument("files", metavar="[FILE|NAME=VALUE]...", nargs=-1)
 @click.option("--session", metavar="ID", help="Use this session for items without one.")
@@ -369,7 +370,9 @@ class _Points(click.FloatRange):
 
 
 _POINTS: Final = _Points(0, 100)
-FEED: Final = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
+FEED: Final = (
+    "no score to judge has enough data: run `tallybook score record FILE` to record some, or pass --allow-no-data"
+)
 
 
 def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
@@ -386,7 +389,7 @@ def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
     yield from (f"  {one.text}" for one in reasons if one.rule == NOT_ENOUGH)
     scored = sum(one.latest is not None for one in known)
     regressed = any(one.rule in METHODS for why in closing.values() for one in why)
-    hint = "; `tallybook baseline SCORE` acknowledges a drop" if regressed else ""
+    hint = "; `tallybook score baseline SCORE` acknowledges a drop" if regressed else ""
     yield f"  {len(closing) or 'none'} of {scored} scores close it, {len(known) - scored} have no data{hint}"
 
 
@@ -404,7 +407,7 @@ def set_baseline(project: Project, given: str, value: float | None, reason: str)
         NothingToDoError: No session has it.
     """
     config = load(project)
-    score = score_named(config, given, "baseline")
+    score = score_named(config, given, "score baseline")
     if value is None:
         value = _latest(state_of(project, config), score)
     event = BaselineSet(score, value, reason)
@@ -447,7 +450,7 @@ def ask(project: Project, query: GateQuery, when: Moment | None = None) -> tuple
     return gate(histories(state), state.config, query), state
 
 
-@click.command("gate", epilog="Example: tallybook gate --component ac06 --min 75 --no-drop 3")
+@click.command("score gate", epilog="Example: tallybook score gate --component ac06 --min 75 --no-drop 3")
 @gate_options
 @at_when
 @as_json
@@ -455,7 +458,7 @@ def ask(project: Project, query: GateQuery, when: Moment | None = None) -> tuple
 def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options: Any) -> int:
     """Exit with 0 if the scores let the agent evolve, else 1.
 
-    A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook
+    A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook score
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
     Where none of the scores has data, the gate is closed. Where scoring is off, it is open.
     """
@@ -477,7 +480,7 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     return 0 if answered.open else EXIT_NO
 
 
-@click.command(epilog="Example: tallybook baseline ac06 --reason 'the new prompt is worth it'")
+@click.command("score baseline", epilog="Example: tallybook score baseline ac06 --reason 'the new prompt is worth it'")
 @click.argument("score", required=False)
 @click.option("--value", metavar="N", type=_POINTS, help="Set N, 0 to 100; else the score of the latest session.")
 @click.option("--reason", default="", help="State why; stored in the ledger.")
@@ -508,4 +511,4 @@ def _list(project: Project, *, as_json: bool) -> None:
     for row in rows:
         say(f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}")
     if not rows:
-        say("no score has a baseline; `tallybook baseline SCORE` sets one")
+        say("no score has a baseline; `tallybook score baseline SCORE` sets one")

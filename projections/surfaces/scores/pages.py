@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _REASONS_SHOWN: Final = 4
 _SESSIONS_SHOWN: Final = 3
 _HINTS: Final = {
-    "no session": "`tallybook metrics --session ID` names the session",
-    "no component": "`tallybook metrics --component ID` names the component",
+    "no session": "`tallybook score record --session ID` names the session",
+    "no component": "`tallybook score record --component ID` names the component",
 }
 """Why an event is in no score → what to do."""
 
@@ -86,7 +86,7 @@ def _needed(metric: Metric) -> str:
     return f"{metric.of} and {metric.per}" if metric.per else metric.of
 
 
-NOTHING: Final = "No scores yet: `tallybook metrics` records what they are made of."
+NOTHING: Final = "No scores yet: `tallybook score record` records what they are made of."
 UNSCORED: Final = "No scores yet: what was recorded is in no score."
 NO_DATA: Final = "no data"
 ALL: Final = 100

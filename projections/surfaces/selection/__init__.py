@@ -1,1 +1,1 @@
-"""What a session is given for a task, shown and explained: the verb `playbook`."""
+"""What a session is given for a task, shown and explained: the verb `show --as-agent`."""

@@ -228,7 +228,7 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
         PersonsOnlyError: An agent accepts.
         NothingToDoError, UnknownEntryError: The change cannot be made any more.
     """
-    require_person("accept", by.get("rater"))
+    require_person("proposals accept", by.get("rater"))
     event: Any = proposal.event
     remaining: tuple[str, ...] = ()
     if event.verb == REDACT:
@@ -249,6 +249,6 @@ def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
     Raises:
         PersonsOnlyError: An agent rejects.
     """
-    require_person("reject", by.get("rater"))
+    require_person("proposals reject", by.get("rater"))
     answer = Answer(ProposalDecided(proposal.id, "rejected", reason))
     return Decided(proposal, commands.recorded(project, Request(answer, by)))
