@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 import json
 from math import isfinite
 import subprocess
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import data, decoders, growth, profiles, readme, worker
+from benchmarks import profiles, readme
 from benchmarks.table import Row, Setting, alternate, faster, render, together
 from helpers.repository import ROOT
 from tallybook.ledger.storage import caches
@@ -20,41 +19,8 @@ from tallybook.ledger.storage import caches
 if TYPE_CHECKING:
     from pathlib import Path
 
-LINES = {
-    "append": 1,
-    "append-batch": 1,
-    "append-many": 1,
-    "many": 16,
-    "rewrite": 1,
-    "replay": 1,
-    "replay-different": 1,
-    "replay-form": 2,
-    "sql": 2,
-    "memory": 2,
-    "eventsourcing": 4,
-    "formats": 3,
-    "questions": 11,
-    "page": 10,
-    "page-browser": 3,
-    "forecast": 13,
-    "scores": 5,
-    "share-git": 3,
-    "load": 1,
-    "size": 1,
-    "share-postgres": 5,
-}
-"""Row → how many lines of the table it has."""
-RIVALS = {
-    "many": "fcntl",
-    "memory": "resource",
-    "scores": "resource",
-    "eventsourcing": "eventsourcing",
-    "sql": "duckdb",
-    "page-browser": "playwright",
-}
-"""Row → the module without which it has no rival or no measure."""
-BESIDE = {"many": ("eventsourcing", 4), "sql": ("polars", 1)}
-"""Row → the module that one of its rivals needs, and how many lines are against that."""
+LINES = {"append": 1, "append-batch": 1, "rewrite": 1, "replay": 1, "load": 1, "size": 1, "share-git": 3}
+"""Row → how many lines of the table it has; the other rows take longer, and run where somebody measures."""
 
 
 def options(folder: Path) -> list[str]:
@@ -71,15 +37,12 @@ def numbers(row: dict[str, Any]) -> list[float]:
 def test_a_row_prints_its_ratios(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every row prints finite positive figures, or the name of its missing rival, and deletes its files."""
+    """Every row prints finite positive figures, and deletes its files."""
     # The command sets it for its process, which is this one: pytest removes it after the test.
     monkeypatch.setenv(caches.VARIABLE, "")
     command.main([name, *options(tmp_path)])
     told = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
-    here = find_spec(RIVALS[name]) is not None if name in RIVALS else True
-    less = BESIDE[name][1] if name in BESIDE and find_spec(BESIDE[name][0]) is None else 0
-    assert [name] * (LINES[name] - less if here else 0) == [row["name"] for row in told["rows"]]
-    assert (0 if here and not less else 1) == len(told["left_out"])
+    assert ([name] * LINES[name], []) == ([row["name"] for row in told["rows"]], told["left_out"])
     assert [] == [figure for row in told["rows"] for figure in numbers(row) if not (isfinite(figure) and figure > 0)]
     assert len(told["rows"]) == capsys.readouterr().out.count(f"\n| {name} ")
     assert ["figures.json"] == [path.name for path in tmp_path.iterdir()]
@@ -121,35 +84,6 @@ def test_the_table_has_the_median_the_spread_and_both_sides(tmp_path: Path) -> N
     assert (7, 1) == (Setting(tmp_path, 600).pairs(7), Setting(tmp_path, 600, 1).pairs(7))
 
 
-# Whoever counts beside a replay
-
-
-@pytest.mark.parametrize("kind", ["alike", "different"])
-@pytest.mark.parametrize("library", decoders.COUNTERS)
-def test_every_rival_of_a_replay_counts_the_same_ratings(library: str, kind: str, tmp_path: Path) -> None:
-    """Each rival returns the counts of a replay for every entry, pruned ones and ratings after the end included."""
-    if find_spec(library) is None:
-        pytest.skip(f"{library}, of the extras sql and bench, is not installed")
-    data.build(tmp_path / "ledger", kind, 2_000)
-    told = worker.once("other-counts", library, tmp_path / "ledger")
-    assert {"others": 0} == told
-
-
-def test_an_entry_with_other_counts_is_named() -> None:
-    """An entry that only one side has, or with other counts, is named; one without ratings is not."""
-    ours = {"kpt_001": (2, 1), "kpt_002": (0, 0), "kpt_003": (1, 0), "kpt_004": (1, 1)}
-    theirs = {"kpt_001": (2, 1), "kpt_003": (0, 1), "kpt_005": (3, 0)}
-    assert ["kpt_003", "kpt_004", "kpt_005"] == decoders.others(ours, theirs)
-
-
-def test_a_rival_with_other_counts_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The row ends with an error, because the rival's time would mean nothing."""
-    monkeypatch.setattr(decoders, "find_spec", lambda _: True)
-    monkeypatch.setattr(worker, "once", lambda *_: {"others": 1.0})
-    with pytest.raises(decoders.OtherCountError, match="duckdb counts other ratings"):
-        list(decoders.sql(Setting(tmp_path, 600, 1)))
-
-
 # The table in the README, the picture and the profiles
 
 
@@ -186,26 +120,6 @@ def test_a_readme_without_a_table_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(readme.NoTableError):
         readme.write(path, [row("append", 1)], ["append"], 1)
     assert "no table" == path.read_text(encoding="utf-8")
-
-
-def test_growth_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each panel has its curves, one cost for each size; the same figures give the same picture."""
-    monkeypatch.setattr(growth, "REPEATS", 1)
-    curves = [
-        *growth.by_events(tmp_path, (60, 120)),
-        *growth.by_entries(tmp_path, (2, 4), 60),
-        *growth.by_months(tmp_path, (1, 2), 3),
-    ]
-    if find_spec("fcntl") is not None:
-        curves += growth.by_writers(tmp_path, (1, 2), 2)
-    assert {"events", "entries", "months"} <= {curve.panel for curve in curves}
-    assert [] == [curve for curve in curves if len(curve.sizes) != 2 or not all(cost > 0 for cost in curve.costs)]
-    pytest.importorskip("matplotlib", reason="matplotlib, of the extra bench, is not installed")
-    pictures = [tmp_path / "a.svg", tmp_path / "b.svg"]
-    for path in pictures:
-        growth.draw(curves, path)
-    assert pictures[0].read_bytes() == pictures[1].read_bytes()
-    assert b"a rating, of all that are appended" in pictures[0].read_bytes()
 
 
 @pytest.mark.parametrize("path", [name for name in profiles.PATHS if name != "append"])

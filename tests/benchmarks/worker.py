@@ -92,20 +92,6 @@ def _replay_form(folder: str) -> Job:
     return _timed(lambda: fold(PLAYBOOK, decode(JsonlLog(Path(folder)).read(verify=False))).seq)
 
 
-def _library(name: str, path: str) -> Job:
-    # It takes its own rows from here.
-    from benchmarks import decoders  # noqa: PLC0415 - see above
-
-    return _timed(decoders.JOBS[name](Path(path)))
-
-
-def _other_counts(name: str, folder: str) -> Job:
-    from benchmarks import decoders  # noqa: PLC0415 - as above
-
-    count = decoders.COUNTERS[name][1](Path(folder) / LOG_NAME)
-    return lambda: {"others": len(decoders.others(decoders.replayed(Path(folder)), count()))}
-
-
 def _measured(folder: str, sessions: str) -> Job:
     def build() -> int:
         measured.build(Path(folder), int(sessions))
@@ -150,9 +136,7 @@ JOBS: dict[str, Callable[..., Job]] = {
     "eventsourcing": _eventsourcing,
     "json-bytes": _json_bytes,
     "json-text": _json_text,
-    "library": _library,
     "measured": _measured,
-    "other-counts": _other_counts,
     "replay": _replay,
     "replay-form": _replay_form,
     "scores": _scores,
