@@ -1,141 +1,152 @@
-"""The doctor on hooks: settings and trust as an agent leaves them, what hooks recorded, and what is said of each."""
+"""`doctor` on hooks: each agent that is there, what its settings call, and what hooks left to be said."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+import re
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from helpers.agent_settings import CLAUDE
+from helpers.authors import HUMAN
 from helpers.doctor import file_states, posix
-from helpers.doctor_hooks import (
-    EVERYWHERE,
-    findings,
-    here,
-    install,
-    messages,
-    on_path,
-    trust,
-)
-from helpers.hook_calls import START, call
+from helpers.hook_calls import call
 from helpers.real_command import run
-from tallybook.projections.reflections import Session
+from helpers.repository import ROOT
+from tallybook.ledger import clock
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.doctor import hooks
+from tallybook.projections.surfaces.doctor.finding import Context
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_command import hook_command
-from tallybook.projections.surfaces.reflection import cli
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["here", "on_path"]
+OTHERS = {name: installation.load(name) for name in table.AGENTS if name != table.CLAUDE}
+LINE = "tallybook hook || :"
+ALL_EVENTS = hook_entries.install(None, CLAUDE, "tallybook hook", "settings")
+NESTED = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": LINE}]}]}}
 
 
-# Installed
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with one entry."""
+    here = Project(project)
+    commands.add(here, "Use type hints", HUMAN)
+    return here
 
 
-def test_who_has_no_agent_is_not_asked_to_install_anything(here: Project) -> None:
-    """Where there is not an agent and no hook there is nothing to fix."""
-    assert [] == messages(here)
+@pytest.fixture(autouse=True)
+def on_path(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a program called `tallybook` on PATH, and nothing else."""
+    program = tmp_path_factory.mktemp("bin") / "tallybook"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    return program
 
 
-@pytest.mark.parametrize("name", [".claude.json", ".claude/projects/x", ".claude/settings.json"])
-def test_who_has_an_agent_is_told_what_installs(here: Project, name: str) -> None:
-    """Where the agent is there it is one note, with the command."""
-    path = Path.home() / name
+def write(path: Path, value: Mapping[str, Any] | bytes | str) -> Path:
+    """Write settings, as bytes, as a text or as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{}")
-    ((level, _, hint),) = findings(here)
-    assert ("note", "run `tallybook init` to install the hooks") == (level, hint)
+    text = value if isinstance(value, str | bytes) else json.dumps(value)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
 
 
-def test_what_is_installed_and_trusted_is_fine(here: Project) -> None:
-    """Nothing is noted where every event calls us and the folder is trusted."""
-    path = install(here.root)
-    trust(here.root)
+def install(folder: Path, value: Mapping[str, Any] | bytes = ALL_EVENTS, name: str = "settings.json") -> Path:
+    """Write settings of Claude Code."""
+    return write(folder / ".claude" / name, value)
+
+
+def install_other(here: Project, name: str, *, user: bool = False) -> Path:
+    """Write what `init` writes for another agent."""
+    files = OTHERS[name]
+    path = (Path.home() / files.home[1] if user else here.root / files.folder) / files.file
+    return write(path, hook_entries.install(None, files, LINE, "x"))
+
+
+def trust(path: Path, *events: str, features: str = "") -> None:
+    """Record trust in hooks as Codex does."""
+    keys = [re.sub("(?<!^)(?=[A-Z])", "_", event).lower() for event in events]
+    text = "".join(f'[hooks.state."{path}:{key}:0:0"]\ntrusted_hash = "sha256:0"\n' for key in keys)
+    write(Path.home() / ".codex" / "config.toml", text + features)
+
+
+def findings(here: Project) -> list[tuple[str, str, str]]:
+    """Return level, message and fix of the findings."""
+    context = Context(here, clock.utc_now())
+    return [(finding.level, finding.message, finding.fix) for finding in hooks.check_hooks(context)]
+
+
+def messages(here: Project) -> list[tuple[str, str]]:
+    """Return level and message of the findings."""
+    return [(level, message) for level, message, _ in findings(here)]
+
+
+# Claude Code
+
+
+@pytest.mark.parametrize("name", [None, ".claude.json", ".claude/projects/x", ".claude/settings.json"])
+def test_someone_with_an_agent_reads_what_installs(here: Project, name: str | None) -> None:
+    """Where the agent is there it is one note, with the command; elsewhere there is nothing to fix."""
+    if name is not None:
+        write(Path.home() / name, {})
+    expected = [("note", "run `tallybook init` to install the hooks")] if name else []
+    assert expected == [(level, fix) for level, _, fix in findings(here)]
+
+
+@pytest.mark.parametrize(("at_home", "scope"), [(False, ""), (True, " --user")], ids=["project", "user"])
+def test_missing_events_are_named(here: Project, scope: str, *, at_home: bool) -> None:
+    """Settings for some events only are named with the others, and with what adds them; all of them are fine."""
+    folder = Path.home() if at_home else here.root
+    path = install(folder, {"hooks": {"Stop": [CLAUDE.group("tallybook hook", 10)]}})
+    missing = ", ".join(event for event in CLAUDE.events if event != "Stop")
+    fix = f"run `tallybook init{scope}` to add them"
+    assert ("note", f"{path}: no hook for {missing}", fix) in findings(here)
+    install(folder)
     assert [("ok", f"installed in {path}, for Claude Code")] == messages(here)
-
-
-def test_events_that_are_missing_are_named(here: Project) -> None:
-    """Settings for some events only are named with the others, and with what adds them."""
-    path = install(here.root, {"hooks": {"Stop": [CLAUDE.group("tallybook hook", 10)]}})
-    trust(here.root)
-    missing = "SessionStart, UserPromptSubmit, PostToolUse, SubagentStart, SubagentStop, PreCompact, SessionEnd"
-    assert ("note", f"{path}: no hook for {missing}", "run `tallybook init` to add them") in findings(here)
-
-
-def test_an_installation_for_the_user_counts(here: Project) -> None:
-    """The user's own settings hold in every project; what is missing there is added there."""
-    path = install(Path.home(), {"hooks": {"Stop": [CLAUDE.group("tallybook hook", 10)]}})
-    (hint,) = [fix for _, message, fix in findings(here) if message.startswith(f"{path}: no hook for SessionStart, ")]
-    assert "run `tallybook init --user` to add them" == hint
-
-
-def test_the_agents_folder_may_be_another(here: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Settings, trust and transcripts are looked for where CLAUDE_CONFIG_DIR says."""
-    config = tmp_path / "config" / ".claude"
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(config))
-    path = install(config.parent)
-    (config / ".claude.json").write_text(json.dumps({"projects": {str(here.root): {"hasTrustDialogAccepted": True}}}))
-    assert [("ok", f"installed in {path}, for Claude Code")] == messages(here)
-
-
-def test_an_installation_twice_is_fine_and_said(here: Project) -> None:
-    """Keys turn the second call away, so it is no fault."""
-    paths = install(here.root), install(Path.home())
-    trust(here.root)
-    assert [("ok", f"installed in {path}, for Claude Code") for path in paths] == messages(here)
 
 
 @pytest.mark.parametrize(("local", "off"), [(None, True), (False, False), (True, True)])
-def test_hooks_that_are_turned_off_are_said(here: Project, local: bool | None, off: bool) -> None:
+def test_hooks_that_are_switched_off_are_named(here: Project, local: bool | None, off: bool) -> None:
     """The file that does is named; the local settings win."""
-    path = install(here.root, json.loads(EVERYWHERE) | {"disableAllHooks": True})
+    path = install(here.root, json.loads(ALL_EVENTS) | {"disableAllHooks": True})
     if local is not None:
         path = install(here.root, {"disableAllHooks": local}, "settings.local.json")
-    trust(here.root)
-    what = ("note", f'{path}: "disableAllHooks" is true, so the agent calls no hook')
-    assert off == (what in messages(here))
+    assert off == (("note", f'{path}: "disableAllHooks" is true, so the agent calls no hook') in messages(here))
 
 
-def test_a_program_that_is_not_there_is_bad(here: Project, on_path: Path) -> None:
-    """What the command line names must be found as a shell finds it."""
+def test_a_missing_program_is_bad(here: Project, on_path: Path) -> None:
+    """What the command line names must be found as a shell finds it; for a shared file `init` mends nothing."""
     path = install(here.root)
     on_path.unlink()
-    (bad,) = [one for one in findings(here) if one[0] == "bad"]
+    (bad,) = [finding for finding in findings(here) if finding[0] == "bad"]
     assert f"{path}: the hooks call `tallybook`, which is not on PATH" == bad[1]
     assert f"run `{tool_command()}`, or run `tallybook init` to write a working command" == bad[2]
-
-
-def test_a_shared_file_is_not_to_be_written_again_for_a_missing_program(here: Project, on_path: Path) -> None:
-    """In a file that git tracks, `init` writes the very command that is missing."""
-    # Only `tallybook` is on this PATH; where git cannot tell, it tracks the file.
+    # Only `tallybook` was on this PATH; where git cannot tell, it tracks the file.
     (here.root / ".git").mkdir()
-    install(here.root)
-    on_path.unlink()
-    (bad,) = [one for one in findings(here) if one[0] == "bad"]
-    assert f"run `{tool_command()}`" == bad[2]
+    assert [f"run `{tool_command()}`"] == [fix for level, _, fix in findings(here) if level == "bad"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
 @pytest.mark.parametrize("gone", ["python3", "tallybook/hook.py"])
 @pytest.mark.usefixtures("_installed")
-def test_a_python_that_is_not_there_is_named(
-    here: Project, on_path: Path, tmp_path: Path, installed_in: Path, gone: str
-) -> None:
+def test_a_missing_python_is_named(here: Project, on_path: Path, tmp_path: Path, installed_in: Path, gone: str) -> None:
     """With what is called in its place; where that is gone as well, hooks do nothing."""
     python, start = tmp_path / "python3", tmp_path / "tallybook" / "hook.py"
-    start.parent.mkdir()
     for path in (python, start):
-        path.write_text("")
-    trust(here.root)
-    line = hook_command().replace(sys.executable, str(python))
-    line = line.replace(str(installed_in), str(tmp_path))
+        write(path, b"")
+    line = hook_command().replace(sys.executable, str(python)).replace(str(installed_in), str(tmp_path))
     path = install(here.root, hook_entries.install(None, CLAUDE, line, "settings"))
     assert ["ok"] == [level for level, _ in messages(here)]
     (tmp_path / gone).unlink()
@@ -146,65 +157,24 @@ def test_a_python_that_is_not_there_is_named(
     assert ("bad", bad, "run `tallybook init` to write a working command") in findings(here)
 
 
-@pytest.mark.parametrize(
-    ("program", "bad"), [("~/tallybook", False), ("$CLAUDE_X/tallybook", False), ("~/no/tallybook", True)]
-)
-def test_a_program_is_looked_for_as_a_shell_does(here: Project, on_path: Path, program: str, bad: bool) -> None:
-    """The home folder counts, and what only the agent's own variables lead to is believed."""
-    on_path.rename(Path.home() / "tallybook")
-    install(here.root, hook_entries.install(None, CLAUDE, f"{program} hook", "settings"))
-    assert bad == ("bad" in [level for level, _ in messages(here)])
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b'{\n "hooks": {},\n}', "is not JSON: "),
-        (b'{"a": NaN}', "is not readable: NaN is not JSON"),
-        (b"[" * 100_000, "is not readable: "),
-        (b'"text"', "is not a JSON object"),
-        (b'{"hooks": null}', 'its "hooks" is not a JSON object'),
-        (b"\xff\xfe", "is not readable: "),
-    ],
-)
-def test_settings_that_the_agent_ignores_are_bad(here: Project, data: bytes, says: str) -> None:
-    """The file is named, with the place; there is no second complaint of a missing installation that it may hold."""
-    path = install(here.root, data)
-    level, message, hint = findings(here)[0]
-    assert ("bad", f"{path}: {says}") == (level, message[: len(f"{path}: {says}")])
-    assert "correct it; until then the agent ignores the file" == hint
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"hooks": {"Stop": "prettier", "X": [1, {"hooks": 3}, {"hooks": [None, {"command": 4}]}]}},
-        {"disableAllHooks": "yes"},
-        {},
-    ],
-)
-def test_odd_settings_are_no_hooks_of_ours(here: Project, document: Mapping[str, Any]) -> None:
-    """What has not the shape of a hook calls nobody."""
-    install(here.root, document)
-    assert ["note"] == [level for level, _ in messages(here)]
-
-
 @posix
-def test_a_pipe_in_place_of_settings_is_not_waited_for(here: Project) -> None:
-    """What is not a regular file is named, or passed over where anybody may have put it."""
-    os.mkfifo(here.claude / "settings.json")
-    os.mkfifo(Path.home() / ".claude.json")
-    assert ("bad", f"{here.claude / 'settings.json'}: cannot be read: is not a regular file") == messages(here)[0]
+@pytest.mark.parametrize("data", [b"{", b'"text"', b"\xff\xfe", b'{"hooks": {"Stop": [1, {"hooks": 3}]}}', None])
+def test_settings_in_any_state_call_nobody(here: Project, data: bytes | None) -> None:
+    """What is no settings has the note of an agent without hooks: `init` says what is wrong with the file."""
+    path = install(here.root, data or b"")
+    if data is None:
+        path.unlink()
+        os.mkfifo(path)
+    assert ["run `tallybook init` to install the hooks"] == [fix for _, _, fix in findings(here)]
 
 
-def test_what_is_read_is_that_of_where_the_agent_is_started(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a subfolder of a repository the settings at its top count, unless the subfolder has hooks of its own."""
+def test_the_settings_of_where_the_agent_is_started_count(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a subfolder of a repository those at its top count, unless the subfolder has hooks of its own."""
     monkeypatch.delenv("CLAUDE_PROJECT_DIR")
     (project / ".git").mkdir()
     below = project / "src"
-    below.mkdir()
-    trust(project)
     path = install(project)
+    below.mkdir()
     assert ("ok", f"installed in {path}, for Claude Code") == messages(Project(project, below))[0]
     own = install(below)
     assert ("ok", f"installed in {own}, for Claude Code") == messages(Project(project, below))[0]
@@ -212,59 +182,124 @@ def test_what_is_read_is_that_of_where_the_agent_is_started(project: Path, monke
     assert ("ok", f"installed in {path}, for Claude Code") == messages(Project(project, project))[0]
 
 
-# Trusted
+def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
+    """Where the settings switch the plugin on; its command must be there as well."""
+    path = write(Path.home() / ".claude/plugins/cache/market/tallybook/0.1.0/hooks/hooks.json", NESTED)
+    install(here.root, {"enabledPlugins": {"tallybook@market": True, "../x@market": True, "odd": 1}})
+    installed = ("ok", f"installed in {path}, for the plugin tallybook@market")
+    assert [installed] == messages(here)
+    on_path.unlink()
+    assert [installed, ("bad", f"{path}: the hooks call `tallybook`, which is not on PATH")] == messages(here)
+    install(here.root, {"enabledPlugins": {"tallybook@market": False}}, "settings.local.json")
+    assert [("note", "Claude Code is here, and none of its settings call Tallybook")] == messages(here)
 
 
-@pytest.mark.parametrize("note", ["none", "no", "odd", "list"])
-def test_a_folder_that_may_not_be_trusted_is_said(here: Project, note: str) -> None:
-    """Without the agent's word, and before any hook was seen, somebody may have to accept something."""
-    install(here.root)
-    notes = {"no": {str(here.root): {"hasTrustDialogAccepted": False}}, "odd": {str(here.root): 3}, "list": []}
-    if note != "none":
-        (Path.home() / ".claude.json").write_text(json.dumps({"projects": notes[note]}))
-    level, message, hint = findings(here)[1]
-    assert ("note", "no hook has run yet; the agent may not trust this folder yet") == (level, message)
-    assert hint.startswith(f"start the agent in {here.root} and accept the question about trust; ")
+# Other agents
 
 
-def test_trust_in_a_folder_above_counts(here: Project) -> None:
-    """The agent hands trust down."""
+@pytest.mark.parametrize("user", [False, True], ids=["project", "user"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_complete_installation_is_fine(here: Project, name: str, *, user: bool) -> None:
+    """It is one line that names the file; Codex must have recorded trust as well."""
+    path = install_other(here, name, user=user)
+    trust(path, *OTHERS[name].events)
+    others = [] if name == "codex" else [("ok", "Codex CLI is here, and none of its settings call Tallybook")]
+    assert sorted([("ok", f"installed in {path}, for {OTHERS[name].title}"), *others]) == sorted(messages(here))
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "value"),
+    [
+        (
+            ".codex/config.toml",
+            "Codex CLI",
+            f'[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ncommand = "{LINE}"\n',
+        ),
+        (".github/hooks/x.json", "Copilot CLI", {"version": 1, "hooks": {"sessionStart": [{"bash": LINE}]}}),
+        (".cursor/hooks.json", "Cursor", {"version": 1, "hooks": {"sessionStart": [{"command": LINE}]}}),
+    ],
+)
+def test_hooks_in_other_files_are_known(
+    here: Project, on_path: Path, name: str, title: str, value: dict[str, Any] | str
+) -> None:
+    """They are named with their agent; what they miss is mended where it stands, or by `init` in its own file."""
+    path = write(here.root / name, value)
+    assert ("ok", f"installed in {path}, for {title}") in messages(here)
+    on_path.unlink()
+    fix = "run `tallybook init cursor` to write a working command" if "cursor" in name else "correct it there"
+    assert f"run `{tool_command()}`, or {fix}" in [fix for level, _, fix in findings(here) if level == "bad"]
+
+
+@pytest.mark.parametrize(
+    ("shipped", "installed"),
+    [("plugin", ".codex/plugins/cache/market/tallybook/0.1.0"), ("extension", ".gemini/extensions/tallybook")],
+)
+def test_the_plugin_of_another_agent_is_known(here: Project, shipped: str, installed: str) -> None:
+    """Codex names its file in the record of trust as `NAME@MARKETPLACE`."""
+    path = Path.home() / installed / "hooks" / "hooks.json"
+    shutil.copytree(ROOT / "prompts" / shipped / "hooks", path.parent)
+    if shipped == "plugin":
+        assert any("they are not trusted" in message for _, message in messages(here))
+        trust(Path("tallybook@market:hooks/hooks.json"), *json.loads(path.read_bytes())["hooks"])
+    title = OTHERS["codex" if shipped == "plugin" else "gemini"].title
+    assert [("ok", f"installed in {path}, for {title}")] == messages(here)
+
+
+@pytest.mark.parametrize("features", ["[features]\nhooks = false\n", "", "["])
+def test_hooks_that_codex_does_not_run_are_named(here: Project, features: str) -> None:
+    """It skips hooks without trust, or switched off, without a word; its record may be in any state."""
+    path = install_other(here, "codex")
+    first, *others = OTHERS["codex"].events
+    trust(path, first, *(others if features else ()), features=features)
+    stopped = ", ".join([first, *others] if features else others)
+    message = f"Codex CLI does not run the hooks for {stopped}: they are not trusted, or switched off"
+    assert ("note", message, f"run `codex` in {here.root}, and trust or enable the hooks") in findings(here)
+
+
+def test_copilot_runs_the_file_of_claude_code(here: Project) -> None:
+    """Where Copilot runs the project's hooks of Claude Code, nothing is missing; it does not run those of the user."""
+    absent = ("ok", "Copilot CLI is here, and none of its settings call Tallybook")
     path = install(here.root)
-    trust(here.root.parent)
-    assert [("ok", f"installed in {path}, for Claude Code")] == messages(here)
+    (Path.home() / ".copilot").mkdir()
+    assert absent not in messages(here)
+    install(Path.home())
+    path.unlink()
+    assert absent in messages(here)
 
 
-def test_an_agent_whose_hook_recorded_something_trusts_the_folder(here: Project, tmp_path: Path) -> None:
-    """The agent's note is known to be wrong at times; a reflection that a person requested shows nothing."""
-    path = install(here.root)
-    trust(here.root, accepted=False)
-    cli.request(here, {"old": Session(str(tmp_path / "old.jsonl"), 1)})
-    assert ["ok", "note"] == [level for level, _ in messages(here)]
-    call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"})
-    call(START)
-    assert [("ok", f"installed in {path}, for Claude Code")] == messages(here)
+# What hooks left
 
 
-# What went wrong
+def test_a_caller_that_was_given_nothing_is_named(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marks that disagree are named one by one, with what to do; an agent that takes no answer is no finding."""
+    call({"hook_event_name": "sessionStart", "conversation_id": "c"})
+    assert [] == [message for _, message in messages(here) if "given nothing" in message]
+    monkeypatch.setenv("COPILOT_CLI", "1")
+    call({"hook_event_name": "SessionStart", "source": "startup"})
+    ((level, message, fix),) = [found for found in findings(here) if "given nothing" in found[1]]
+    assert ("note", True) == (level, message.endswith("was given nothing; its marks disagree: COPILOT_CLI"))
+    path = here.ledger / "marks" / "unanswered"
+    assert f"start it without COPILOT_CLI in its environment; run `rm {path}` once that is fixed" == fix
+    monkeypatch.delenv("COPILOT_CLI")
+    call({"hook_event_name": "SessionStart", "timestamp": "2026-11-23T10:00:00Z"})
+    ((_, message, fix),) = [found for found in findings(here) if "given nothing" in found[1]]
+    assert message.endswith("nothing in it or its environment names an agent")
+    assert fix.startswith("`tallybook show` and `tallybook mcp` give it the playbook; run `rm ")
+    for damage in (b"", b"[]", b"{", b'{"at": 7}', b"\xff"):
+        path.write_bytes(damage)
+        assert [] == messages(here)
 
 
-def test_what_a_hook_could_not_do_is_told_until_it_is_mended(here: Project) -> None:
-    """With the command that takes the note away."""
+def test_the_last_error_of_a_hook_is_named_until_it_is_removed(here: Project) -> None:
+    """With the command that removes the note, and without what steers a terminal; no file changes."""
     call(b"{")
     path = here.ledger / "hook-error"
-    (told,) = [one for one in findings(here) if "the last hook error" in one[1]]
-    assert ("note", True) == (told[0], told[1].endswith("ValueError: not JSON"))
-    assert f"run `rm {path}` once that is fixed" == told[2]
+    ((level, message, fix),) = [found for found in findings(here) if "the last hook error" in found[1]]
+    assert ("note", True) == (level, message.endswith("ValueError: not JSON"))
+    assert f"run `rm {path}` once that is fixed" == fix
     path.write_bytes("\ud800 \x1b[31mred".encode("utf-8", "surrogatepass"))
+    before = file_states(here.root) | file_states(Path.home())
     assert (False, 0) == ("\x1b" in (answer := run(here, "doctor")).out, answer.code)
+    assert before == file_states(here.root) | file_states(Path.home())
     path.unlink()
     assert "the last hook error" not in str(findings(here))
-
-
-def test_the_check_changes_no_file(here: Project) -> None:
-    """Neither in the project nor in the agent's folder."""
-    install(here.root)
-    trust(here.root)
-    before = file_states(here.root) | file_states(Path.home())
-    assert 0 == run(here, "doctor").code
-    assert before == file_states(here.root) | file_states(Path.home())

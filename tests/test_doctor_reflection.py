@@ -14,17 +14,16 @@ from helpers.transcripts import Script, answer, ask_again, asked_for, kept
 from tallybook.ledger import clock
 from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.doctor import checks, reflection
+from tallybook.projections.surfaces.doctor import reflection
 from tallybook.projections.surfaces.doctor.finding import Context
 from tallybook.projections.surfaces.reflection import raters, schedule
-from tallybook.projections.surfaces.workspace import settings
-from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from helpers.transcripts import Client
     from tallybook.ledger.events import Event
+    from tallybook.projections.surfaces.workspace.project import Project
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 HOUR_US = 3600 * clock.MICROSECONDS
@@ -58,22 +57,6 @@ def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
 
 
 # What is owed
-
-
-def test_without_a_rater_one_line_says_how_to_choose_one(owed: Project) -> None:
-    """The line counts the sessions without a reflection, and is no problem."""
-    ((level, message, hint),) = found(owed)
-    assert ("ok", "1 session not reflected on, as no rater is chosen") == (level, message)
-    assert f"`rater` in the section `[reflection]` of {settings.users_file()} chooses one" == hint
-
-
-def test_without_pending_sessions_there_is_nothing_to_do(owed: Project, client: Client) -> None:
-    """Once a session was reflected on the finding is the same with a rater and without."""
-    client.plans(TEXT)
-    assert 0 == run_here(["reflect", "--rater", "claude"])
-    assert ("ok", "0 sessions not reflected on, as no rater is chosen", "") == found(owed)[0]
-    choose(rater="claude")
-    assert [] == [finding for finding in found(owed) if finding[0] != "ok"]
 
 
 @pytest.mark.usefixtures("client")
@@ -151,20 +134,10 @@ def test_a_spent_budget_is_reported_if_sessions_are_pending(owed: Project) -> No
     """The finding says what goes on today; without pending sessions it is no problem."""
     choose(rater="claude", tokens_per_day=1000)
     written(owed, ReflectionCompleted("claude", 900, 200))
-    spent = "the day's tokens are spent, 1,100 of 1,000, so pending sessions wait until tomorrow (UTC)"
+    spent = "the day's tokens are spent, 1,100 of 1,000, so pending sessions wait until tomorrow"
     (told,) = [one for one in found(owed) if one[1] == spent]
-    assert ("note", True) == (told[0], told[2].startswith("run `tallybook reflect --tokens N`, or raise "))
+    assert ("note", "run `tallybook reflect --tokens N`") == (told[0], told[2])
     assert spent not in [message for _, message, _ in found(owed, 24 * HOUR_US)]
-
-
-def test_the_tokens_of_the_day_are_shown_with_their_limit(owed: Project) -> None:
-    """They are shown although nothing is wrong, a running attempt with its estimate; another day has none."""
-    written(owed, ReflectionCompleted("claude", 900, 100), ReflectionFailed("claude", "unusable", 50, 0, "prose"))
-    written(owed, ReflectionStarted("claude", 900))
-    limit = f"`tokens_per_day` in {settings.users_file()} limits them"
-    assert ("ok", "1,950 tokens used today", limit) == found(owed)[-1]
-    assert 1 == sum("1,950 tokens used" in line for line in checks.format_findings(checks.run_checks(owed)))
-    assert "tokens" not in found(owed, 24 * HOUR_US)[-1][1]
 
 
 # What the rater lacks
@@ -177,7 +150,7 @@ def test_a_missing_client_is_a_problem(owed: Project, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", "/nowhere")
     level, message, hint = found(owed)[0]
     assert ("bad", f"the rater is {rater}, and `{rater}` is not on PATH") == (level, message)
-    assert hint.startswith(f"install it, or put the folder of `{rater}` on PATH; or choose another `rater` in ")
+    assert hint.startswith(f"install `{rater}`, or choose another `rater`, in the settings ")
 
 
 def test_an_address_needs_a_model_and_the_key_that_it_names(owed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,12 +178,6 @@ def test_a_command_of_the_users_own_is_looked_for(owed: Project) -> None:
 
 
 # The rest
-
-
-def test_a_folder_without_a_ledger_has_no_finding(project: Path) -> None:
-    """Reflection is not mentioned where nothing was ever recorded."""
-    choose(rater="claude")
-    assert [] == list(reflection.check_reflection(Context(Project(project), clock.moment(0))))
 
 
 def test_damage_is_left_to_the_check_of_the_ledger(owed: Project) -> None:

@@ -15,7 +15,6 @@ import pytest
 from helpers.agent_settings import AGENTS, LINE, contents, lines_of, on_path, settings_of, theirs
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import handler
-from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_command import hook_command
 
 if TYPE_CHECKING:
@@ -75,8 +74,10 @@ def test_the_timeouts_and_events_are_those_that_the_agent_takes(
     files = AGENTS[name]
     run("init", name)
     document = json.loads(settings_of(files, project).read_bytes())
-    given = hook_entries.own_timeouts(document, files)
-    assert ([*files.events.items()] if files.timeout else []) == [*given]
+    hooks = {event: group["hooks"][0] if files.is_nested else group for event, (group,) in document["hooks"].items()}
+    assert [timeout if files.timeout else None for timeout in files.events.values()] == [
+        hook.get(files.timeout) for hook in hooks.values()
+    ]
     read = table.load(name).read
     assert [] == [event for event in files.events if read({"hook_event_name": event}).event not in handler.ACTIONS]
     assert {"hooks"} | files.document.keys() == document.keys()

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.doctor import findings_of
+from helpers.doctor import examine, findings_of
 from helpers.git_repositories import git
 from helpers.real_command import MAIN
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor import checks
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ def test_init_says_how_to_stop_tracking_the_playbook(tracked: Path, run: Callabl
 
 def findings_with_fix(folder: Path) -> list[tuple[str, str, str]]:
     """Return level, message and fix of the findings about git."""
-    return [(one.level, one.message, one.fix) for one in checks.run_checks(Project(folder)) if one.check == "git"]
+    return [(one.level, one.message, one.fix) for one in examine(Project(folder)) if one.check == "git"]
 
 
 @pytest.mark.parametrize(("word", "left"), [("y", ""), ("n", ".claude/playbook.json")])

@@ -243,13 +243,3 @@ def test_a_person_is_told_how_sessions_go(place: Project, run: Run) -> None:
     assert line not in run("show", "--as-agent").out
     assert 0 == run("page", "--output", str(place.root / "page.html")).code
     assert f"<li>{line}</li>" in (place.root / "page.html").read_text()
-
-
-def test_doctor_counts_sessions_without_numbers(place: Project, run: Run) -> None:
-    """A session that was read and not measured is named."""
-    path = kept(place.root) / "s1.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    line = {"type": "assistant", "message": {"content": [{"type": "text", "text": "Done."}]}}
-    path.write_text(json.dumps(line) + "\n")
-    read(place, path, "SessionEnd")
-    assert "1 session read and not measured: s1" in run("doctor").out

@@ -337,12 +337,12 @@ def test_any_file_gives_settings(new_project: Callable[[], Path], data: bytes) -
 
 def test_the_doctor_names_a_mistake_in_the_configuration_of_scores(here: Project) -> None:
     """The key is named; without a file, or with a valid one, there is no finding."""
-    assert [("ok", "the configuration is valid")] == findings_of(here, "scores")
+    assert [("ok", "passed")] == findings_of(here, "settings")
     path = here.root / ".claude" / "config" / "scoring-config.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text("scoring: {titel: X}\n")
-    ((level, message),) = findings_of(here, "scores")
+    ((level, message),) = findings_of(here, "settings")
     assert "bad" == level
     assert message.startswith(".claude/config/scoring-config.yaml: scoring.titel is not a known key")
     path.write_text("scoring: {title: X}\n")
-    assert [("ok", "the configuration is valid")] == findings_of(here, "scores")
+    assert [("ok", "passed")] == findings_of(here, "settings")

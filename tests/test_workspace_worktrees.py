@@ -275,7 +275,7 @@ def test_a_worktree_of_a_moved_repository_is_its_own_until_it_is_repaired(
     moved = main.rename(main.with_name("moved"))
     assert linked == finder(linked / "sub")
     says = f"{linked} is a linked worktree that no repository lists, so it shares no ledger"
-    assert [("note", says)] == findings_of(Project(linked), "folder")
+    assert ("note", says) in findings_of(Project(linked), "git")
     git(moved, "worktree", "repair", str(linked))
     assert moved == finder(linked / "sub")
 
@@ -363,20 +363,3 @@ def test_a_folder_of_worktrees_elsewhere_leads_nowhere(main: Path, base: Path, f
     (half / "gitdir").write_text("../.git\n")
     (half / "commondir").write_text(f"{main}/.git\n")
     assert folder == finder(folder)
-
-
-# What the doctor says
-
-
-def test_the_doctor_asks_to_decide_between_two_ledgers(main: Path, linked: Path, finder: Finder) -> None:
-    """Once a setting keeps both it is content, and if one is moved away the other is used."""
-    commands.add(Project(main), "the main one's", HUMAN)
-    commands.add(Project(linked), "its own", HUMAN)
-    finder(linked)
-    says = f"{linked}, in a linked worktree, has a ledger of its own, and {main} has one as well"
-    assert [("note", says)] == findings_of(find_project(), "folder")
-    path = set_own(linked)
-    assert [("ok", "its own ledger is used")] == findings_of(find_project(), "folder")
-    path.unlink()
-    (linked / ".claude" / "ledger").rename(linked / ".claude" / "old")
-    assert main == finder(linked)

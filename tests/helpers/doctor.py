@@ -1,4 +1,4 @@
-"""What the tests of `doctor` share: the findings of one check, printed lines, and the state of files on disk."""
+"""What the tests of `doctor` share: its findings, printed lines, and the state of files on disk."""
 
 from __future__ import annotations
 
@@ -7,25 +7,32 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallybook.projections.surfaces.doctor import checks
+from tallybook.projections.surfaces.doctor.checks import CHECKS
+from tallybook.projections.surfaces.doctor.finding import run_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Answer
+    from tallybook.projections.surfaces.doctor.finding import Finding
     from tallybook.projections.surfaces.workspace.project import Project
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")
 
 
+def examine(project: Project) -> tuple[Finding, ...]:
+    """Return the findings of every check."""
+    return run_checks(project, CHECKS)
+
+
 def findings_of(project: Project, check: str) -> list[tuple[str, str]]:
     """Return level and message of the findings of one check."""
-    return [(finding.level, finding.message) for finding in checks.run_checks(project) if finding.check == check]
+    return [(finding.level, finding.message) for finding in examine(project) if finding.check == check]
 
 
 def levels(project: Project) -> dict[str, str]:
     """Return each check that is not ok with its level, leaving out git, which may be missing here."""
-    found = {finding.check: finding.level for finding in checks.run_checks(project) if finding.level != "ok"}
+    found = {finding.check: finding.level for finding in examine(project) if finding.level != "ok"}
     return {check: level for check, level in found.items() if check != "git"}
 
 

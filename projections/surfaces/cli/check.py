@@ -9,7 +9,8 @@ import click
 from tallybook.projections.scores.trends import GateQuery
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import METER, write
-from tallybook.projections.surfaces.doctor import checkout, checks
+from tallybook.projections.surfaces.doctor.checks import checkout_checks
+from tallybook.projections.surfaces.doctor.finding import exit_code, print_findings, run_checks
 from tallybook.projections.surfaces.scores.cli import gate_options
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.pages import Page, Table, markdown
@@ -36,10 +37,11 @@ def check(project: Project, /, *, as_markdown: bool, if_present: bool, as_json: 
     if options["score_id"] is not None:
         # A wrong name is an error of the command line, not a finding.
         score_named(load(project), options["score_id"], "--component")
-    findings = checks.run_checks(project, METER.update, checkout.checks(GateQuery(**options), if_present=if_present))
+    table = checkout_checks(GateQuery(**options), if_present=if_present)
+    findings = run_checks(project, table, METER.update)
     if not as_markdown or as_json:
-        return checks.print_findings(findings, as_json=as_json)
-    code = checks.exit_code(findings)
+        return print_findings(findings, as_json=as_json)
+    code = exit_code(findings)
     write(markdown(page(findings, "failed" if code else "ok")))
     return code
 

@@ -32,9 +32,10 @@ def doctor(project: Project, /, *, as_json: bool) -> int:
 
     Nothing is changed.
     """
-    from tallybook.projections.surfaces.doctor import checks
+    from tallybook.projections.surfaces.doctor.checks import CHECKS
+    from tallybook.projections.surfaces.doctor.finding import print_findings, run_checks
 
-    return checks.print_findings(checks.run_checks(project, METER.update), as_json=as_json)
+    return print_findings(run_checks(project, CHECKS, METER.update), as_json=as_json)
 
 
 @click.command(cls=Verb, example="tallybook verify --json")

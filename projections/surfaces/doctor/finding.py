@@ -1,12 +1,17 @@
-"""What a check of the doctor takes and yields, and how findings write lists of names."""
+"""What a check of the doctor takes and yields, how checks run, and how findings are printed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+import os
+from subprocess import SubprocessError
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from tallybook.ledger import clock
+from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
+from tallybook.projections.surfaces.console.output import answer, format_count, say
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.workspace import settings
 
@@ -18,10 +23,12 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.workspace.settings import Settings
 
-OK = "ok"
-NOTE = "note"
-BAD = "bad"
+OK, NOTE, BAD = "ok", "note", "bad"
 
+# Checks read files that other programs may have written, so they can fail in all these ways.
+_FAILURES = (TallybookError, OSError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, SubprocessError)
+# A terminal shows so many findings of one check; JSON has them all.
+_MAX_LINES_PER_CHECK = 8
 _MAX_NAMES = 3
 
 
@@ -77,3 +84,91 @@ def format_names(names: Sequence[str]) -> str:
     """Return the first three names, and how many more there are."""
     rest = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
     return ", ".join(names[:_MAX_NAMES]) + rest
+
+
+def run_checks(
+    project: Project, table: Mapping[str, Check], progress: Callable[[int, int], None] = lambda _done, _size: None
+) -> tuple[Finding, ...]:
+    """Run every check of a table by its name, in order, changing nothing; one without a finding has passed."""
+    try:
+        for folder in (project.claude, project.ledger):
+            if folder.exists() and not folder.is_dir():
+                return (Finding(BAD, f"{folder} is not a folder", f"run: mv {folder} {folder}.old", "project"),)
+            if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+                message = f"you have no permission to read {folder}"
+                return (Finding(BAD, message, "ask its owner for access", "project"),)
+    except (CannotWriteError, OSError) as error:
+        return (Finding(BAD, _reason(error), check="project"),)
+    context = Context(project, clock.utc_now(), progress)
+    findings: list[Finding] = []
+    for name, check in table.items():
+        _run(name, check, context, findings)
+    return tuple(findings)
+
+
+def _run(name: str, check: Check, context: Context, findings: list[Finding]) -> None:
+    """Add the findings of one check; a failure becomes a finding, unless another check failed for the same reason."""
+    before = len(findings)
+    try:
+        findings.extend(attrs.evolve(finding, check=name) for finding in check(context))
+        if len(findings) == before and context.log.exists():
+            findings.append(Finding(OK, "passed", check=name))
+    except DamagedLedgerError as error:
+        is_reported = any(finding.is_damage for finding in findings)
+        message = "not checked, because the ledger is damaged" if is_reported else str(error)
+        findings.append(Finding(NOTE if is_reported else BAD, message, check=name, is_damage=not is_reported))
+    except _FAILURES as error:
+        message = f"could not be checked: {_reason(error)}"
+        if all(finding.message != message for finding in findings):
+            findings.append(Finding(BAD, message, check=name))
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TallybookError):
+        # What follows only concerns commands that write.
+        return str(error).partition("; nothing was recorded")[0]
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """Return 3 where acknowledged bytes are gone or changed, 1 where something else is bad, else 0."""
+    if any(finding.is_damage for finding in findings):
+        return EXIT_DAMAGED
+    return EXIT_NO if any(finding.level == BAD for finding in findings) else 0
+
+
+def findings_json(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return ``{ok, findings}``, a finding as ``{check, level, message, hint}``; ``hint`` is the fix."""
+    rows = [
+        {"check": finding.check, "level": finding.level, "message": finding.message, "hint": finding.fix}
+        for finding in findings
+    ]
+    return {"ok": all(finding.level != BAD for finding in findings), "findings": rows}
+
+
+def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield findings as lines for people: what is bad, what else can be acted on, and how many checks passed."""
+    counts: dict[str, int] = {}
+    for finding in sorted(findings, key=lambda finding: (BAD, NOTE, OK).index(finding.level)):
+        if finding.level != OK or finding.fix:
+            counts[finding.check] = counts.get(finding.check, 0) + 1
+            if counts[finding.check] <= _MAX_LINES_PER_CHECK:
+                fix = f"; {finding.fix}" if finding.fix else ""
+                yield f"{finding.level:<5} {finding.check}: {finding.message}{fix}"
+    for name, count in counts.items():
+        if count > _MAX_LINES_PER_CHECK:
+            yield f"{'':<5} {name}: and {count - _MAX_LINES_PER_CHECK:,} more; --json lists them all"
+    failed = {finding.check for finding in findings if finding.level != OK}
+    if passed := {finding.check for finding in findings} - failed:
+        yield f"{format_count(len(passed), 'check')} passed"
+
+
+def print_findings(findings: Sequence[Finding], *, as_json: bool) -> int:
+    """Print findings and return the exit code."""
+    if as_json:
+        answer(findings_json(findings))
+    else:
+        say(*format_findings(findings))
+    return exit_code(findings)

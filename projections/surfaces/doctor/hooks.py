@@ -3,191 +3,138 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
 
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.ledger.storage import disk
-from tallybook.ledger.verification import read_verified
 from tallybook.projections.surfaces.agents import installation, table
-from tallybook.projections.surfaces.doctor import hook_files
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
-from tallybook.projections.surfaces.hooks import handler, ledger_access
+from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED
 from tallybook.projections.surfaces.install import places, trust
 from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, find_fault
-from tallybook.projections.surfaces.install.hook_entries import own_calls, own_timeouts
+from tallybook.projections.surfaces.install.hook_entries import calls_us, own_calls
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import MARKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.projections.surfaces.agents.installation import Installation
     from tallybook.projections.surfaces.doctor.finding import Context
-    from tallybook.projections.surfaces.doctor.hook_files import HookFile
     from tallybook.projections.surfaces.install.hook_command import Call
 
-# Seconds and milliseconds are further apart than any two timeouts that a person would choose.
-_OTHER_UNIT = 50
+_MAX_BYTES: Final = 4 * 1024 * 1024
+
+
+@attrs.frozen
+class HookFile:
+    """A file from which an agent reads hooks: settings, or a file of a plugin.
+
+    Attributes:
+        path: Its path.
+        reader: The agent or plugin that reads it, by its name for people.
+        is_init_s: Whether ``init`` writes hooks into it.
+        document: What the file says, empty where the agent cannot read it.
+    """
+
+    path: Path
+    reader: str
+    is_init_s: bool
+    document: Mapping[str, Any]
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Return the command lines that call Tallybook; agents nest them at different depths."""
+        return tuple(dict.fromkeys(filter(calls_us, _texts(self.document.get("hooks")))))
 
 
 def check_hooks(context: Context) -> Iterator[Finding]:
     """Check, for each agent that is here, that its hooks are installed and can run; report the last hook error."""
-    folder = hook_files.start_folder(context.project)
-    read = {name: hook_files.read_files(name, folder) for name in table.AGENTS}
+    folder = _start_folder(context.project.start or context.project.root)
+    read = {name: _read_files(name, folder) for name in table.AGENTS}
     calling = {name: [file for file in read[name] if file.commands] for name in table.AGENTS}
     for name in table.AGENTS:
-        files = installation.load(name)
-        # Another agent may be able to read what this reader cannot.
-        level = BAD if name == table.CLAUDE else NOTE
-        for file in read[name]:
-            if file.fault and file.is_init_s:
-                yield Finding(level, f"{file.path}: {file.fault}", "correct it; until then the agent ignores the file")
-        own = calling[name]
+        files, option = installation.load(name), "" if name == table.CLAUDE else f" {name}"
         served = files.runs and any(file.path.is_relative_to(folder) for file in calling[files.runs])
-        if own:
-            yield from _check_installed(name, files, own, folder)
-        elif not served and _is_used(name, files, read[name], folder):
+        if calling[name]:
+            yield from _check_installed(files, calling[name], folder, option)
+        elif not served and _is_used(name, read[name], folder):
             # An agent that is not wanted here is no fault where another gets the playbook.
             level = OK if any(calling.values()) else NOTE
             message = f"{files.title} is here, and none of its settings call Tallybook"
-            yield Finding(level, message, f"run `tallybook init{_option(name)}` to install the hooks")
-    yield from _check_claude(context, read[table.CLAUDE], calling[table.CLAUDE], folder)
-    yield from _unanswered(context)
-    yield from _last_error(context)
+            yield Finding(level, message, f"run `tallybook init{option}` to install the hooks")
+    for file in read[table.CLAUDE]:
+        if calling[table.CLAUDE] and isinstance(is_off := file.document.get("disableAllHooks"), bool):
+            if is_off:
+                message = f'{file.path}: "disableAllHooks" is true, so the agent calls no hook'
+                yield Finding(NOTE, message, "remove it")
+            break
+    yield from _find_notes(context.project.ledger)
 
 
-def _is_used(name: str, files: Installation, read: Sequence[HookFile], folder: Path) -> bool:
-    if name == table.CLAUDE:
-        return bool(read) or hook_files.has_claude()
-    return places.is_used(places.InstallTarget(folder), files)
-
-
-def _option(name: str) -> str:
-    return "" if name == table.CLAUDE else f" {name}"
-
-
-def _check_installed(name: str, files: Installation, own: Sequence[HookFile], folder: Path) -> Iterator[Finding]:
-    """Report on the files of an agent that call Tallybook: events, programs, timeouts, and the agent's own switches."""
+def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path, option: str) -> Iterator[Finding]:
+    """Report on the files of an agent that call Tallybook: events, programs, and hooks that the agent does not run."""
     init_s = [file for file in own if file.is_init_s]
     is_users = all(not file.path.is_relative_to(folder / files.folder) for file in init_s)
-    scope = f"{' --user' if is_users else ''}{_option(name)}"
+    scope = f"{' --user' if is_users else ''}{option}"
     for file in own:
         yield Finding(OK, f"installed in {file.path}, for {file.reader}")
         for call in dict.fromkeys(filter(None, map(call_of, file.commands))):
-            yield from _missing_programs(call, file, _repair(call, scope) if file.is_init_s else "correct it there")
-        yield from _wrong_timeouts(files, file)
-        yield from _not_run(files, file, folder)
+            repair = f"run `tallybook init{scope}` to write a working command"
+            if not call.is_plain:
+                # `init` leaves alone a line that somebody extended.
+                repair = f"run `tallybook uninstall{scope}`, then `tallybook init{scope}`"
+            yield from _missing_programs(call, file.path, repair if file.is_init_s else "correct it there")
+        # The file of a plugin has the name of that of `init`.
+        if files.record_of_trust and file.path.name == files.file:
+            called = {event for event, _ in own_calls(file.document, files)}
+            if stopped := [event for event in files.events if event in called - trust.running_events(files, file.path)]:
+                hooks = f"the hooks for {', '.join(stopped)}"
+                message = f"{files.title} does not run {hooks}: they are not trusted, or switched off"
+                yield Finding(NOTE, message, f"run `{files.programs[0]}` in {folder}, and trust or enable the hooks")
     called = {event for file in own for event, _ in own_calls(file.document, files)}
     if init_s and (missing := [event for event in files.events if event not in called]):
         where = " and ".join(str(file.path) for file in init_s)
         yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", f"run `tallybook init{scope}` to add them")
 
 
-def _repair(call: Call, scope: str) -> str:
-    """Return how ``init`` writes a working command; it leaves alone a line that somebody extended."""
-    if call.is_plain:
-        return f"run `tallybook init{scope}` to write a working command"
-    return f"run `tallybook uninstall{scope}`, then `tallybook init{scope}`"
-
-
-def _missing_programs(call: Call, file: HookFile, repair: str) -> Iterator[Finding]:
+def _missing_programs(call: Call, path: Path, repair: str) -> Iterator[Finding]:
     """Report the programs of a hook's command line that no shell finds, or that other machines do not have."""
-    where = file.path
-    if (call.python or call.program != COMMAND) and places.is_shared(where, unknown=False):
-        message = f"git tracks {where}, whose hooks name programs of this machine"
+    if (call.python or call.program != COMMAND) and places.is_shared(path, unknown=False):
+        message = f"git tracks {path}, whose hooks name programs of this machine"
         yield Finding(NOTE, message, f"{repair}, which other machines find as well")
     fault, runs = find_fault(call)
     if fault and call.program == COMMAND and not call.python:
         # In a file that git tracks, `init` writes this very command.
-        repair = f"run `{tool_command()}`" + ("" if places.is_shared(where) else f", or {repair}")
+        repair = f"run `{tool_command()}`" + ("" if places.is_shared(path) else f", or {repair}")
     elif fault and not call.python:
         repair = f"put its folder on PATH, or {repair}"
     if fault:
-        yield Finding(NOTE if runs else BAD, f"{where}: the hooks {fault}", repair)
+        yield Finding(NOTE if runs else BAD, f"{path}: the hooks {fault}", repair)
 
 
-def _wrong_timeouts(files: Installation, file: HookFile) -> Iterator[Finding]:
-    """Report timeouts that were meant in another unit than the agent's."""
-    for event, value in own_timeouts(file.document, files):
-        expected = files.events.get(event, max(files.events.values()))
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue
-        if not value * _OTHER_UNIT > expected > value / _OTHER_UNIT:
-            unit = "milliseconds" if expected >= 1000 else "seconds"  # noqa: PLR2004 - no hook gets a thousand seconds
-            message = f"{file.path}: the timeout of {event} is {value}, and {files.title} counts in {unit}"
-            yield Finding(NOTE, message, f"write {expected} there")
-
-
-def _not_run(files: Installation, file: HookFile, folder: Path) -> Iterator[Finding]:
-    """Report the hooks that Codex CLI does not run, as its own record says: not trusted, or switched off."""
-    # The file of a plugin has the name of that of `init`.
-    if not files.record_of_trust or file.path.name != files.file:
-        return
-    calls = {event for event, _ in own_calls(file.document, files)}
-    trusted, off = trust.trusted_events(files, file.path), trust.switched_off_events(files, file.path)
-    if waiting := [event for event in files.events if event in calls - trusted]:
-        message = f"{files.title} has no record of trust in the hooks for {', '.join(waiting)}, and does not run them"
-        yield Finding(NOTE, message, f"start {files.programs[0]} in {folder} and trust the hooks")
-    if switched_off := [event for event in files.events if event in calls & off]:
-        message = f"{files.title} has the hooks for {', '.join(switched_off)} switched off, and does not run them"
-        where = f"its interface, or {trust.record_of_trust(files)}"
-        yield Finding(NOTE, message, f"switch them on in {where}, if that was not meant")
-
-
-def _check_claude(
-    context: Context, read: Sequence[HookFile], own: Sequence[HookFile], folder: Path
-) -> Iterator[Finding]:
-    """Report where Claude Code runs no hooks: switched off, or in a folder that it may not trust."""
-    switches = ((file, file.document.get("disableAllHooks")) for file in hook_files.deciding(read))
-    decision = next(((file, is_off) for file, is_off in switches if isinstance(is_off, bool)), None)
-    if own and decision is not None and decision[1]:
-        message = f'{decision[0].path}: "disableAllHooks" is true, so the agent calls no hook'
-        yield Finding(NOTE, message, "remove it")
-        return
-    calls = filter(None, (call_of(line) for file in own if file.is_init_s for line in file.commands))
-    # Where no shell finds the program, trust would not start it.
-    if any(not find_fault(call)[0] for call in calls) and not hook_files.is_trusted(folder) and not _has_run(context):
-        fix = f"start the agent in {folder} and accept the question about trust; `/hooks` there lists its hooks"
-        yield Finding(NOTE, "no hook has run yet; the agent may not trust this folder yet", fix)
-
-
-def _has_run(context: Context) -> bool:
-    """Say whether a hook has recorded an event; a reflection that a person requested has another trigger."""
-    events = (event for batch in read_verified(context.log) for event in batch.events) if context.log.exists() else ()
-    return any(
-        isinstance(event, PlaybookInjected | PointCited)
-        or (isinstance(event, ReflectionRequested) and event.trigger in handler.ACTIONS)
-        for event in events
-    )
-
-
-def _unanswered(context: Context) -> Iterator[Finding]:
-    """Report a caller that was not recognised and so was given nothing."""
-    path = context.project.ledger / MARKS / UNANSWERED
-    try:
-        document = json.loads(disk.read_file(path))
-    except (OSError, ValueError, RecursionError, CannotWriteError):
-        return
+def _find_notes(ledger: Path) -> Iterator[Finding]:
+    """Report what hooks left for the doctor: a caller that was not recognised, and the last error."""
+    path = ledger / MARKS / UNANSWERED
+    document = _read_document(path)
+    marks = document.get("marks")
     # An agent whose hooks take no answer is known, and nothing fixes that.
-    if not isinstance(document, dict) or document.get("agent") in tuple(table.AGENTS) or "marks" not in document:
-        return
-    listed = document.get("marks")
-    marks = [mark for mark in listed if isinstance(mark, str)] if isinstance(listed, list) else []
-    named = f"its marks disagree: {', '.join(marks)}" if marks else "nothing in it or its environment names an agent"
-    message = f"the last caller that was not recognised, at {document.get('event')}, was given nothing; {named}"
-    fix = "`tallybook show` and `tallybook mcp` give it the playbook"
-    if inherited := [mark for mark in marks if mark in table.VARIABLES]:
-        fix = f"start it without {' and '.join(inherited)} in its environment"
-    yield Finding(NOTE, message, f"{fix}; run `rm {quote(str(path))}` once that is fixed")
-
-
-def _last_error(context: Context) -> Iterator[Finding]:
-    """Report the last error that a hook, or the process that it started, left in its note."""
-    path = context.project.ledger / ledger_access.ERROR_FILE
+    if isinstance(marks, list) and document.get("agent") not in tuple(table.AGENTS):
+        named = ", ".join(mark for mark in marks if isinstance(mark, str))
+        why = f"its marks disagree: {named}" if named else "nothing in it or its environment names an agent"
+        message = f"the last caller that was not recognised, at {document.get('event')}, was given nothing; {why}"
+        fix = "`tallybook show` and `tallybook mcp` give it the playbook"
+        if inherited := [mark for mark in marks if mark in tuple(table.VARIABLES)]:
+            fix = f"start it without {' and '.join(inherited)} in its environment"
+        yield Finding(NOTE, message, f"{fix}; run `rm {quote(str(path))}` once that is fixed")
+    path = ledger / ledger_access.ERROR_FILE
     try:
         message = disk.read_file(path).decode("utf-8", "replace").strip()
     except FileNotFoundError:
@@ -195,3 +142,76 @@ def _last_error(context: Context) -> Iterator[Finding]:
     except CannotWriteError as error:
         message = f"cannot be read: {error.reason}"
     yield Finding(NOTE, f"the last hook error: {message}", f"run `rm {quote(str(path))}` once that is fixed")
+
+
+# The files that hold hooks
+
+
+def _start_folder(start: Path) -> Path:
+    """Return the folder in which the agent is started, which it records nowhere.
+
+    It is ``CLAUDE_PROJECT_DIR`` where that is set; otherwise the first, of the folder where the search for the project
+    began and the one where ``init`` puts the hooks, whose own settings call Tallybook.
+    """
+    named = os.environ.get(places.FOLDER)
+    if named and os.path.realpath(named) == os.path.realpath(start):
+        return start
+    own = (file for file in _read_files(table.CLAUDE, start) if file.path.is_relative_to(start))
+    return start if any(file.commands for file in own) else places.around(start)
+
+
+def _read_files(name: str, folder: Path) -> list[HookFile]:
+    """Return the files from which an agent, started in a folder, reads hooks; Claude Code's local settings first."""
+    files = installation.load(name)
+    users = places.users_folder(files)
+    own = [folder / files.folder / files.file, users / files.file]
+    others = [path for pattern in files.other_hooks for path in sorted(folder.glob(pattern))]
+    others += [path for pattern in files.users_hooks for path in sorted(users.glob(pattern))]
+    paths = [path for path in dict.fromkeys((*others, *own)) if path.exists()]
+    found = [HookFile(path, files.title, path in own, _read_document(path)) for path in paths]
+    if name == table.CLAUDE:
+        enabled: dict[str, object] = {}
+        for file in reversed(found):
+            plugins = file.document.get("enabledPlugins")
+            enabled |= plugins if isinstance(plugins, dict) else {}
+        for plugin in [plugin for plugin, is_on in enabled.items() if is_on is True]:
+            reader = f"the plugin {plugin}"
+            found += [HookFile(path, reader, False, _read_document(path)) for path in _files_of(plugin)]  # noqa: FBT003
+    return found
+
+
+def _files_of(plugin: str) -> list[Path]:
+    """Return the files of hooks of a plugin of Claude Code, ``NAME@MARKETPLACE``."""
+    name, _, market = plugin.rpartition("@")
+    folder = places.users_folder() / "plugins" / "cache" / market / name
+    is_plain = all(part and part not in {".", ".."} and not {"/", "\\"}.intersection(part) for part in (name, market))
+    return sorted(folder.glob("*/hooks/hooks.json")) if is_plain else []
+
+
+def _read_document(path: Path) -> dict[str, Any]:
+    """Return the document in a JSON or TOML file, empty where it cannot be read; links are followed as agents do."""
+    try:
+        text = disk.read_small(os.path.realpath(path), _MAX_BYTES).decode("utf-8-sig")
+        document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError, RecursionError, CannotWriteError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text in a JSON value."""
+    values = [value]
+    while values:
+        current = values.pop()
+        if isinstance(current, str):
+            yield current
+        elif isinstance(current, dict | list):
+            values += current.values() if isinstance(current, dict) else current
+
+
+def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
+    """Say whether an agent is used here; every project has the folder of Claude Code."""
+    if name != table.CLAUDE:
+        return places.is_used(places.InstallTarget(folder), installation.load(name))
+    state = Path(os.environ.get("CLAUDE_CONFIG_DIR") or places.home()) / ".claude.json"
+    return bool(read) or state.exists() or (places.users_folder() / "projects").exists()

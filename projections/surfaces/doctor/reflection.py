@@ -1,4 +1,4 @@
-"""The doctor's check of reflection: pending and failed sessions, what the chosen rater lacks, and the cost."""
+"""The doctor's checks of reflection: pending and failed sessions, what the chosen rater lacks, and marks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shlex import quote
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from tallybook.projections.reflections import INTERRUPTED, NO_RATER, last_failure
+from tallybook.projections.reflections import INTERRUPTED, last_failure
 from tallybook.projections.review import AGENT, DISPUTED, why_shown
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
@@ -20,9 +20,8 @@ from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.writing import proposals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from tallybook.projections.reflections import Reflections, Session
     from tallybook.projections.surfaces.doctor.finding import Context
     from tallybook.projections.surfaces.workspace.settings import Settings
 
@@ -30,34 +29,62 @@ _REFLECT: Final = "run `tallybook reflect`"
 
 
 def check_reflection(context: Context) -> Iterator[Finding]:
-    """Report pending and failed reflections, what the chosen rater lacks, and how its cost is limited."""
+    """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts not read."""
     if not context.log.exists():
         return
     options, state = context.settings, schedule.load_reflections(context.project)
-    if options.rater == NO_RATER:
-        number = sum(session.reflected_to.length < session.request_end for session in state.sessions.values())
-        message = f"{format_count(number, 'session')} not reflected on, as no rater is chosen"
-        fix = f"`rater` in the section `[reflection]` of {settings.users_file()} chooses one"
-        yield Finding(OK, message, fix if number else "")
-        pending: dict[str, Session] = {}
-    else:
-        yield from _missing_tools(options)
-        pending = {
-            name: session
-            for name, session in state.sessions.items()
-            if session.awaits_reflection(options.rater) and _has_transcript(session)
-        }
-        yield from _pending_sessions(pending, options)
-    unmeasured = [
-        name
-        for name, session in state.sessions.items()
-        if session.searched_to.end.get("") and name not in state.measured
+    awaiting = {name: one for name, one in state.sessions.items() if one.awaits_reflection(options.rater)}
+    for message, fix in _find_missing(options):
+        yield Finding(BAD, message, f"{fix}, or choose another `rater`, in the settings {settings.users_file()}")
+    pending = {
+        name: session
+        for name, session in awaiting.items()
+        if session.transcript is not None and transcript.locate(Path(session.transcript)).is_file()
+    }
+    tokens = state.tokens_by_day.get(context.now.at[:10], 0)
+    if pending and tokens >= options.tokens_per_day:
+        message = f"{worker.SPENT}, {tokens:,} of {options.tokens_per_day:,}, so pending sessions wait until tomorrow"
+        yield Finding(NOTE, message, "run `tallybook reflect --tokens N`")
+    elif pending:
+        yield Finding(NOTE, f"{format_count(len(pending), 'session')} awaiting reflection", _REFLECT)
+    for name, session in pending.items():
+        failure = last_failure(session)
+        # A failure of another rater says nothing about the chosen one; transcripts outside have a finding below.
+        if failure is None or failure.rater != options.rater or failure.cause == schedule.OUTSIDE:
+            continue
+        reason = "its reason was redacted" if failure.reason is None else failure.reason
+        cause = f"{failure.cause}: {reason}" if reason else failure.cause
+        cause = "it was interrupted, or is still running" if failure.cause == INTERRUPTED else cause
+        tries = "once" if failure.tries == 1 else format_count(failure.tries, "time")
+        yield Finding(NOTE, f"session {name}: reflection failed {tries}: {cause}", f"{_REFLECT} to try now")
+    outside = [
+        Path(session.transcript)
+        for session in awaiting.values()
+        if session.transcript and session.failure is not None and session.failure.cause == schedule.OUTSIDE
+        if not schedule.is_inside_now(session, schedule.Plan())
     ]
-    if unmeasured:
-        message = f"{format_count(len(unmeasured), 'session')} read and not measured: {format_names(unmeasured)}"
-        yield Finding(OK, message, "a transcript without a prompt or call that is understood has no numbers")
-    yield from _transcripts_outside(state, options)
-    yield from _cost(context, state, options, is_waiting=bool(pending))
+    if outside:
+        names = format_names(list(map(str, outside)))
+        message = f"{format_count(len(outside), 'transcript')} outside the agents' folders not read: {names}"
+        fix = f"run `tallybook reflect --from {quote(str(outside[0].parent))}` to read those of that folder"
+        yield Finding(NOTE, message, fix)
+
+
+def _find_missing(options: Settings) -> Iterator[tuple[str, str]]:
+    """Yield what the chosen rater needs and does not have, and how it gets it."""
+    rater = options.rater
+    command = options.command[0] if rater == OWN and options.command else rater if rater in CLIENTS else ""
+    if rater == OWN and not command:
+        yield "the rater is command, and no command is set", "set `command`"
+    if command and shutil.which(command) is None:
+        yield f"the rater is {rater}, and `{command}` is not on PATH", f"install `{command}`"
+    if rater == "openai":
+        for name in ("address", "model"):
+            if not getattr(options, name):
+                yield f"the rater is openai, and no {name} is set", f"set `{name}`"
+        if options.key_variable and not os.environ.get(options.key_variable):
+            message = f"the rater is openai, and {options.key_variable}, which `key_variable` names, is not set"
+            yield message, f"set {options.key_variable} where the agent starts"
 
 
 def check_marks(context: Context) -> Iterator[Finding]:
@@ -77,72 +104,3 @@ def check_marks(context: Context) -> Iterator[Finding]:
         message = f"marks in {len(reviews.marked & reviews.told)} of {sessions} that were given entries"
         fix = f"`marks` in the section `[reflection]` of {settings.users_file()} says what becomes of them"
         yield Finding(OK, f"{message}; {', '.join(numbers)}", fix)
-
-
-def _missing_tools(options: Settings) -> Iterator[Finding]:
-    """Report what the chosen rater needs and does not have."""
-    rater, place = options.rater, settings.users_file()
-    another = f"choose another `rater` in {place}"
-    command = options.command[0] if rater == OWN and options.command else rater if rater in CLIENTS else ""
-    if rater == OWN and not command:
-        fix = f"set `command` in the section `[reflection]` of {place}; or {another}"
-        yield Finding(BAD, "the rater is command, and no command is set", fix)
-    if command and shutil.which(command) is None:
-        fix = f"install it, or put the folder of `{command}` on PATH; or {another}"
-        yield Finding(BAD, f"the rater is {rater}, and `{command}` is not on PATH", fix)
-    if rater == "openai":
-        for name in ("address", "model"):
-            if not getattr(options, name):
-                fix = f"set `{name}` in the section `[reflection]` of {place}; or {another}"
-                yield Finding(BAD, f"the rater is openai, and no {name} is set", fix)
-        if options.key_variable and not os.environ.get(options.key_variable):
-            message = f"the rater is openai, and {options.key_variable}, which `key_variable` names, is not set"
-            yield Finding(BAD, message, f"set it where the agent starts; or {another}")
-
-
-def _has_transcript(session: Session) -> bool:
-    return session.transcript is not None and transcript.locate(Path(session.transcript)).is_file()
-
-
-def _pending_sessions(pending: Mapping[str, Session], options: Settings) -> Iterator[Finding]:
-    """Report the sessions that await reflection, and each whose last attempt failed or may have been killed."""
-    if pending:
-        yield Finding(NOTE, f"{format_count(len(pending), 'session')} awaiting reflection", _REFLECT)
-    for name, session in pending.items():
-        failure = last_failure(session)
-        # A failure of another rater says nothing about the chosen one; `_transcripts_outside` reports its own.
-        if failure is None or failure.rater != options.rater or failure.cause == schedule.OUTSIDE:
-            continue
-        reason = "its reason was redacted" if failure.reason is None else failure.reason
-        cause = f"{failure.cause}: {reason}" if reason else failure.cause
-        cause = "it was interrupted, or is still running" if failure.cause == INTERRUPTED else cause
-        tries = "once" if failure.tries == 1 else format_count(failure.tries, "time")
-        yield Finding(NOTE, f"session {name}: reflection failed {tries}: {cause}", f"{_REFLECT} to try now")
-
-
-def _transcripts_outside(state: Reflections, options: Settings) -> Iterator[Finding]:
-    """Report transcripts outside the agents' folders, which are not read unasked."""
-    paths = [
-        Path(session.transcript)
-        for session in state.sessions.values()
-        if session.failure is not None and session.failure.cause == schedule.OUTSIDE
-        if not schedule.is_inside_now(session, schedule.Plan())
-        if session.transcript and session.awaits_reflection(options.rater)
-    ]
-    if paths:
-        names = format_names(list(map(str, paths)))
-        message = f"{format_count(len(paths), 'transcript')} outside the agents' folders not read: {names}"
-        fix = f"run `tallybook reflect --from {quote(str(paths[0].parent))}` to read those of that folder"
-        yield Finding(NOTE, message, fix)
-
-
-def _cost(context: Context, state: Reflections, options: Settings, *, is_waiting: bool) -> Iterator[Finding]:
-    """Report the tokens of the day, and whether they are all spent."""
-    tokens = state.tokens_by_day.get(context.now.at[:10], 0)
-    limit = f"`tokens_per_day` in {settings.users_file()}"
-    if is_waiting and tokens >= options.tokens_per_day:
-        spent = f"{worker.SPENT}, {tokens:,} of {options.tokens_per_day:,}"
-        message = f"{spent}, so pending sessions wait until tomorrow (UTC)"
-        yield Finding(NOTE, message, f"run `tallybook reflect --tokens N`, or raise {limit}")
-    elif tokens:
-        yield Finding(OK, f"{tokens:,} tokens used today", f"{limit} limits them")

@@ -87,19 +87,6 @@ def own_calls(document: object, files: Installation) -> tuple[tuple[str, str], .
     return tuple((str(path[0]), command) for path, command in _commands(hooks, files) if calls_us(command))
 
 
-def own_timeouts(document: object, files: Installation) -> tuple[tuple[str, object], ...]:
-    """Return event and timeout of each hook of ours in parsed settings that has one."""
-    hooks = document.get("hooks") if isinstance(document, dict) else None
-    found = []
-    for path, command in _commands(hooks, files):
-        entry: Any = hooks
-        for step in path[:-1]:
-            entry = entry[step]
-        if calls_us(command) and files.timeout in entry:
-            found.append((str(path[0]), entry[files.timeout]))
-    return tuple(found)
-
-
 def calls_us(command: str) -> bool:
     """Return whether a command line calls our hook at its end."""
     return call_of(command) is not None

@@ -29,17 +29,16 @@ def trusted_events(files: Installation, path: Path) -> set[str]:
     return set(_recorded(files, path))
 
 
-def switched_off_events(files: Installation, path: Path) -> set[str]:
-    """Return the events of a file of hooks that a person switched off in the agent's interface.
+def running_events(files: Installation, path: Path) -> set[str]:
+    """Return the events of a file of hooks that an agent trusts, and that no person switched off in its interface.
 
     Codex CLI writes ``enabled = false`` next to its trust, and ``[features] hooks = false`` for all of them.
     """
     features = _settings(files).get("features")
     if isinstance(features, dict) and features.get("hooks") is False:
-        return set(files.events)
-    return {
-        event for event, states in _recorded(files, path).items() if any(one.get("enabled") is False for one in states)
-    }
+        return set()
+    recorded = _recorded(files, path).items()
+    return {event for event, states in recorded if all(one.get("enabled") is not False for one in states)}
 
 
 def _settings(files: Installation) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def reflect(project: Project, /, **options: Any) -> int:
     if options["source"] is not None:
         return _reflect_on_folder(project, plan, options)
     if options["dry_run"]:
-        return _print_prompts(_pending_prompts(project, plan), plan, as_json=options["as_json"])
+        return _print_prompts(project, _pending_prompts(project, plan), plan, as_json=options["as_json"])
     return _run(project, plan, as_json=options["as_json"])
 
 
@@ -189,18 +189,18 @@ def _line(result: Result) -> str:
     return f"{result.session}: {', '.join(parts)}, {result.tokens:,} tokens"
 
 
-def _print_prompts(prompts: list[Prompt], plan: Plan, *, as_json: bool) -> int:
+def _print_prompts(project: Project, prompts: list[Prompt], plan: Plan, *, as_json: bool) -> int:
     if as_json:
         tokens = sum(one.tokens for one in prompts)
         answer({"rater": plan.rater, "tokens": tokens, "pieces": list(map(attrs.asdict, prompts))})
         return 0
     for one in prompts:
         say(f"== session {one.session}, about {one.tokens:,} tokens", *one.prompt.splitlines())
-    say(_estimate(prompts, plan))
+    say(_estimate(project, prompts, plan))
     return 0
 
 
-def _estimate(prompts: list[Prompt], plan: Plan, spent: int = 0) -> str:
+def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
     """Return the cost of these prompts, in one line."""
     if plan.rater == NO_RATER:
         return "no rater is chosen: nothing would be sent, and nothing costs"
@@ -208,9 +208,11 @@ def _estimate(prompts: list[Prompt], plan: Plan, spent: int = 0) -> str:
     sessions = len({one.session for one in prompts})
     rater = f"{plan.rater}, {plan.model}" if plan.model else plan.rater
     cost = f"{format_count(sessions, 'session')} in {format_count(len(prompts), 'piece')}, about {tokens:,} tokens"
+    spent = schedule.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
     left = max(plan.tokens - spent, 0)
+    used = f"; {spent:,} tokens were used today" if spent else ""
     budget = f"; today's budget leaves {left:,}, and the rest stays pending" if tokens > left else ""
-    return f"{cost} ({rater}){budget}"
+    return f"{cost} ({rater}){used}{budget}"
 
 
 def _pending_prompts(project: Project, plan: Plan) -> list[Prompt]:
@@ -247,12 +249,11 @@ def _reflect_on_folder(project: Project, plan: Plan, options: dict[str, Any]) ->
     sessions = _sessions_in(project, folder, known, plan.rater)
     prompts = list(_prompts(project, sessions, known, plan))
     if options["dry_run"]:
-        return _print_prompts(prompts, plan, as_json=options["as_json"])
+        return _print_prompts(project, prompts, plan, as_json=options["as_json"])
     if not prompts:
         say("every session in the folder was reflected on")
         return 0
-    spent = known.tokens_by_day.get(clock.utc_now().at[:10], 0)
-    note(_estimate(prompts, plan, spent))
+    note(_estimate(project, prompts, plan))
     what = f"sends {format_count(len(prompts), 'prompt')} to a model"
     require_consent("reflect --from", what, "Begin?", yes=options["yes"], as_json=options["as_json"])
     request(project, sessions)

@@ -1,0 +1,492 @@
+"""`doctor`: each fault made for real in a project, and named with its fix; nothing is changed, and nothing leaks."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.doctor import examine, file_states, findings_of, levels, lines_of, posix
+from helpers.real_command import run, run_unprivileged
+from helpers.repository import ROOT
+from helpers.spool_files import held
+from tallybook.ledger.errors import OutcomeUnknownError
+from tallybook.ledger.line import Draft
+from tallybook.ledger.storage import disk, redaction
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.doctor.checks import CHECKS
+from tallybook.projections.surfaces.doctor.finding import Finding, exit_code, findings_json, format_findings, run_checks
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact as redacting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# In two parts, so that no detector takes this file for a leak.
+TOKEN = "ghp" + "_" + "aB3dE6gH9" * 4
+HOLD = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project whose ledger holds one key point and one rating."""
+    here = Project(project)
+    commands.add(here, "Use type hints", HUMAN)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    return here
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let another process hold a lock."""
+    command = [sys.executable, "-c", HOLD, str(path)]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    assert b"held\n" == holder.stdout.readline()
+    try:
+        yield
+    finally:
+        holder.communicate()
+
+
+# The whole verb
+
+
+def test_a_healthy_project_is_one_line(here: Project) -> None:
+    """Where nothing is wrong a person reads how many checks passed; JSON has a finding of each, with the head."""
+    head = commands.verify(here).head
+    findings = json.loads(run(here, "doctor", "--json").out)["findings"]
+    assert f"5 events verified; head 5:{head.chain}" == findings[0]["message"]
+    passed = len({row["check"] for row in findings})
+    assert [f"{passed} checks passed"] == lines_of(run(here, "doctor"), 0)
+    assert {} == levels(here)
+
+
+def test_what_is_wrong_comes_first_and_every_line_has_a_fix(here: Project) -> None:
+    """Bad findings stand before notes, each says what fixes it, and how many checks passed is last."""
+    with held(here):
+        commands.rate(here, "kpt_001", "helpful", HUMAN)
+    here.playbook.write_bytes(b"junk")
+    *found, passed = lines_of(run(here, "doctor"), 1)
+    assert ["bad", "note"] == [line.split()[0] for line in found]
+    assert all("; run `tallybook replay`" in line for line in found)
+    assert passed.endswith(" checks passed")
+    commands.replay(here)
+    assert {"playbook.json": "note"} == levels(here)
+
+
+def test_an_empty_folder_is_no_fault(tmp_path: Path) -> None:
+    """Where there is no ledger yet the doctor says what begins one, and leaves the folder empty."""
+    lines = lines_of(run(Project(tmp_path), "doctor"), 0)
+    assert 1 == sum(line.startswith(f"note  ledger: there is no ledger yet in {tmp_path}; ") for line in lines)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_damaged_ledger_is_named_to_its_line(here: Project) -> None:
+    """Damage costs exit code 3 and is named to its line; the other checks are made all the same."""
+    path = here.ledger / "events.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"helpful"', b'"helpfuL"', 1))
+    lines = lines_of(run(here, "doctor"), 3)
+    (told,) = [line for line in lines if line.startswith("bad ")]
+    assert told.startswith("bad   ledger: events.jsonl:4: was changed")
+    assert told.endswith("; run `tallybook verify --salvage` to see the intact part")
+    answer = json.loads(run(here, "doctor", "--json").out)
+    assert ["ok", "findings"] == list(answer)
+    assert answer["ok"] is False
+    assert [list(one) for one in answer["findings"]] == [["check", "level", "message", "hint"]] * len(
+        answer["findings"]
+    )
+    assert list(CHECKS) == list(dict.fromkeys(one["check"] for one in answer["findings"]))
+
+
+def test_an_end_that_is_cut_off_is_told_by_one_check(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Damage is told by the check of the ledger alone; those that cannot read on say that they did not look."""
+    path = here.ledger / "events.jsonl"
+    path.write_bytes(path.read_bytes()[:-10])
+    assert 3 == main.run(["--project", str(here.root), "doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    bad = [line for line in lines if line.startswith("bad ")]
+    assert all(line.startswith("bad   ledger: events.jsonl:") for line in bad)
+    assert bad[-1].startswith("bad   ledger: events.jsonl:5: ends 10 bytes before its acknowledged end at seq 5; ")
+    assert "note  playbook.json: not checked, because the ledger is damaged" in lines
+
+
+def test_something_bad_that_is_no_damage_costs_exit_code_1(here: Project) -> None:
+    """A spool file that cannot be read is bad, and no damage to the ledger; the hint says what to do."""
+    (here.ledger / "spool").mkdir(mode=0o700)
+    disk.replace_cache_file(here.ledger / "spool" / "2026-junk.json", b'{"id": 1')
+    lines = lines_of(run(here, "doctor"), 1)
+    assert 1 == sum(line.startswith("bad   spool: spool/2026-junk.json: cannot be read: JSONDecode") for line in lines)
+
+
+def test_nothing_is_changed(here: Project) -> None:
+    """Neither a byte nor a time of any file changes, whatever ails the project."""
+    redaction.write_pending(here.ledger, redaction.PendingRedaction(("019a",), ("hunter2",), "secret", HUMAN))
+    (here.ledger / "head").write_bytes(b"torn")
+    with (here.ledger / "events.jsonl").open("ab") as log:
+        log.write(b'{"crc":"')
+    here.playbook.write_bytes(b"junk")
+    before = file_states(here.root)
+    lines_of(run(here, "doctor"), 1)
+    assert before == file_states(here.root)
+
+
+@posix
+def test_a_project_that_may_only_be_read_is_examined(here: Project) -> None:
+    """A user who may not write learns that, and everything else."""
+    for path in (here.ledger, *here.ledger.iterdir(), here.playbook):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    lines = lines_of(run_unprivileged(here, "doctor"), 0)
+    here.ledger.chmod(0o700)
+    assert 1 == sum(line.startswith("note  modes: you may read and not write ledger, ") for line in lines)
+
+
+@posix
+@pytest.mark.parametrize("closed", [".claude/ledger", ".claude"])
+def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> None:
+    """A folder that is closed to the user is told in one line, with exit code 1."""
+    (here.root / closed).chmod(0o000)
+    lines = lines_of(run_unprivileged(here, "doctor"), 1)
+    (here.root / closed).chmod(0o700)
+    assert [f"bad   project: you have no permission to read {here.root / closed}; ask its owner for access"] == lines
+
+
+def test_the_reference_has_every_check() -> None:
+    """The table of the reference names the checks in their order, each with what fixes its findings."""
+    page = (ROOT / "projections" / "surfaces" / "README.md").read_text(encoding="utf-8")
+    rows = page.partition("## The checks of doctor\n")[2].partition("\n## ")[0]
+    cells = [line.split(" | ") for line in rows.splitlines() if line.startswith("| `")]
+    assert list(CHECKS) == [name for row in cells for name in re.findall("`(.*?)`", row[0])]
+    assert all(row[2].strip(" |") for row in cells)
+
+
+# The runner
+
+
+def test_a_check_that_fails_says_so_and_ends_no_other(here: Project) -> None:
+    """It has not passed, of two that fail for one reason one says so, and what was found before stays."""
+
+    def failing(_: object) -> Iterator[Finding]:
+        yield Finding("note", "so far")
+        raise ValueError("no number")
+
+    def fine(_: object) -> Iterator[Finding]:
+        yield Finding("ok", "well")
+
+    findings = run_checks(here, {"first": failing, "second": fine, "third": failing})
+    assert [
+        ("first", "so far"),
+        ("first", "could not be checked: ValueError: no number"),
+        ("second", "well"),
+        ("third", "so far"),
+    ] == [(finding.check, finding.message) for finding in findings]
+
+
+def test_many_findings_of_one_check_are_cut_for_people_alone() -> None:
+    """Eight lines of one check are enough on a terminal; JSON has them all."""
+    many = [Finding("note", str(number), check="secrets") for number in range(20)]
+    lines = list(format_findings(many))
+    assert (9, "      secrets: and 12 more; --json lists them all") == (len(lines), lines[-1])
+    assert 20 == len(findings_json(many)["findings"])
+
+
+def test_what_is_fine_is_shown_where_it_can_be_changed() -> None:
+    """A fact that one can act on has its line although nothing is wrong; a check with a finding has not passed."""
+    fine = [Finding("ok", "fine", check="hooks"), Finding("ok", "9 tokens", "limit them", check="reflection")]
+    assert ["ok    reflection: 9 tokens; limit them", "2 checks passed"] == list(format_findings(fine))
+    ailing = Finding("note", "off", "switch it on", check="hooks")
+    expected = ["note  hooks: off; switch it on", "ok    reflection: 9 tokens; limit them", "1 check passed"]
+    assert expected == list(format_findings([*fine, ailing]))
+
+
+# The words
+
+
+# The ledger and its head
+
+
+def test_a_ledger_that_is_gone_is_damage(here: Project) -> None:
+    """A log that was acknowledged and is not there is damage, not a project without a ledger."""
+    (here.ledger / "events.jsonl").unlink()
+    findings = examine(here)
+    assert 3 == exit_code(findings)
+    assert [("bad", "events.jsonl: is missing, and held 5 events")] == findings_of(here, "ledger")
+
+
+def test_a_ledger_of_a_later_version_asks_for_an_upgrade(here: Project) -> None:
+    """A format from the future is no damage; the one line says who can read it."""
+    path = here.ledger / "events.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"format":1}', b'"format":9}', 1))
+    findings = examine(here)
+    told = [one for one in findings if one.level == "bad" and "upgrade Tallybook" in one.message]
+    assert (1, 1) == (exit_code(findings), len(told))
+
+
+def test_a_kind_of_a_later_version_is_noted(here: Project) -> None:
+    """Events that this version keeps and ignores are counted, and are no fault."""
+    with reading.open_own_log(here).transaction() as tx:
+        tx.append([Draft("point.dreamt", 1, {})], HUMAN)
+    (first, second) = findings_of(here, "ledger")
+    assert ("note", "1 event of kind point.dreamt/1, of a later version of Tallybook, kept and ignored") == first
+    assert ("ok", True) == (second[0], second[1].startswith("6 events verified; head 6:"))
+
+
+@pytest.mark.parametrize("left", [None, b"torn"])
+def test_a_head_that_says_nothing_is_noted(here: Project, left: bytes | None) -> None:
+    """Without a head, or with half of one, a missing end would go unnoticed; the next writer makes it anew."""
+    (here.ledger / "head").unlink()
+    if left is not None:
+        disk.replace_cache_file(here.ledger / "head", left)
+    assert {"head": "note"} == levels(here)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert {} == levels(here)
+
+
+def test_a_flush_that_failed_is_bad_until_it_is_made_good(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the disk may have lost is bad until it was written again."""
+
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "flush_data", fail)
+        with pytest.raises(OutcomeUnknownError):
+            commands.rate(here, "kpt_001", "helpful", HUMAN)
+    ((level, message),) = [one for one in findings_of(here, "head") if one[0] == "bad"]
+    assert ("bad", True) == (level, message.startswith("1 flush failed, and the disk may have lost what was written"))
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert [("ok", "passed")] == findings_of(here, "head")
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("Use tabs\u200b", "U+200B"),
+        ("Use \u202etabs\u202c and \u00ad", "U+00AD, U+202C, U+202E"),
+        ("Use\U000e0041 tabs", "U+E0041"),
+        ("Two lines:\n\tand a tab, an e\u0301, a \u00a0, and \u2764\ufe0f", None),
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", None),
+    ],
+)
+def test_entries_with_invisible_characters_are_named(here: Project, text: str, codes: str | None) -> None:
+    """An agent reads what people do not see, so `doctor` names the entry and the characters; white space is none."""
+    (name,) = commands.add(here, text, HUMAN).added
+    expected = [] if codes is None else [("note", f"{name} has invisible characters: {codes}")]
+    assert expected == [one for one in findings_of(here, "entries") if one[0] == "note"]
+
+
+# What waits
+
+
+@posix
+def test_what_waits_in_the_spool_is_counted(here: Project) -> None:
+    """Payloads that wait are counted, and taken in by the next command that writes."""
+    with held(here):
+        for _ in range(2):
+            commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert [("note", "2 payloads waiting")] == findings_of(here, "spool")
+    commands.replay(here)
+    assert [("ok", "passed")] == findings_of(here, "spool")
+
+
+# Redactions and secrets
+
+
+def test_a_redaction_that_is_owed_is_bad_until_it_is_done(here: Project) -> None:
+    """A redaction that was cut short is bad, and the next command that writes finishes it."""
+    added = next(one for batch in reading.batches(here) for one in batch.records if one.seq == 2)
+    redaction.write_pending(here.ledger, redaction.PendingRedaction((added.id,), ("Use type hints",), "wrong", HUMAN))
+    assert [("bad", "the text of 1 event is redacted and may still be on disk")] == findings_of(here, "redaction")
+    commands.replay(here)
+    assert [("ok", "passed")] == findings_of(here, "redaction")
+
+
+def test_a_redaction_that_cannot_be_read_ends_no_other_check(here: Project) -> None:
+    """A note of what has to go that is torn is told once, and every check that needs it not is made."""
+    disk.replace_cache_file(here.ledger / redaction.PENDING_FILE, b"{")
+    findings = examine(here)
+    (told,) = [one for one in findings if one.level == "bad"]
+    assert told.message.startswith(f"could not be checked: {here.ledger / redaction.PENDING_FILE}: cannot be read")
+    assert {"lock", "spool", "modes"} <= {one.check for one in findings if one.level == "ok"}
+
+
+def test_a_redacted_text_that_is_put_back_is_bad(here: Project) -> None:
+    """A log whose old bytes come back from a backup shows a text again that had to go."""
+    path = here.ledger / "events.jsonl"
+    before = path.read_bytes()
+    redacting.redact(here, redacting.RedactionTarget(event="2"), "wrong", HUMAN)
+    path.write_bytes(before + path.read_bytes()[len(before) :])
+    ((level, message),) = findings_of(here, "redaction")
+    assert ("bad", True) == (level, message.endswith(" was redacted and is in the log again"))
+
+
+def test_secrets_are_told_and_never_shown(here: Project) -> None:
+    """A text by a person that looks like a secret is told with its event, its entry and its format, and kept."""
+    commands.add(here, f"Log in with {TOKEN}", HUMAN)
+    answer = run(here, "doctor")
+    told = (
+        "note  secrets: event 6 (kpt_002) looks like it holds a secret (GitHub Token); run: tallybook redact 6 --reason"
+    )
+    assert 1 == sum(line.startswith(told) for line in lines_of(answer, 0))
+    assert TOKEN not in answer.out + run(here, "doctor", "--json").out
+    assert TOKEN in here.playbook.read_text(encoding="utf-8")
+    redacting.redact(here, redacting.RedactionTarget(event="6"), "a token", HUMAN)
+    assert [("ok", "passed")] == findings_of(here, "secrets")
+
+
+def test_a_name_that_is_a_secret_is_not_shown(here: Project) -> None:
+    """An old file may name an entry by a token: neither its name nor its text is printed."""
+    book = {"key_points": [{"name": TOKEN, "text": f"use {TOKEN}", "helpful": 0, "harmful": 0}]}
+    commands.import_file(here, json.dumps(book).encode(), "old.json")
+    findings = examine(here)
+    assert 1 == sum("([masked: GitHub Token])" in one.message for one in findings)
+    assert TOKEN not in "".join(format_findings(findings))
+
+
+# playbook.json and what lies about
+
+
+def test_a_playbook_that_is_not_the_replay_is_noted(here: Project) -> None:
+    """A hand's change and a missing file are worth a note; both are made good by the command that the hint names."""
+    here.playbook.write_bytes(here.playbook.read_bytes().replace(b"Use type", b"Use good type"))
+    (found,) = [one for one in examine(here) if one.check == "playbook.json"]
+    assert ("note", True) == (found.level, found.fix.startswith("run `tallybook replay`"))
+    here.playbook.unlink()
+    assert [("note", f"{here.playbook}: is missing")] == findings_of(here, "playbook.json")
+    commands.replay(here)
+    assert {} == levels(here)
+
+
+def test_a_file_that_is_no_playbook_is_bad_and_then_set_aside(here: Project) -> None:
+    """An agent cannot read it now; once it was set aside, it is to be looked at."""
+    here.playbook.write_bytes(b"junk")
+    assert {"playbook.json": "bad"} == levels(here)
+    commands.replay(here)
+    assert {"playbook.json": "note"} == levels(here)
+    ((_, message),) = findings_of(here, "playbook.json")
+    assert message.startswith("playbook.json.unreadable-")
+
+
+# Locks
+
+
+@posix
+@pytest.mark.parametrize("name", ["lock", "render.lock", "head"])
+def test_a_held_lock_is_told_with_the_command_that_names_its_holder(here: Project, name: str) -> None:
+    """A lock that is held for longer than a writer waits is told with the commands that name and end its holder."""
+    with locked(here.ledger / name):
+        (found,) = [finding for finding in examine(here) if finding.check == "lock"]
+    assert ("note", f"another process holds ledger/{name} for more than 250 ms") == (found.level, found.message)
+    assert found.fix.startswith(f"`fuser {here.ledger / name}` gives its id; ")
+    assert {} == levels(here)
+
+
+# Files and git
+
+
+@posix
+def test_loose_modes_are_told(here: Project) -> None:
+    """What others may read is noted, and what they may write is bad, unless the project's folder is shared."""
+    (here.ledger / "events.jsonl").chmod(0o644)
+    assert [("note", "others may read ledger/events.jsonl")] == findings_of(here, "modes")
+    (here.ledger / "events.jsonl").chmod(0o660)
+    here.playbook.chmod(0o666)
+    assert [
+        ("bad", "others may write ledger/events.jsonl"),
+        ("bad", "others may write playbook.json, which agents obey"),
+    ] == findings_of(here, "modes")
+    here.playbook.chmod(0o664)
+    here.claude.chmod(0o770)
+    assert {} == levels(here)
+
+
+@posix
+def test_a_file_system_without_modes_is_not_told_of_them(here: Project) -> None:
+    """Where every file is executable the file system keeps no modes, and no command would change one."""
+    for path in here.ledger.rglob("*"):
+        path.chmod(0o777)
+    assert {} == levels(here)
+
+
+@posix
+def test_a_ledger_that_leads_elsewhere_is_told_once(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where the ledger's folder itself is a link, that is all that is said."""
+    (project / ".claude" / "ledger").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+    (found,) = examine(Project(project))
+    assert ("project", "bad") == (found.check, found.level)
+
+
+@pytest.mark.parametrize("place", [".claude", ".claude/ledger"])
+def test_a_file_in_place_of_a_folder_is_told_once(tmp_path: Path, place: str) -> None:
+    """Where a file stands in place of a folder that holds everything, that is all that is said."""
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_bytes(b"")
+    (found,) = examine(Project(tmp_path))
+    assert ("project", f"{tmp_path / place} is not a folder") == (found.check, found.message)
+
+
+def git(here: Project, *arguments: str) -> None:
+    """Run git in the project."""
+    try:
+        subprocess.run(["git", "-C", str(here.root), *arguments], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("there is no git")
+
+
+def test_a_ledger_that_git_tracks_is_noted(here: Project) -> None:
+    """What the ledger's own .gitignore leaves out and somebody added by force is named; so is an ignored playbook."""
+    git(here, "init", "-q")
+    git(here, "add", ".")
+    ((level, message),) = findings_of(here, "git")
+    assert ("ok", True) == (level, message.startswith("git does not track the ledger, and "))
+    git(here, "add", "-f", ".claude/ledger/events.jsonl", ".claude/playbook.json")
+    (here.root / ".gitignore").write_text("playbook.json\n", encoding="utf-8")
+    before = file_states(here.root)
+    assert [
+        ("note", "git tracks .claude/ledger/events.jsonl: a checkout or a merge changes it, which is damage"),
+        ("note", "git tracks .claude/playbook.json although it is ignored: git stops at each change of it"),
+    ] == findings_of(here, "git")
+    assert before == file_states(here.root)
+
+
+def test_a_repository_that_git_refuses_is_a_note(here: Project) -> None:
+    """Where git does not answer, its own words are told, and nothing else fails for it."""
+    git(here, "init", "-q")
+    (here.root / ".git" / "HEAD").unlink()
+    ((level, message),) = findings_of(here, "git")
+    assert ("note", True) == (level, message.startswith("git could not be run: not a git repository"))
+
+
+# The cache
+
+
+@posix
+def test_a_cache_folder_that_is_not_used_is_named(
+    here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hint says how it is used again."""
+    assert [("ok", "passed")] == findings_of(here, "modes")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o755)
+    monkeypatch.setenv("TALLYBOOK_CACHE_DIR", str(tmp_path / "open"))
+    ((level, message),) = findings_of(here, "modes")
+    assert ("note", "is in the project") == (level, message.rpartition("open ")[2])
+    monkeypatch.setenv("TALLYBOOK_CACHE_DIR", "open")
+    assert [("note", "no cache is used, so commands take longer: open is not an absolute path")] == findings_of(
+        here, "modes"
+    )
