@@ -1,7 +1,8 @@
-"""Decisions about a payload, from the current facts, before anything is written."""
+"""Decisions about payloads, edits and operations, from the current facts, before anything is written."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import example, given
@@ -11,26 +12,26 @@ import pytest
 from helpers.ledger_decisions import by_name, known
 from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS, extraction
 from tallybook.ledger.decisions.edit import Edit, decide_edit
+from tallybook.ledger.decisions.operations import APPLY, PROPOSE, Terms, translate
 from tallybook.ledger.decisions.update import (
     MAX_TEXT_CHARS,
     Decision,
     Extraction,
     IgnoredItem,
     decide_extraction,
-    read_entries,
     read_extraction,
 )
-from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
-    MAX_INT,
     Entry,
     PlaybookEdited,
     PlaybookOrdered,
-    PlaybookUpdated,
     PointAdded,
     PointEdited,
+    PointMerged,
+    PointNoted,
+    PointProposed,
     PointRated,
-    PointRemoved,
+    PointRetired,
 )
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.records import EventRecord, make_batch
@@ -39,6 +40,11 @@ from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from helpers.command_line import Run
+    from tallybook.ledger.decisions.operations import Translated
+
 
 ONE = Entry("kpt_001", "one", 2, 1)
 TWO = Entry("kpt_002", "two")
@@ -48,18 +54,6 @@ THREE = Entry("kpt_003", "three", 0, 1)
 def decide(brought: dict[str, Any], *points: Entry, high_water: int = 3) -> Decision:
     """Decide an extraction result on these entries."""
     return decide_extraction(read_extraction(brought), known(*points, high_water=high_water))
-
-
-# Extraction results
-
-
-def test_events_are_entries_then_ratings_then_the_close() -> None:
-    """An update adds its entries, then its ratings, and its last event has the counts."""
-    decision = decide(extraction(("kpt_001", "harmful"), ("kpt_004", "helpful"), new=["four", 5]), ONE)
-    rated = (PointRated("kpt_001", "harmful"), PointRated("kpt_004", "helpful"))
-    assert (PointAdded("kpt_004", "four"), *rated, PlaybookUpdated(1, 2, 1)) == decision.events
-    assert [IgnoredItem("new_key_points[1]", "expected a text, got int")] == list(decision.ignored)
-    assert {} == decision.new_names
 
 
 def test_names_follow_the_high_water_mark() -> None:
@@ -75,41 +69,6 @@ def test_a_used_name_is_never_given_again() -> None:
     assert PointAdded("kpt_1000000001", "a") == decision.events[0]
 
 
-def test_a_text_that_exists_is_not_added() -> None:
-    """A text that exists, or that the update has twice, is reported as ignored with the entry that has it."""
-    decision = decide(extraction(new=["one", "new", "new"]), ONE, high_water=1)
-    assert (PointAdded("kpt_002", "new"), PlaybookUpdated(1, 0, 0)) == decision.events
-    again = IgnoredItem("new_key_points[2]", "already in the playbook as kpt_002", "kpt_002")
-    assert (
-        IgnoredItem("new_key_points[0]", "already in the playbook as kpt_001", "kpt_001"),
-        again,
-    ) == decision.ignored
-
-
-@pytest.mark.parametrize(
-    ("name", "rating", "reason"),
-    [
-        ("kpt_404", "helpful", "no such entry in the playbook"),
-        ("kpt_404", "superb", "no such entry in the playbook"),
-        ("kpt_001", "superb", "the rating 'superb' counts nothing"),
-    ],
-)
-def test_a_rating_without_effect_is_recorded_and_reported(name: str, rating: str, reason: str) -> None:
-    """A rating of an unknown entry or kind becomes an event as received, and the answer reports it."""
-    decision = decide(extraction((name, rating)), ONE)
-    assert (PointRated(name, rating), PlaybookUpdated(0, 0, 1)) == decision.events
-    assert (IgnoredItem("evaluations[0]", reason, name),) == decision.ignored
-
-
-def test_a_given_name_is_used_if_it_is_free() -> None:
-    """A name that a program gave is used if it is free; else the entry and its ratings get another name."""
-    brought = read_extraction(extraction(("kpt_002", "helpful"), ("kpt_009", "harmful"), new=["mine", "late"]))
-    decision = decide_extraction(brought, known(ONE, TWO), {"mine": "kpt_002", "late": "kpt_009"})
-    added = (PointAdded("kpt_003", "mine"), PointAdded("kpt_009", "late"))
-    assert (*added, PointRated("kpt_003", "helpful"), PointRated("kpt_009", "harmful")) == decision.events[:-1]
-    assert {"kpt_002": "kpt_003"} == decision.new_names
-
-
 @given(brought=EXTRACTIONS, standing=st.lists(TEXTS, unique=True, max_size=4))
 def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standing: list[str]) -> None:
     """Every entry that any input adds has an unused name above the high-water mark and a new text."""
@@ -118,25 +77,6 @@ def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standi
     added = [event for event in decision.events if isinstance(event, PointAdded)]
     assert [len(points) + index for index in range(1, len(added) + 1)] == [parse_number(one.name) for one in added]
     assert len({*standing, *(one.text for one in added)}) == len(standing) + len(added)
-
-
-@pytest.mark.parametrize(
-    ("payload", "message"),
-    [
-        (None, "hook: expected an object, got NoneType; nothing was recorded"),
-        ("evaluations", "hook: expected an object, got str; nothing was recorded"),
-        ([], "hook: expected an object, got list; nothing was recorded"),
-        ({}, "hook: has neither new_key_points nor evaluations; nothing was recorded"),
-        ({"points": []}, "hook: has neither new_key_points nor evaluations; nothing was recorded"),
-        ({"evaluations": "x"}, "hook: evaluations: expected a list, got str"),
-        ({"new_key_points": None, "evaluations": []}, "hook: new_key_points: expected a list, got NoneType"),
-    ],
-)
-def test_other_input_than_an_extraction_result_is_refused(payload: object, message: str) -> None:
-    """Input that is not an object with lists is refused as a whole; the error names its source."""
-    with pytest.raises(BadInputError) as refused:
-        read_extraction(payload, "hook")
-    assert message == str(refused.value)
 
 
 HALF = "contains half of a surrogate pair, which is not Unicode text"
@@ -192,9 +132,6 @@ def test_a_text_has_at_most_100_000_characters() -> None:
 REASON = "the text has 100,001 characters, at most 100,000 are taken"
 
 
-# Changes by hand
-
-
 def edited(base: Iterable[Entry], found: Iterable[Entry], *, top: str = "") -> Decision:
     """Decide an edit of a playbook without other changes since."""
     base = tuple(base)
@@ -205,26 +142,6 @@ def after(points: Mapping[str, Entry], decision: Decision) -> Playbook:
     """Return the playbook with these entries after a decision."""
     records = [EventRecord(seq, "2026-01-01T00:00:00.000000Z", event) for seq, event in enumerate(decision.events, 1)]
     return fold(PLAYBOOK, [make_batch(*records)], Playbook(entries=dict(points)))
-
-
-def test_only_changes_become_events() -> None:
-    """An edit of one entry records nothing about the others, and its closing event comes last."""
-    changed = Entry("kpt_002", "two, better")
-    expected = (PointEdited("kpt_002", 0, 0, "two, better"), PlaybookEdited(None, None, ""))
-    assert expected == edited([ONE, TWO, THREE], [ONE, changed, THREE]).events
-
-
-def test_a_removed_entry_is_removed() -> None:
-    """An entry that is missing after an edit was removed; the order of the others needs no event."""
-    assert (PointRemoved("kpt_002"), PlaybookEdited(None, None, "")) == edited([ONE, TWO, THREE], [ONE, THREE]).events
-
-
-def test_an_entry_at_the_end_needs_no_order() -> None:
-    """New entries are appended; an entry inserted in the middle records the whole order."""
-    four = Entry("kpt_004", "four")
-    assert [PointEdited, PlaybookEdited] == [type(event) for event in edited([ONE, TWO], [ONE, TWO, four]).events]
-    middle = edited([ONE, TWO], [ONE, four, TWO]).events
-    assert PlaybookOrdered(("kpt_001", "kpt_004", "kpt_002")) == middle[1]
 
 
 def test_a_long_order_is_split_into_events() -> None:
@@ -284,36 +201,6 @@ def test_ratings_since_are_added_to_a_changed_count(
         assert expected == (state.entries[point.name].helpful, state.entries[point.name].harmful)
 
 
-def test_a_count_is_never_negative() -> None:
-    """A count from which an edit and later ratings take more than it has is zero."""
-    base, found, now = Entry("kpt_001", "a", 5), Entry("kpt_001", "a", 1), Entry("kpt_001", "a", 2)
-    decision = decide_edit(Edit((base,), (found,)), known(now), {"kpt_001": (-3, 0)})
-    assert PointEdited("kpt_001", 0, 0, "a") == decision.events[0]
-
-
-def test_each_field_is_from_the_side_that_changed_it() -> None:
-    """An edit of one count keeps the text and the other count that others changed meanwhile."""
-    base, now, found = (Entry("kpt_001", *rest) for rest in (("old", 2, 1), ("new", 9, 1), ("old", 2, 5)))
-    decision = decide_edit(Edit((base,), (found,), seq=7, source="ab12", top="{}"), known(now), {})
-    assert (PointEdited("kpt_001", 9, 5, "new"), PlaybookEdited(7, "ab12", "{}")) == decision.events
-    mine, now = Entry("kpt_001", "mine", 2, 1), Entry("kpt_001", "old", 9, 4)
-    decision = decide_edit(Edit((base,), (mine,)), known(now), {})
-    assert PointEdited("kpt_001", 9, 4, "mine") == decision.events[0]
-
-
-def test_a_change_that_others_made_too_needs_no_event() -> None:
-    """Where the playbook already has the edited values, the edit records its closing event alone."""
-    base, now = Entry("kpt_001", "old"), Entry("kpt_001", "new", 1)
-    assert (PlaybookEdited(None, None, ""),) == decide_edit(Edit((base,), (now,)), known(now), {}).events
-
-
-def test_an_order_that_an_edit_left_alone_is_the_current_one() -> None:
-    """An edit of a count keeps the order that others gave the entries meanwhile."""
-    found = Entry("kpt_001", "one", 3, 1)
-    decision = decide_edit(Edit((ONE, TWO), (found, TWO)), known(TWO, ONE), {})
-    assert (PointEdited("kpt_001", 3, 1, "one"), PlaybookEdited(None, None, "")) == decision.events
-
-
 def test_an_order_names_every_current_entry() -> None:
     """The edited order comes first, then entries added since; a renamed entry has its new name."""
     theirs = Entry("kpt_002", "theirs")
@@ -323,47 +210,156 @@ def test_an_order_names_every_current_entry() -> None:
     assert (PointEdited("kpt_004", 0, 0, "two"), ordered, PlaybookEdited(None, None, "")) == decision.events
 
 
-# Entries that a program hands over
+ENTRIES = {
+    "kpt_001": Entry("kpt_001", "Always test", 4, 1),
+    "kpt_002": Entry("kpt_002", "Test always", 0, 2),
+    "kpt_003": Entry("kpt_003", "Test", 0, 2),
+    "kpt_004": Entry("kpt_004", "Commit often", 1, 0),
+    "kpt_005": Entry("kpt_005", "Pinned", 0, 0),
+}
+KNOWN = Playbook(entries=ENTRIES, high_water=5, used=set(ENTRIES), pinned={"kpt_005"})
 
 
-def test_entries_are_read_as_values() -> None:
-    """Canonical entries are read in order, with counts from 0 to 2^53; further keys are left alone."""
-    dicts = [
-        {"name": "kpt_001", "text": "one", "helpful": 2, "harmful": 1},
-        {"name": "b", "text": "", "helpful": 0, "harmful": MAX_INT, "note": "x"},
-        {"name": "c", "text": "c", "helpful": MAX_INT, "harmful": 0},
-    ]
-    assert (ONE, Entry("b", "", 0, 2**53), Entry("c", "c", 2**53, 0)) == read_entries(dicts, "found")
-    assert () == read_entries([], "found")
+FEW = "fewer than two of its entries are in the playbook, or were shown"
 
 
-@pytest.mark.parametrize("value", [None, "kpt_001", {"name": "kpt_001"}])
-def test_other_input_than_a_list_of_entries_is_refused(value: object) -> None:
-    """Input that is not a list is refused, and the error names its type."""
-    with pytest.raises(BadInputError) as refused:
-        read_entries(value, "found")
-    assert f"found: expected a list of entries, got {type(value).__name__}" == str(refused.value)
+def curate(may: str, *operations: dict[str, Any], **more: Any) -> Translated:
+    """Translate a result with these operations."""
+    return translate({"operations": list(operations), **more}, KNOWN, Terms(may))
+
+
+def delete(name: str) -> dict[str, Any]:
+    """Return a DELETE."""
+    return {"type": "DELETE", "target_id": name, "reason": "it is obvious"}
+
+
+def merge(*names: str, text: str = "Test before each commit") -> dict[str, Any]:
+    """Return a MERGE."""
+    return {"type": "MERGE", "source_ids": list(names), "merged_text": text}
+
+
+def test_operations_count_in_place_of_new_key_points() -> None:
+    """Even an empty list of operations leaves the new key points out, and says so."""
+    done = curate(PROPOSE, new_key_points=["Read the logs"])
+    assert ([], ["new_key_points"]) == (done.payload["new_key_points"], [one.item for one in done.ignored])
+
+
+def test_a_tag_is_a_rating_with_its_rationale_noted() -> None:
+    """Both counters and notes go to the entry that the tag names."""
+    tags = [{"name": "kpt_002", "tag": "harmful", "rationale": "it broke the build"}]
+    done = translate({"bullet_tags": tags}, KNOWN, Terms())
+    assert [{"name": "kpt_002", "rating": "harmful"}] == done.payload["evaluations"]
+    assert (PointNoted("kpt_002", "harmful: it broke the build"),) == done.events
+
+
+@pytest.mark.parametrize("operation", [delete("kpt_004"), {"type": "UPDATE", "target_id": "kpt_004", "text": "Commit"}])
+def test_a_change_is_proposed_by_default(operation: dict[str, Any]) -> None:
+    """Nothing changes, and the proposal says that the settings decide so."""
+    [event] = curate(PROPOSE, operation).events
+    assert isinstance(event, PointProposed)
+    assert ("kpt_004", "the settings say propose") == (event.name, event.cause)
+
+
+def test_a_merge_makes_a_new_entry_with_the_sums() -> None:
+    """Its sources lead to it, and later decisions see its counts."""
+    done = curate(APPLY, merge("kpt_003", "kpt_004"))
+    expected = (PointAdded("kpt_006", "Test before each commit"), PointMerged("kpt_006", ("kpt_003", "kpt_004"), ""))
+    assert expected == done.events
+    assert Entry("kpt_006", "Test before each commit", 1, 2) == done.state.entries["kpt_006"]
+    assert {"kpt_003", "kpt_004"}.isdisjoint(done.state.entries)
+
+
+@pytest.mark.parametrize("may", [PROPOSE, APPLY])
+@pytest.mark.parametrize("operation", [delete("kpt_001"), delete("kpt_005"), merge("kpt_001", "kpt_004")])
+def test_a_protected_entry_is_only_ever_proposed_to_change(may: str, operation: dict[str, Any]) -> None:
+    """Pinned entries and mostly helpful ones are a person's, kept or absorbed."""
+    [event] = curate(may, operation).events
+    assert isinstance(event, PointProposed)
+    assert "protected" == event.cause
+
+
+def test_a_merge_that_would_be_pruned_is_proposed() -> None:
+    """Two entries at 0/2 sum up to 0/4, which the next update prunes."""
+    [event] = curate(APPLY, merge("kpt_002", "kpt_003")).events
+    assert isinstance(event, PointProposed)
+    assert "the next update would prune the result" == event.cause
 
 
 @pytest.mark.parametrize(
-    "odd",
+    ("operation", "why"),
     [
-        {"name": ""},
-        {"name": None},
-        {"text": 5},
-        {"helpful": -1},
-        {"harmful": -1},
-        {"helpful": 1.0},
-        {"harmful": True},
-        {"helpful": None},
-        {"harmful": MAX_INT + 1},
+        (delete("kpt_999"), "no such entry in the playbook"),
+        ({"type": "delete", "target_id": "kpt_004"}, "expected a type of ADD, UPDATE, MERGE, DELETE"),
+        ({"type": ["ADD"]}, "expected a type of ADD, UPDATE, MERGE, DELETE"),
+        ("ADD", "expected a type of ADD, UPDATE, MERGE, DELETE"),
+        ({"type": "ADD", "text": " "}, "the text is empty"),
+        ({"type": "ADD"}, "expected a text, got NoneType"),
+        (merge("kpt_003"), FEW),
+        (merge("kpt_003", "kpt_003"), FEW),
+        (
+            {"type": "MERGE", "source_ids": "kpt_003"},
+            FEW,
+        ),
+        (merge("kpt_003", "kpt_004", text="Test always"), "already in the playbook as kpt_002"),
+        ({"type": "UPDATE", "target_id": "kpt_004", "text": "Test"}, "already in the playbook as kpt_003"),
     ],
-    ids=str,
 )
-def test_an_entry_that_is_not_canonical_is_refused(odd: dict[str, object]) -> None:
-    """REQ-SCORE-001: an entry has a name, a text and two counts; the error names the entry that lacks one."""
-    good = {"name": "kpt_001", "text": "one", "helpful": 0, "harmful": 0}
-    for entry in (good | odd, {key: value for key, value in good.items() if key not in odd}, None):
-        with pytest.raises(BadInputError) as refused:
-            read_entries([good, entry], "found")
-        assert "found[1]: expected an entry with name, text, helpful and harmful" == str(refused.value)
+def test_an_unusable_operation_is_ignored_with_its_reason(operation: Any, why: str) -> None:
+    """The others count all the same."""
+    done = curate(APPLY, operation, delete("kpt_004"))
+    assert [("operations[0]", why)] == [(one.item, one.reason) for one in done.ignored]
+    assert (PointRetired("kpt_004", "it is obvious"),) == done.events
+
+
+def test_ten_operations_count() -> None:
+    """The eleventh and those after it are ignored."""
+    done = curate(PROPOSE, *({"type": "ADD", "text": f"Text {number}"} for number in range(12)))
+    assert (10, ["operations[10]", "operations[11]"]) == (
+        len(done.payload["new_key_points"]),
+        [one.item for one in done.ignored],
+    )
+
+
+def test_an_operation_counts_only_for_what_the_prompt_showed() -> None:
+    """A name that the model was not shown is a guess."""
+    done = translate({"operations": [delete("kpt_004")]}, KNOWN, Terms(APPLY, {"kpt_003"}))
+    assert ((), ["the prompt did not show this entry"]) == (done.events, [one.reason for one in done.ignored])
+
+
+def test_ratings_follow_the_operations() -> None:
+    """A rating of a deleted entry counts nothing; new entries get names after those of the operations."""
+    payload = {
+        "operations": [{"type": "UPDATE", "target_id": "kpt_004", "text": "Commit"}, {"type": "ADD", "text": "Read"}],
+        "evaluations": [{"name": "kpt_004", "rating": "helpful"}],
+    }
+    done = translate(payload, KNOWN, Terms(APPLY))
+    decision = decide_extraction(read_extraction(done.payload), done.state)
+    assert [PointAdded("kpt_007", "Read"), PointRated("kpt_004", "helpful")] == list(decision.events[:2])
+    assert ["no such entry in the playbook"] == [one.reason for one in decision.ignored]
+
+
+RESULT = {
+    "operations": [{"type": "DELETE", "target_id": "kpt_001"}],
+    "bullet_tags": [{"name": "kpt_001", "tag": "helpful"}],
+}
+
+
+def recorded(run: Run, *options: str) -> tuple[list[str], list[str]]:
+    """Record a result with operations, and return the names of the playbook and the verbs of open proposals."""
+    run("add", "Always test")
+    run("record", "-", *options, stdin=json.dumps(RESULT).encode())
+    names = [one["name"] for one in json.loads(run("show", "--json").out)["key_points"]]
+    return names, [one["verb"] for one in json.loads(run("proposals", "--json").out)]
+
+
+@pytest.mark.parametrize(("own", "expected"), [(True, ([], [])), (False, (["kpt_001"], ["delete"]))])
+def test_apply_counts_only_from_the_users_own_settings(
+    run: Run, project: Path, *, own: bool, expected: tuple[list[str], list[str]]
+) -> None:
+    """A project's file cannot let a model change entries."""
+    from pathlib import Path as HomePath  # noqa: PLC0415 - the other name is for types
+
+    folder = (HomePath.home() if own else project) / ".claude" / "config"
+    folder.mkdir(parents=True)
+    (folder / "tallybook.toml").write_text('[curation]\nmay = "apply"\n', encoding="utf-8")
+    assert expected == recorded(run)

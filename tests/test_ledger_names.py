@@ -10,35 +10,11 @@ import pytest
 
 from helpers.reference_model import point
 from tallybook.ledger.decisions.legacy_import import LegacyFile, read_legacy
-from tallybook.ledger.names import format_name, generate_keypoint_name, is_usable_name, parse_number
+from tallybook.ledger.names import format_name, generate_keypoint_name, is_usable_name
 
 NAMES = st.one_of(
     st.integers(0, 1200).map(format_name), st.sampled_from(["kpt_999999999", "kpt_1000000000"]), st.text()
 )
-
-
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        ("kpt_001", 1),
-        ("kpt_7", 7),
-        ("kpt_1234", 1234),
-        ("kpt_999999999", 999_999_999),
-        ("kpt_1000000000", None),
-        ("kpt_", None),
-        ("kpt_-1", None),
-        ("kpt_1_0", None),
-        ("kpt_ 1", None),
-        ("kpt_٣", None),
-        ("kpt_²", None),
-        ("KPT_001", None),
-        ("001", None),
-        ("", None),
-    ],
-)
-def test_a_number_is_up_to_nine_ascii_digits_after_the_prefix(name: str, number: int | None) -> None:
-    """Any other name has no number."""
-    assert number == parse_number(name)
 
 
 @pytest.mark.parametrize(
@@ -66,31 +42,6 @@ def test_a_generated_name_is_new_and_usable(existing: list[str]) -> None:
     assert is_usable_name(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        " ",
-        "\u3000",
-        "n" * 201,
-        "a\nb",
-        "a\tb",
-        "\x00",
-        "\x7f",
-        "\x85",
-        "a\u2028b",
-        "a\ud800",
-        "\udfffb",
-        None,
-        1,
-        ["a"],
-    ],
-)
-def test_an_unusable_name_is_refused(name: object) -> None:
-    """Empty, blank, too long, with a control character or line separator, half a surrogate pair, or no text."""
-    assert not is_usable_name(name)
-
-
 def read(*items: object, taken: tuple[str, ...] = ()) -> LegacyFile:
     """Return the entries read from a playbook of these items."""
     return read_legacy(json.dumps({"key_points": items}).encode(), reserved=taken)
@@ -115,15 +66,6 @@ def names_of(legacy: LegacyFile) -> list[str]:
 def test_a_generated_name_is_never_one_of_the_file(items: list[object], names: list[str]) -> None:
     """REQ-SCORE-004: it is one more than the highest so far, and skips a name that a later item has."""
     assert names == names_of(read(*items))
-
-
-def test_a_repeated_name_is_replaced() -> None:
-    """The first entry keeps the name; the second gets an unused one, and the report names it."""
-    legacy = read(point("kpt_001", "a"), point("kpt_001", "b"), point("kpt_002", "c"))
-    assert ["kpt_001", "kpt_003", "kpt_002"] == names_of(legacy)
-    assert ["canonical", "odd", "canonical"] == [item.origin for item in legacy.items]
-    expected = "playbook.json: key_points[1]: name 'kpt_001' is another entry's; it is kpt_003 from now on"
-    assert [expected] == [str(problem) for problem in legacy.problems]
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "\ud800", None, 7, ["kpt_009"], "n" * 201])

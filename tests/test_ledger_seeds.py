@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 import json
 from typing import Any
 
@@ -15,7 +14,7 @@ from helpers.reference_model import book, migrate, point
 from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem, read_legacy, seed_events
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import MAX_INT, Event, ItemSkipped, PlaybookAdopted, PointSeeded
+from tallybook.ledger.events import MAX_INT, Event, ItemSkipped
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.names import is_usable_name
 
@@ -42,20 +41,6 @@ COUNTERS = (
 """A counter's JSON → the count that it is read as."""
 
 
-@pytest.mark.parametrize(
-    ("counter", "score", "harmful", "migrated"),
-    [("helpful", {}, 0, "dict_no_score"), ("harmful", {"score": -2}, 2, "dict_with_score")],
-)
-def test_one_counter_alone_does_not_count(counter: str, score: dict[str, int], harmful: int, migrated: str) -> None:
-    """REQ-SCORE-005, -006: an entry with one counter takes branch 2 or 3; the counter is kept and reported."""
-    item = {"name": "kpt_001", "text": "a", counter: 4, **score}
-    legacy = read(item)
-    assert [point("kpt_001", "a", 0, harmful)] == entries(legacy)
-    assert ("one_counter", migrated) == (only(legacy).origin, only(legacy).migrated)
-    assert item == json.loads(only(legacy).original)
-    assert [f"playbook.json: key_points[0]: has {counter} alone, which does not count"] == messages(legacy)
-
-
 @pytest.mark.parametrize(("written", "count"), COUNTERS.items())
 def test_a_counter_of_another_type(written: str, count: int) -> None:
     """INV-SCORE-001: for any type the counter is 0 to 2**53; the item is odd, kept as written, and reported."""
@@ -65,24 +50,6 @@ def test_a_counter_of_another_type(written: str, count: int) -> None:
     assert ("odd", item) == (only(legacy).origin, only(legacy).original)
     assert messages(legacy)[-1].startswith("playbook.json: key_points[0]: helpful ")
     assert messages(legacy)[-1].endswith(f" was read as {count}")
-
-
-@pytest.mark.parametrize(("score", "helpful", "harmful"), [('"-7"', 0, 7), ("2.0", 2, 0), ("null", 0, 0)])
-def test_a_score_of_another_type(score: str, helpful: int, harmful: int) -> None:
-    """INV-SCORE-002: a score that is no integer gives counters in bounds, and the diagnostic shows its JSON."""
-    legacy = read_text(f'{{"key_points":[{{"name":"kpt_001","text":"a","score":{score}}}]}}')
-    assert [point("kpt_001", "a", helpful, harmful)] == entries(legacy)
-    assert ("dict_with_score", score) == (only(legacy).origin, only(legacy).score)
-
-
-def test_keys_that_entries_do_not_have() -> None:
-    """Extra keys stay in the original and are reported."""
-    item = {**point("kpt_001", "a", 1, 2), "tags": ["x"], "note": None}
-    legacy = read(item)
-    assert [point("kpt_001", "a", 1, 2)] == entries(legacy)
-    assert ("odd", item) == (only(legacy).origin, json.loads(only(legacy).original))
-    expected = "playbook.json: key_points[0]: 'tags' and 1 more is not part of an entry; kept in the ledger only"
-    assert [expected] == messages(legacy)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +117,6 @@ def test_an_unusable_top_level_key(value: str, mended: object, reason: str) -> N
     assert [f"playbook.json: 'x': {reason}; kept only in the ledger"] == messages(legacy)
 
 
-def test_an_invalid_stamp() -> None:
-    """A ``ledger`` key that Tallybook did not write is kept as evidence, because the next rendering replaces it."""
-    legacy = read("a", ledger=5)
-    assert ({}, None) == (legacy.top_keys, legacy.stamp)
-    assert (ItemSkipped(1, "is not what a playbook has there", '{"ledger":5}'),) == legacy.skipped
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -177,23 +137,6 @@ def test_a_file_that_is_no_playbook(data: bytes, message: str) -> None:
     with pytest.raises(BadInputError) as caught:
         read_legacy(data, "old.json")
     assert f"old.json: {message}" == str(caught.value)
-
-
-def test_ten_thousand_entries() -> None:
-    """REQ-SCORE-004: names stay unique and in order, however long the file is."""
-    legacy = read(*map(str, range(10_000)))
-    assert [f"kpt_{number:03d}" for number in range(1, 10_001)] == [item.entry.name for item in legacy.items]
-
-
-def test_seed_events() -> None:
-    """A file is adopted, then its items follow in its order: entries as seeds, the rest as evidence."""
-    data = json.dumps(book({"name": "kpt_004", "text": "a", "score": -7}, 5, "b")).encode()
-    assert (
-        PlaybookAdopted(sha256(data).hexdigest(), 2, '{"version":"1.0","last_updated":null}'),
-        PointSeeded("kpt_004", 0, 7, "dict_with_score", "a", '{"name":"kpt_004","text":"a","score":-7}'),
-        ItemSkipped(1, "holds no text", "5"),
-        PointSeeded("kpt_005", 0, 0, "bare_string", "b", ""),
-    ) == seed_events(read_legacy(data))
 
 
 def test_a_text_longer_than_a_line() -> None:

@@ -126,11 +126,6 @@ def test_hook_scripts_of_the_old_module_run(
     assert not (project / ".claude" / "last_session.txt").exists()
 
 
-def test_an_empty_transcript_path_holds_no_messages(tmp_path: Path) -> None:
-    """A session that has no transcript yet has no messages."""
-    assert [[], [], []] == [compat.load_transcript(path) for path in ("", None, tmp_path / "none.jsonl")]
-
-
 def test_messages_are_loaded_unchanged(tmp_path: Path) -> None:
     """A text is whole; of a list the texts are joined by line breaks, and the rest is left out."""
     long, secret = "x" * 50_000, f"ghp_{'a1B2' * 9}"
@@ -141,19 +136,6 @@ def test_messages_are_loaded_unchanged(tmp_path: Path) -> None:
         file.write('not JSON\n[]\n{"type": []}\n{"type": "user", "message": 7}\n{"type": "user", "mess')
     expected = [{"role": "user", "content": long}, {"role": "assistant", "content": f"one\ntwo {secret}"}]
     assert expected == compat.load_transcript(script.path)
-
-
-def test_a_session_is_new_until_it_is_marked(project: Path) -> None:
-    """The last marked session is known, and none after a clear, which may be repeated."""
-    assert compat.is_first_message("s1")
-    compat.mark_session("s1")
-    assert b"s1" == (project / ".claude" / "last_session.txt").read_bytes()
-    assert [False, True] == [compat.is_first_message("s1"), compat.is_first_message("s2")]
-    compat.mark_session("s2")
-    assert compat.is_first_message("s1")
-    compat.clear_session()
-    compat.clear_session()
-    assert compat.is_first_message("s2")
 
 
 @pytest.mark.parametrize("damaged", [None, b"{", b"[]", b"\xff"], ids=repr)

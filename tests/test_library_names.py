@@ -1,8 +1,9 @@
-"""The Python library: its page is run, and its names are loaded when they are first used."""
+"""The Python library: its page, its names, and the errors of its arguments."""
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
 from importlib import import_module
 import io
@@ -10,16 +11,24 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
 from helpers.installation import installed
 from helpers.repository import ROOT
 import tallybook
+from tallybook import compat
+from tallybook.ledger.events import EVENT_TYPES, RATINGS
+from tallybook.ledger.line import KNOWN_RATERS
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from helpers.command_line import Run
+
 
 LIBRARY = ROOT / "projections" / "surfaces" / "library"
 EXAMPLES: list[str] = re.findall(r"```python\n(.*?)```", (LIBRARY / "README.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -44,11 +53,6 @@ def test_the_examples_of_the_page_print_what_it_shows(tmp_path: Path, monkeypatc
         assert re.findall(r"^# (.*)$", example, re.MULTILINE) == printed.getvalue().splitlines(), example
 
 
-def test_the_page_is_short() -> None:
-    """The page can be read in five minutes."""
-    assert len((LIBRARY / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
-
-
 def test_importing_the_package_loads_nothing_else() -> None:
     """Every hook imports `tallybook`, which loads no other module, be it attrs, msgspec, click or its own."""
     code = "import sys; before = set(sys.modules); import tallybook; print(sorted(set(sys.modules) - before))"
@@ -71,20 +75,6 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         getattr(tallybook, "nonsense")  # noqa: B009 - a type checker knows that it is not there
 
 
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    """`open` takes an existing folder only, and the error names the given one."""
-    with pytest.raises(tallybook.BadInputError, match="nowhere"):
-        tallybook.open(tmp_path / "nowhere")
-
-
-def test_a_story_of_an_unknown_entry_is_an_error(tmp_path: Path) -> None:
-    """`why` raises if no entry ever had the name or the words."""
-    ledger = tallybook.open(tmp_path)
-    ledger.add("Write tests")
-    with pytest.raises(tallybook.UnknownEntryError):
-        ledger.why("kpt_009")
-
-
 def test_a_ledger_leaves_no_file_open(tmp_path: Path) -> None:
     """After any number of calls a process has as many open files as before."""
     ledger = tallybook.open(tmp_path)
@@ -97,3 +87,222 @@ def test_a_ledger_leaves_no_file_open(tmp_path: Path) -> None:
         list(ledger.events())
         ledger.fold(tallybook.View(tallybook.State, {}), at=3)
     assert before == len(os.listdir("/dev/fd"))  # noqa: PTH208
+
+
+HUGE = 10**5000
+WRONG: dict[str, object] = {
+    "None": None,
+    "a number": 5,
+    "a negative number": -1,
+    "an endless number": HUGE,
+    "a bool": True,
+    "a float": 1.5,
+    "bytes": b"x",
+    "a list": ["a"],
+    "an empty list": [],
+    "a dict": {"a": 1},
+    "an object": object(),
+    "an empty text": "",
+    "blanks": " ",
+    "half a surrogate pair": "\ud800",
+    "a NUL": "a\0b",
+    "an endless text": "x" * 200_001,
+}
+VIEW: tallybook.View[tallybook.State] = tallybook.View(tallybook.State, {})
+
+CALLS: dict[str, Callable[[tallybook.Ledger, Any], object]] = {
+    "open project": lambda _, bad: tallybook.open(bad),
+    "open by": lambda _, bad: tallybook.open(by=bad),
+    "open rater": lambda _, bad: tallybook.open(by=tallybook.Author(bad)),
+    "add session": lambda _, bad: tallybook.open(by=tallybook.Author("agent", bad)).add("a session"),
+    "Ledger project": lambda _, bad: tallybook.Ledger(bad),
+    "add text": lambda ledger, bad: ledger.add(bad),
+    "add key": lambda ledger, bad: ledger.add("a key", key=bad),
+    "rate name": lambda ledger, bad: ledger.rate(bad, "helpful"),
+    "rate rating": lambda ledger, bad: ledger.rate("kpt_001", bad),
+    "rate reason": lambda ledger, bad: ledger.rate("kpt_001", "helpful", reason=bad),
+    "record extraction": lambda ledger, bad: ledger.record(bad),
+    "record texts": lambda ledger, bad: ledger.record({"new_key_points": bad}),
+    "record text": lambda ledger, bad: ledger.record({"new_key_points": [bad]}),
+    "record section": lambda ledger, bad: ledger.record({"new_key_points": [{"text": "t", "section": bad}]}),
+    "record rating": lambda ledger, bad: ledger.record({"evaluations": [{"name": bad, "rating": bad}]}),
+    "record operation": lambda ledger, bad: ledger.record(
+        {"evaluations": [], "operations": [bad, {"type": "MERGE", "source_ids": [bad, bad], "merged_text": bad}]}
+    ),
+    "retire name": lambda ledger, bad: ledger.retire(bad),
+    "restore name": lambda ledger, bad: ledger.restore(bad),
+    "pin name": lambda ledger, bad: ledger.pin(bad),
+    "unpin reason": lambda ledger, bad: ledger.unpin("kpt_002", reason=bad),
+    "reword name": lambda ledger, bad: ledger.reword(bad, "text"),
+    "reword text": lambda ledger, bad: ledger.reword("kpt_002", bad),
+    "merge name": lambda ledger, bad: ledger.merge(bad, "kpt_002"),
+    "merge merged": lambda ledger, bad: ledger.merge("kpt_002", bad),
+    "undo event": lambda ledger, bad: ledger.undo(bad or "x"),
+    "undo session": lambda ledger, bad: ledger.undo(3, session=bad or "x"),
+    "undo reason": lambda ledger, bad: ledger.undo("x", reason=bad),
+    "entries at": lambda ledger, bad: ledger.entries(at=bad),
+    "events name": lambda ledger, bad: list(ledger.events(name=bad)),
+    "events session": lambda ledger, bad: list(ledger.events(session=bad)),
+    "events kinds": lambda ledger, bad: list(ledger.events(kinds=bad)),
+    "events kind": lambda ledger, bad: list(ledger.events(kinds=[bad])),
+    "events since": lambda ledger, bad: list(ledger.events(since=bad)),
+    "events until": lambda ledger, bad: list(ledger.events(until=bad)),
+    "fold view": lambda ledger, bad: ledger.fold(bad),
+    "fold at": lambda ledger, bad: ledger.fold(VIEW, at=bad),
+    "why words": lambda ledger, bad: ledger.why(bad),
+    "why at": lambda ledger, bad: ledger.why("kpt_001", at=bad),
+    "diff first": lambda ledger, bad: ledger.diff(bad),
+    "diff second": lambda ledger, bad: ledger.diff(1, bad),
+    "compat generate_keypoint_name": lambda _, bad: compat.generate_keypoint_name(bad),
+    "compat load_template": lambda _, bad: compat.load_template(bad),
+    "compat save_diagnostic content": lambda _, bad: compat.save_diagnostic(bad, "name"),
+    "compat save_diagnostic name": lambda _, bad: compat.save_diagnostic("content", bad),
+    "compat is_first_message": lambda _, bad: compat.is_first_message(bad),
+    "compat mark_session": lambda _, bad: compat.mark_session(bad),
+    "compat update playbook": lambda _, bad: compat.update_playbook_data(bad, {}),
+    "compat update key_points": lambda _, bad: compat.update_playbook_data({"key_points": bad}, {}),
+    "compat update entry": lambda _, bad: compat.update_playbook_data({"key_points": [bad]}, {}),
+    "compat update counter": lambda _, bad: compat.update_playbook_data(
+        {"key_points": [{"name": "kpt_001", "text": "a", "helpful": bad}]}, {}
+    ),
+    "compat update result": lambda _, bad: compat.update_playbook_data({"key_points": []}, bad),
+    "compat update items": lambda _, bad: compat.update_playbook_data(
+        {"key_points": []}, {"new_key_points": [bad], "evaluations": [bad, {"name": bad, "rating": bad}]}
+    ),
+    "compat format playbook": lambda _, bad: compat.format_playbook(bad),
+    "compat format key_points": lambda _, bad: compat.format_playbook({"key_points": bad}),
+    "compat format entry": lambda _, bad: compat.format_playbook({"key_points": [bad]}),
+    "compat save playbook": lambda _, bad: compat.save_playbook(bad),
+    "compat save key_points": lambda _, bad: compat.save_playbook(compat.load_playbook() | {"key_points": bad}),
+    "compat save entry": lambda _, bad: compat.save_playbook(compat.load_playbook() | {"key_points": [bad]}),
+    "compat save name": lambda _, bad: compat.save_playbook({"key_points": [{"name": bad, "text": "a"}]}),
+    "compat save top": lambda _, bad: compat.save_playbook({"owner": bad}),
+    "compat load_transcript": lambda _, bad: compat.load_transcript(bad),
+    "compat extract messages": lambda _, bad: asyncio.run(compat.extract_keypoints(bad, {})),
+    "compat extract message": lambda _, bad: asyncio.run(compat.extract_keypoints([bad], {})),
+    "compat extract playbook": lambda _, bad: asyncio.run(compat.extract_keypoints([], bad)),
+}
+
+
+@pytest.fixture
+def ledger(project: Path, monkeypatch: pytest.MonkeyPatch) -> tallybook.Ledger:
+    """Return the ledger of a project with two entries, of which the second is pinned."""
+    monkeypatch.chdir(project)
+    opened = tallybook.open(project)
+    opened.record({"new_key_points": ["Use types", "Write tests"]})
+    opened.pin("kpt_002")
+    return opened
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_wrong_argument_is_a_tallybook_error(
+    ledger: tallybook.Ledger, call: Callable[[tallybook.Ledger, Any], object]
+) -> None:
+    """A function takes an argument of another type, an empty one or one that is not Unicode, or raises one line."""
+    for what, bad in WRONG.items():
+        message = ""
+        try:
+            call(ledger, bad)
+        except tallybook.TallybookError as error:
+            message = str(error)
+        assert "--" not in message.partition(": ")[0], what
+        assert 1 >= len(message.splitlines()), what
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda ledger: ledger.record("{}"), "extraction: expected Mapping, got str; nothing was recorded"),
+        (lambda ledger: ledger.record({"evaluations": [{1}]}), "extraction: is not JSON: Object of type set is not"),
+        (lambda ledger: ledger.add(None), "text: expected str, got NoneType; nothing was recorded"),
+        (lambda ledger: ledger.add(""), "text: the text is empty; nothing was recorded"),
+        (lambda ledger: ledger.rate("kpt_001", "helpfull"), "rating: 'helpfull' is not a rating; use helpful,"),
+        (lambda ledger: ledger.rate("kpt_001", "helpful", reason="x" * 1_001), "reason: the reason has 1,001"),
+        (
+            lambda ledger: ledger.events(kinds=["point.ratd"]),
+            "kinds: 'point.ratd' is not a kind; a kind is",
+        ),
+        (lambda ledger: ledger.events(kinds=["points.*"]), "kinds: 'points.*' is not a kind"),
+        (lambda ledger: ledger.events(kinds="point.rated"), "kinds: expected several kinds, got str"),
+        (lambda ledger: ledger.events(since=True), "since: expected int, got bool"),
+        (lambda ledger: ledger.entries(at="yesterdy"), "at: 'yesterdy' is not a moment"),
+        (lambda ledger: ledger.why("kpt_001", at="x"), "at: 'x' is not a moment"),
+        (lambda ledger: ledger.fold(VIEW, at="x"), "at: 'x' is not a moment"),
+        (lambda ledger: ledger.undo(session="nobody"), "session nobody: no session has an id that begins with it"),
+        (lambda ledger: ledger.undo(3, session="s"), "undo: takes either event or session; give one of them"),
+        (lambda ledger: ledger.merge("kpt_001"), "merged: names no entry"),
+        (lambda _: tallybook.open("nowhere"), "nowhere: is not a folder"),
+        (
+            lambda _: tallybook.open(by=tallybook.Author("robot")),
+            "rater: 'robot' is not a rater; use one of human",
+        ),
+        (lambda _: compat.load_template("nothing.txt"), "name: 'nothing.txt' is not a template; use playbook.txt"),
+        (lambda _: compat.save_diagnostic("a", "../b"), "name: cannot be part of a file's name"),
+    ],
+)
+def test_a_message_names_the_argument(
+    ledger: tallybook.Ledger, call: Callable[[tallybook.Ledger], object], message: str
+) -> None:
+    """An error begins with the argument that is wrong, and names no option of the command line."""
+    with pytest.raises(tallybook.BadInputError) as refused:
+        call(ledger)
+    assert message == str(refused.value)[: len(message)]
+
+
+def test_a_disk_that_refuses_is_a_tallybook_error(project: Path) -> None:
+    """A ledger, a playbook and a transcript that are folders, and a diagnostic that has no room, are one line each."""
+    ledger = tallybook.open(project)
+    ledger.add("Use types")
+    log = Project(project).ledger / "events.jsonl"
+    log.rename(log.with_name("away"))
+    log.mkdir()
+    for call in (lambda: ledger.add("b"), ledger.entries, lambda: list(ledger.events()), lambda: ledger.diff(1)):
+        with pytest.raises(tallybook.TallybookError):
+            call()
+    with pytest.raises(tallybook.CannotWriteError, match="the diagnostic is not written"):
+        compat.save_diagnostic("content", "x" * 300)
+    transcript = project / "session.jsonl"
+    transcript.symlink_to(transcript)
+    assert [] == compat.load_transcript(transcript)
+
+
+def test_a_wrong_rating_or_kind_is_found_by_mypy(ledger: tallybook.Ledger) -> None:
+    """`rate` takes the ratings that count, and `events` the kinds that there are: mypy refuses any other text.
+
+    Without these errors mypy would report the comments below as unused.
+    """
+    with pytest.raises(tallybook.BadInputError):
+        ledger.rate("kpt_001", "helpfull")  # type: ignore[arg-type]
+    with pytest.raises(tallybook.BadInputError):
+        ledger.events(kinds=["point.ratd"])  # type: ignore[list-item]
+    assert tuple(RATINGS) == get_args(tallybook.RatingWord)
+    families = dict.fromkeys(f"{kind.partition('.')[0]}.*" for kind in EVENT_TYPES)
+    assert (*EVENT_TYPES, *families) == get_args(tallybook.EventKind)
+    for kind in get_args(tallybook.EventKind):
+        ledger.events(kinds=[kind])
+
+
+def test_inside_an_agent_the_library_proposes_what_only_a_person_may(
+    ledger: tallybook.Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A protected entry stays: the change becomes a proposal, as with the verb, and an error says so."""
+    monkeypatch.setenv("CLAUDECODE", "1")
+    with pytest.raises(tallybook.ProposedError, match="retire: names a protected entry, so inside an agent"):
+        ledger.retire("kpt_002")
+    assert ["kpt_001", "kpt_002"] == [entry.name for entry in ledger.entries()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("add", "x"), ("rate", "kpt_001", "helpful"), ("retire", "kpt_001"), ("undo",), ("redact", "--text", "Use types")],
+)
+def test_an_unknown_rater_is_refused_and_the_raters_are_named(
+    ledger: tallybook.Ledger, run: Run, words: tuple[str, ...]
+) -> None:
+    """Each verb that records refuses `--rater robot` in one line that lists the raters, and records nothing."""
+    before = [event.id for event in ledger.events()]
+    more = ("--reason", "a name", "--yes", "--expect", "1") if words[0] == "redact" else ()
+    done = run(*words, *more, "--rater", "robot")
+    line = f"tallybook: rater: 'robot' is not a rater; use one of {', '.join(KNOWN_RATERS)}\n"
+    assert (2, line) == (done.code, done.err)
+    assert before == [event.id for event in ledger.events()]

@@ -70,35 +70,6 @@ def test_demote_takes_the_entry_out_of_the_project(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("mine")
-def test_a_long_text_is_shown_on_one_line_with_the_numbers_of_its_events(run: Run) -> None:
-    """A text that needs several lines of the log, and has line feeds, moves with the event numbers that `log` has."""
-    long = f"First line\n{'a' * 70_000}"
-    run("add", "--mine", "-", stdin=long.encode())
-    shown, *recorded = run("promote", "my_002").out.splitlines()
-    assert f"my_002  +0 -0  {' '.join(long.split())}" == shown
-    logged = [json.loads(line) for line in run("log", "--json").out.splitlines()]
-    numbers = {one["kind"]: one["seq"] for one in logged if one["seq"] > 3}
-    assert [
-        f"recorded as event {numbers['point.added']}",
-        f"recorded as event {numbers['point.noted']}",
-        f"recorded as event {numbers['playbook.updated']}",
-    ] == [line.rpartition("; ")[2] for line in recorded if not line.startswith("your own")]
-
-
-@pytest.mark.usefixtures("mine")
-def test_demoting_what_was_promoted_adds_no_second_entry(run: Run) -> None:
-    """An own entry with the text stays the only one, and its story has both ways (rule 25)."""
-    run("promote", "my_001")
-    run("demote", "kpt_002")
-    assert ([("kpt_001", "Write tests", 0, 0)], [("my_001", OWN, 1, 0)]) == (entries(run), entries(run, "--mine"))
-    notes = [one["note"] for one in json.loads(run("why", "my_001", "--json").out)["notes"]]
-    assert [True, True] == [
-        note.startswith(beginning)
-        for note, beginning in zip(notes, ("promoted to the project ", "demoted from kpt_002 "), strict=True)
-    ]
-
-
-@pytest.mark.usefixtures("mine")
 def test_a_redacted_text_moves_in_neither_direction(run: Run) -> None:
     """An entry whose text was redacted in one of the playbooks stays where it is, and nothing is recorded (rule 25)."""
     run("add", "A secret of the team")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.hook_calls import START, call, told
-from helpers.reviews import Terminal
 from tallybook.projections.surfaces.cli.main import VERBS
 
 if TYPE_CHECKING:
@@ -57,15 +56,6 @@ def test_only_init_mine_makes_it(run: Run) -> None:
     before = (own_folder() / "ledger" / "events.jsonl").read_bytes()
     assert "left" == json.loads(run("--mine", "init", "--json").out)["left"][0]["what"]
     assert before == (own_folder() / "ledger" / "events.jsonl").read_bytes()
-
-
-@pytest.mark.usefixtures("project")
-def test_init_mine_changes_nothing_else(run: Run, project: Path) -> None:
-    """It installs no hook and begins no project's ledger, and takes no agent (rule 23)."""
-    run("init", "--mine")
-    assert ([], [own_folder()]) == (list((project / ".claude").iterdir()), list((Path.home() / ".claude").iterdir()))
-    assert 2 == run("init", "--mine", "codex").code
-    assert 2 == run("init", "--mine", "--user").code
 
 
 @pytest.mark.usefixtures("project")
@@ -181,17 +171,6 @@ def test_commands_that_are_printed_for_it_have_mine(run: Run) -> None:
     assert before == run("log", "--json").out
 
 
-@pytest.mark.usefixtures("mine")
-def test_a_review_of_it_names_the_undo_of_it(run: Run, project: Path) -> None:
-    """The last line of `review --mine` has the command that undoes a decision about the own playbook."""
-    run("add", "--mine", "Run the tests before each commit.")
-    run("add", "--mine", "Before each commit, run the tests.")
-    terminal = Terminal(project, "review", "--mine")
-    terminal.wait_for("[k] keep")
-    terminal.press("k")
-    assert "1 decision recorded; `tallybook undo --mine` undoes the last." in terminal.end()[1]
-
-
 @pytest.mark.parametrize("kind", ["link", "another user's"])
 def test_the_folder_itself_can_be_wrong(
     run: Run, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -270,16 +249,3 @@ def test_a_project_cannot_redirect_it(
     code = run("add", "--mine", "Three").code
     assert (0 if planted == "settings" else 2) == code
     assert before == {path: path.read_bytes() for path in fake.rglob("*") if path.is_file()}
-
-
-def test_a_project_cannot_turn_it_on(run: Run, project: Path) -> None:
-    """What looks like such a playbook in a project is not told, and no hook makes one (rule 23)."""
-    run("add", "Write tests")
-    folder = project / ".claude" / "my-playbook"
-    folder.mkdir()
-    (folder / "playbook.json").write_text(
-        json.dumps({"key_points": [{"name": "my_001", "text": "Planted", "helpful": 9, "harmful": 0}]}),
-        encoding="utf-8",
-    )
-    assert "Planted" not in told(call(START))
-    assert not own_folder().exists()

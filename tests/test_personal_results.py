@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.hook_calls import START, call, events, opened_files, set_to, told
+from helpers.hook_calls import START, call, events, opened_files, told
 from helpers.injections import give, injected
 from helpers.repository import ROOT
 from helpers.transcripts import Script, answer, asked_for, kept
@@ -130,17 +130,6 @@ def test_at_most_ten_operations_of_both_count(run: Run, mine: Project) -> None:
     assert 1 == len(json.loads(run("proposals", "--mine", "--json").out))
 
 
-@pytest.mark.usefixtures("mine")
-def test_an_ignored_part_is_named_by_its_place_in_the_result(run: Run) -> None:
-    """An ADD of a text that stands and a tag with an unknown rating are named as the sender wrote them (rule 14)."""
-    standing = json.loads(run("show", "--json").out)["key_points"][0]["text"]
-    operations = [{"type": "ADD", "text": "New"}, {"type": "ADD", "text": standing}]
-    tags = [{"name": "kpt_001", "tag": "helpful"}, {"name": "kpt_001", "tag": "great"}]
-    result = {"operations": operations, "bullet_tags": tags, "evaluations": []}
-    made = json.loads(run("record", "--json", stdin=json.dumps(result).encode()).out)
-    assert ["operations[1]", "bullet_tags[1]"] == [one["item"] for one in made["ignored"]]
-
-
 @pytest.mark.parametrize("writes", [0, 1])
 @pytest.mark.parametrize("key", [(), ("--key", "k1")], ids=["without a key", "with a key"])
 def test_a_crash_between_the_two_batches_loses_and_doubles_nothing(
@@ -225,35 +214,6 @@ def test_both_share_one_budget(run: Run, project: Path, mine: Project, *, by_tas
         assert total == len(group.names) + sum(group.left_out.values())
         assert all(f"[{name}]" in context for name in group.names)
     assert context.count("] helpful=") == len(theirs.names) + len(own.names)
-
-
-@pytest.mark.usefixtures("mine")
-def test_each_ledger_has_the_lowest_score_of_its_own_entries(run: Run, project: Path, mine: Project) -> None:
-    """Where a prompt selects own entries alone, the project's event has no entry and no score (rules 22 and 24)."""
-    set_to(Project(project), "[playbook]\nby_task = true\n")
-    for session, prompt in (("s1", "write tests; commit small"), ("s2", "commit small"), ("s3", "write tests")):
-        call({"hook_event_name": "UserPromptSubmit", "prompt": prompt}, session)
-    shown = json.loads(run("show", "--as-agent", "--for", "write tests; commit small", "--json").out)["entries"]
-    scores = {one["name"]: one["score"] for one in shown}
-    theirs, own = (events(of, PlaybookInjected) for of in (Project(project), mine))
-    assert [("kpt_001",), (), ("kpt_001",)] == [one.names for one in theirs]
-    assert [("my_001",), ("my_001",)] == [one.names for one in own]
-    assert (scores["kpt_001"], None) == (theirs[0].lowest, theirs[1].lowest)
-    assert scores["my_001"] == own[0].lowest == own[1].lowest
-
-
-def test_the_own_ledger_records_only_what_was_given(run: Run, project: Path) -> None:
-    """A session that the project's ledger knows is given nothing again, and the own one has no injection (rule 24)."""
-    run("add", "Write tests")
-    call(START)
-    run("init", "--mine")
-    run("add", "--mine", OWN)
-    for path in (project / ".claude" / "ledger" / "marks").iterdir():
-        path.unlink()
-    assert "" == call(START)
-    own = personal.find(Project(project))
-    assert own is not None
-    assert [] == events(own, PlaybookInjected)
 
 
 @pytest.mark.usefixtures("mine")

@@ -1,10 +1,9 @@
-"""Folders and disks that refuse: one clear line, the right exit code, and no acknowledged event lost."""
+"""Folders and disks that refuse, and ledgers that are removed: one clear line, and no acknowledged event lost."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 import json
-import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -12,13 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.real_command import BY_HAND, assert_refused, run, run_unprivileged, texts
+from helpers.doctor import findings_of
+from helpers.git_repositories import git
+from helpers.real_command import BY_HAND, assert_refused, run, texts
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from helpers.command_line import Run
 
 
 def protected_bytes(project: Project) -> dict[str, bytes]:
@@ -39,30 +42,6 @@ def test_a_file_in_the_way_is_named(project: Path, place: str) -> None:
         path.write_bytes(b"mine")
     assert_refused(run(Project(project), "add", "new"), 4, str(project / ".claude"))
     assert path.is_dir() if path.suffix else b"mine" == path.read_bytes()
-
-
-@pytest.fixture
-def others_project(project: Path) -> Iterator[Project]:
-    """Return a project with an entry that everyone may read and no one may write."""
-    place = Project(project)
-    commands.add(place, BY_HAND, HUMAN)
-    folders = [project, place.claude, place.ledger]
-    for folder in folders:
-        for path in folder.iterdir():
-            path.chmod(0o555 if path.is_dir() else 0o444)
-    project.chmod(0o555)
-    yield place
-    for folder in folders:
-        folder.chmod(0o755)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions of folders bind nobody here")
-@pytest.mark.parametrize("arguments", [["add", "new"], ["rate", "kpt_001", "helpful"], ["replay"]], ids=" ".join)
-def test_a_read_only_project_is_not_written(others_project: Project, arguments: list[str]) -> None:
-    """Without the right to write, a writing command prints one line, exits 4, and changes nothing."""
-    before = protected_bytes(others_project)
-    assert_refused(run_unprivileged(others_project, *arguments), 4, "Permission denied")
-    assert before == protected_bytes(others_project)
 
 
 @contextmanager
@@ -125,13 +104,6 @@ def test_on_a_read_only_mount_no_advice_is_to_try_again(read_only_mount: Project
     assert before == protected_bytes(read_only_mount)
 
 
-@pytest.mark.parametrize("words", ["show", "why kpt_001", "verify", "score", "check", "doctor"])
-def test_on_a_read_only_mount_everything_can_be_read(read_only_mount: Project, words: str) -> None:
-    """A command that reads answers as elsewhere, and gives no advice to try again."""
-    done = run(read_only_mount, *words.split())
-    assert (True, False) == (done.code in {0, 1} if words == "doctor" else done.code == 0, "try again" in done.out)
-
-
 def test_a_ledger_on_a_file_system_of_its_own_is_rendered(ledger_volume: Project) -> None:
     """Each verb that writes renders playbook.json, which is on another file system."""
     assert ledger_volume.claude.stat().st_dev != ledger_volume.ledger.stat().st_dev
@@ -173,20 +145,6 @@ def test_a_full_disk_loses_nothing(small_disk: Project, length: int) -> None:
     assert () == commands.verify(small_disk).problems
 
 
-def test_a_full_disk_that_takes_only_the_event_is_reported(small_disk: Project) -> None:
-    """If the event fits and playbook.json does not, the answer says so, and replay repairs the file."""
-    commands.add(small_disk, BY_HAND, HUMAN)
-    fill(small_disk.claude / "filler")
-    answer = run(small_disk, "add", "short")
-    assert 0 == answer.code
-    assert 1 == (answer.out + answer.err).count("recorded, but ")
-    assert [BY_HAND, "short"] == texts(small_disk)
-    assert 4 == run(small_disk, "replay").code
-    (small_disk.claude / "filler").unlink()
-    assert 0 == run(small_disk, "replay").code
-    assert [BY_HAND, "short"] == [kp["text"] for kp in json.loads(small_disk.playbook.read_bytes())["key_points"]]
-
-
 def test_a_disk_that_fills_up_keeps_acknowledged_events(small_disk: Project) -> None:
     """Of texts added until the disk is full, exactly the acknowledged ones are in the ledger."""
     acknowledged: list[str] = []
@@ -196,3 +154,114 @@ def test_a_disk_that_fills_up_keeps_acknowledged_events(small_disk: Project) -> 
     assert acknowledged
     assert acknowledged == texts(small_disk)
     assert () == commands.verify(small_disk).problems
+
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+WHERE = (
+    "a copy can be in other worktrees and clones, in git's history if it was tracked, in a shared book, or in a backup"
+)
+GONE = f"the ledger that was here is gone, and a new one begins; {WHERE}"
+REMOVE = "`git worktree remove` and `git clean -fdX` delete"
+CLEAN = "`git clean -fdX` deletes"
+
+
+def make_ordinary(base: Path) -> Path:
+    """Make a repository, and return its working tree."""
+    git(base, "init", "--quiet", "main")
+    git(base / "main", "commit", "--quiet", "--allow-empty", "--message", "first")
+    return base / "main"
+
+
+def make_bare(base: Path) -> Path:
+    """Make a worktree of a bare repository."""
+    make_ordinary(base)
+    git(base, "clone", "--quiet", "--bare", "main", "bare.git")
+    git(base / "bare.git", "worktree", "add", "--quiet", "../work")
+    return base / "work"
+
+
+def make_separate(base: Path) -> Path:
+    """Make a repository whose own files lie elsewhere."""
+    git(base, "init", "--quiet", "--separate-git-dir", str(base / "elsewhere.git"), "work")
+    git(base / "work", "commit", "--quiet", "--allow-empty", "--message", "first")
+    return base / "work"
+
+
+def make_linked(base: Path) -> Path:
+    """Make a linked worktree of a repository whose own files lie elsewhere."""
+    git(make_separate(base), "worktree", "add", "--quiet", "../linked")
+    return base / "linked"
+
+
+@pytest.fixture
+def base(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder for repositories; no variable names a project."""
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR")
+    (project / ".claude").rmdir()
+    return project
+
+
+@pytest.mark.parametrize(
+    ("make", "says", "level"),
+    [
+        (make_bare, REMOVE, "note"),
+        (make_separate, CLEAN, "note"),
+        (make_linked, REMOVE, "note"),
+        (make_ordinary, CLEAN, "ok"),
+    ],
+)
+def test_init_and_doctor_say_what_a_removal_takes_along(  # noqa: PLR0913 - three of them are the case
+    base: Path, run: Run, monkeypatch: pytest.MonkeyPatch, *, make: Callable[[Path], Path], says: str, level: str
+) -> None:
+    """`init` and `doctor` name the commands of git that delete the ledger of this working tree without asking."""
+    root = make(base)
+    monkeypatch.chdir(root)
+    expected = f"git does not track the ledger, and {says} {root / '.claude/ledger'} without asking"
+    answer = run("init")
+    assert 0 == answer.code
+    assert f"note: {expected}\n" in answer.err
+    assert (level, expected) in findings_of(Project(root), "git")
+    git(root, "add", "--force", ".claude/ledger/events.jsonl", ".claude/ledger/head")
+    assert "without asking" not in run("init").err
+
+
+@pytest.mark.parametrize(
+    ("make", "remove"),
+    [
+        (make_bare, lambda root: git(root.parent / "bare.git", "worktree", "remove", str(root))),
+        (make_linked, lambda root: git(root.parent / "work", "worktree", "remove", str(root))),
+        (make_separate, lambda root: git(root, "clean", "-fdX", "--quiet")),
+        (make_ordinary, lambda root: git(root, "clean", "-fdX", "--quiet")),
+    ],
+    ids=["bare", "linked", "separate", "ordinary"],
+)
+@pytest.mark.parametrize("words", [["add", "Name units."], ["score", "record", "startup_ms=8"], ["init"]])
+def test_a_new_ledger_in_the_place_of_another_is_announced(  # noqa: PLR0913 - three of them are the case
+    base: Path,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    make: Callable[[Path], Path],
+    remove: Callable[[Path], str],
+    words: list[str],
+) -> None:
+    """After git removed a ledger, the first command that begins a new one says so, once, and where copies can be."""
+    root = make(base)
+    monkeypatch.chdir(root)
+    assert 0 == run("init").code
+    # What is tracked is not removed without asking; what `init` installs is the team's.
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "install")
+    assert 0 == run("add", "Quote ids.").code
+    monkeypatch.chdir(base)
+    remove(root)
+    assert not (root / ".claude/ledger").exists()
+    root.mkdir(exist_ok=True)
+    if not (root / ".git").exists():
+        (root / ".claude").mkdir()
+    monkeypatch.chdir(root)
+    answer = run(*words)
+    assert 0 == answer.code, answer
+    assert 1 == answer.err.count(f"{root / '.claude/ledger'}: {GONE}: `tallybook import --ledger COPY` brings it in")
+    assert GONE not in run(*words).err

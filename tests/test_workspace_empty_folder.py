@@ -101,19 +101,6 @@ def test_a_first_entry_and_an_installation_create_a_ledger(empty: Path, run: Run
     assert (other / ".claude/ledger/events.jsonl").is_file()
 
 
-def test_a_refused_curation_leaves_a_playbook_file_alone(empty: Path, run: Run) -> None:
-    """A playbook.json without a ledger is imported only by a command that succeeds."""
-    (empty / ".claude").mkdir()
-    text = json.dumps({"key_points": ["Quote ids."]})
-    (empty / ".claude/playbook.json").write_text(text, encoding="utf-8")
-    assert run("retire", "kpt_404").code == 1
-    assert (["playbook.json"], text) == (
-        tree(empty / ".claude"),
-        (empty / ".claude/playbook.json").read_text(encoding="utf-8"),
-    )
-    assert run("retire", "kpt_001").code == 0
-
-
 VERBS_WITHOUT_PROJECT = {"completion", "hook", "init", "uninstall"}
 
 
@@ -154,19 +141,6 @@ def test_a_personal_playbook_and_completion_need_no_project(home: Path, run: Run
     assert "Quote ids." in run("--mine", "show").out
     assert 0 == run("completion", "bash").code
     assert [".claude/my-playbook"] == [path for path in tree(home) if path.count("/") == 1 and "claude" in path]
-
-
-def test_a_home_folder_behind_a_link_is_no_project(empty: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder below the home folder does not belong to it, however the path to the home folder is written."""
-    real, link = empty / "real", empty / "link"
-    (real / "work" / "shop").mkdir(parents=True)
-    (real / ".claude").mkdir()
-    link.symlink_to(real)
-    monkeypatch.setenv("HOME", str(link))
-    monkeypatch.setenv("USERPROFILE", str(link))
-    monkeypatch.chdir(real / "work" / "shop")
-    assert 0 == run("add", "Quote ids.").code
-    assert (real / "work/shop/.claude/ledger/events.jsonl").is_file()
 
 
 def test_an_mcp_server_that_is_started_in_the_root_folder_does_not_serve(home: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -140,20 +139,6 @@ def test_a_playbook_is_never_written_over_the_ledger(bare: Project, run: Run, ta
     assert before == contents(bare.ledger)
 
 
-def test_a_linked_file_that_is_no_playbook_is_not_overwritten(bare: Project, run: Run) -> None:
-    """Through a link to a source file the event is recorded, the file stays, and a note gives the reason."""
-    commands.add(bare, "mine", HUMAN)
-    source = bare.root / "main.c"
-    source.write_text("int main;")
-    bare.playbook.unlink()
-    (bare.claude / "playbook.json").symlink_to(source)
-    answer = run(bare, "add", "new")
-    assert 0 == answer.code
-    assert "is not a playbook, and a link leads to it" in answer.err
-    assert (["mine", "new"], "int main;") == (texts(bare), source.read_text())
-    assert ["main.c"] == [path.name for path in bare.root.iterdir() if path.is_file()]
-
-
 HARD_LINK = (4, "is a hard link to a file that is not the ledger's; move it away")
 NO_LEDGER = (3, "events.jsonl:1: is not a line of this ledger")
 
@@ -177,17 +162,6 @@ def test_a_hard_link_to_someone_elses_file_is_not_written(  # noqa: PLR0913, PLR
     (bare.ledger / name).hardlink_to(victim)
     assert_refused(run(bare, "add", "new"), *refusal)
     assert data == victim.read_bytes()
-
-
-def test_a_backup_by_hard_links_blocks_no_command(bare: Project, run: Run, tmp_path: Path) -> None:
-    """With every file of the project linked elsewhere, all works; the backup keeps the old replaced file."""
-    commands.add(bare, "one", HUMAN)
-    before = bare.playbook.read_bytes()
-    shutil.copytree(bare.root, tmp_path / "backup", copy_function=os.link)
-    assert (0, "") == run(bare, "add", "two")[::2]
-    assert ["one", "two"] == texts(bare)
-    assert before == Project(tmp_path / "backup").playbook.read_bytes()
-    assert [(), ()] == [commands.verify(Project(tmp_path / name)).problems for name in ("bare", "backup")]
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can give files to others")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-import shutil
 import stat
 import subprocess
 import sys
@@ -161,14 +160,3 @@ def test_two_users_of_a_group_share_a_ledger(open_place: Project, mode: int) -> 
     assert {GROUP} == {path.stat().st_gid for path in open_place.claude.rglob("*")}
     code, err = run_as(STRANGER, open_place, "show")
     assert (4, 1) == (code, err.count("Permission denied"))
-
-
-def test_the_group_of_a_user_who_is_not_in_the_folders_gets_nothing(open_place: Project) -> None:
-    """In a world-writable folder a file by a stranger to the group has rights for everyone, and no more."""
-    open_place.root.chmod(0o777)
-    assert (0, "") == run_as(STRANGER, open_place, "add new")
-    assert {0o666} == {mode for name, mode in modes(open_place.ledger).items() if "." in name}
-    open_place.root.chmod(0o1777)
-    shutil.rmtree(open_place.claude)
-    assert (0, "") == run_as(STRANGER, open_place, "add new")
-    assert {0o600} == {mode for name, mode in modes(open_place.ledger).items() if "." in name}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given
 from hypothesis import settings as options
@@ -58,13 +57,6 @@ def here(project: Path) -> Project:
 
 
 # What counts
-
-
-def test_every_setting_has_a_rule_that_its_default_fits() -> None:
-    """The table and the class have the same fields; a setting for the search of the project has no rule."""
-    rules = {rule.field: rule for rule in SETTINGS.values() if rule.field}
-    assert set(Settings._fields) == rules.keys()
-    assert [True] * len(rules) == [rule.fits(Settings._field_defaults[field]) for field, rule in rules.items()]
 
 
 def test_without_a_file_the_defaults_count_and_nothing_is_written(project: Path) -> None:
@@ -195,44 +187,6 @@ def test_the_cache_is_used_until_a_file_changes(here: Project) -> None:
     path.unlink()
     assert 3 == settings.read(here).budget_chars
     assert [cache] == caches(here)
-
-
-GARBAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "a list": lambda _: [1],
-    "a number": lambda _: 7,
-    "nothing known": lambda _: {},
-    "no files": lambda kept: {**kept, "files": []},
-    "values that are no object": lambda kept: {**kept, "values": 7},
-    "a value too few": lambda kept: {**kept, "values": {"model": "x"}},
-    "a value too many": lambda kept: {**kept, "values": {**kept["values"], "new": 1}},
-    "another type": lambda kept: {**kept, "values": {**kept["values"], "on_stop": 1}},
-    "a number for true": lambda kept: {**kept, "values": {**kept["values"], "budget_chars": True}},
-    "out of bounds": lambda kept: {**kept, "values": {**kept["values"], "budget_chars": 10_001}},
-    "no rater": lambda kept: {**kept, "values": {**kept["values"], "rater": ["claude"]}},
-}
-
-
-@pytest.mark.parametrize("spoil", GARBAGE.values(), ids=GARBAGE)
-def test_an_invalid_cache_is_written_anew(here: Project, spoil: Callable[[dict[str, Any]], Any]) -> None:
-    """Its content is checked as strictly as the file."""
-    expected = settings.read(here)
-    (cache,) = caches(here)
-    good = cache.read_bytes()
-    cache.write_text(json.dumps(spoil(json.loads(good))))
-    assert expected == settings.read(here)
-    assert good == cache.read_bytes()
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"\xff\x00", b"[" * 60_000, b" " * 70_000], ids=["", "{", "bytes", "[", " "]
-)
-def test_a_cache_that_is_not_json_is_written_anew(here: Project, data: bytes) -> None:
-    """Whatever stands in its place."""
-    expected = settings.read(here)
-    (cache,) = caches(here)
-    good = cache.read_bytes()
-    cache.write_bytes(data)
-    assert (expected, good) == (settings.read(here), cache.read_bytes())
 
 
 # What does not count

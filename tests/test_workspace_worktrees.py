@@ -14,12 +14,8 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.doctor import findings_of
-from helpers.hook_calls import HOOK, START, events, told
-from helpers.injections import injected
 from helpers.repository import ROOT
-from tallybook import compat
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import PlaybookInjected
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import project as workspace
 from tallybook.projections.surfaces.workspace.project import Project, find_project
@@ -128,33 +124,6 @@ def test_worktrees_record_at_once(main: Path, linked: Path) -> None:
     assert 12 == commands.show(Project(main))["key_points"][0]["helpful"]
 
 
-def test_a_session_in_a_worktree_gets_the_main_playbook(main: Path, linked: Path) -> None:
-    """The hook gets the agent's folder, and records in the ledger of the playbook."""
-    commands.add(Project(main), "Use type hints", HUMAN)
-    payload = json.dumps({"session_id": "s1", "cwd": str(linked), **START}).encode()
-    done = subprocess.run(HOOK, input=payload, cwd=main.parent, env=environment(), check=True, capture_output=True)
-    assert "Use type hints" in told(done.stdout.decode())
-    assert [injected(("kpt_001",), 0)] == events(Project(main), PlaybookInjected)
-    assert not (linked / ".claude").exists()
-
-
-def test_the_functions_of_the_specification_share_as_well(
-    main: Path, linked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Code that an agent runs in a worktree loads and saves the main worktree's playbook."""
-    commands.add(Project(main), "Use type hints", HUMAN)
-    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(linked))
-    assert main == compat.get_project_dir()
-    assert ["Use type hints"] == [entry["text"] for entry in compat.load_playbook()["key_points"]]
-
-
-def test_relative_pointers_are_followed(main: Path, linked: Path, finder: Finder) -> None:
-    """Git can write relative paths, so that both folders can be moved together."""
-    (linked / ".git").write_text("gitdir: ../main/.git/worktrees/linked\n")
-    (main / ".git" / "worktrees" / "linked" / "gitdir").write_text("../../../../linked/.git\n")
-    assert main == finder(linked / "sub")
-
-
 def test_an_agent_folder_linked_by_hand_is_shared(main: Path, linked: Path, finder: Finder) -> None:
     """A worktree whose ``.claude`` is a link to the main one's has no ledger of its own."""
     commands.add(Project(main), "Use type hints", HUMAN)
@@ -164,13 +133,6 @@ def test_an_agent_folder_linked_by_hand_is_shared(main: Path, linked: Path, find
     (linked / ".claude").mkdir()
     (linked / ".claude" / "ledger").symlink_to(main / ".claude" / "ledger")
     assert main == finder(linked)
-
-
-def test_a_linked_path_is_its_target_folder(main: Path, base: Path, finder: Finder) -> None:
-    """The parents that count are those of the target."""
-    (main / "sub").mkdir()
-    (base / "link").symlink_to(main / "sub")
-    assert main == finder(base / "link")
 
 
 # A project of its own

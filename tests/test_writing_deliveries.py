@@ -1,4 +1,4 @@
-"""Deliveries under a key that the caller gives: the same payload is a repeat, another one is refused."""
+"""Deliveries under a key, and the diagnostics of what they change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.spool_files import held, spooled
+from tallybook import compat
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import UsedKeyError
-from tallybook.ledger.line import join_key, split_key
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.engines.engine import Engine
 from tallybook.ledger.sharing.engines.memory import MemoryStore
@@ -22,13 +22,16 @@ from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import Request, Update
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from helpers.command_line import Run
 
+    Diagnostics = Callable[[str], list[str]]
+
+
 HELPFUL = {"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
 UNKNOWN = {"evaluations": [{"name": "kpt_901", "rating": "helpful"}]}
-DIGEST = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
@@ -47,15 +50,6 @@ def helpful(project: Project, name: str = "kpt_001") -> int:
 def keys(project: Project) -> list[str | None]:
     """Return the key of each batch."""
     return [batch.records[0].key for batch in decode(JsonlLog(project.ledger).read())]
-
-
-@pytest.mark.parametrize("key", ["k", "k payload:" + DIGEST, "k payload:", "ключ", "x" * 200])
-def test_a_key_and_its_digest_are_told_apart(key: str) -> None:
-    """What a line has as its key is read as it was written, whatever the caller's key looks like."""
-    assert (key, DIGEST) == split_key(join_key(key, DIGEST))
-    assert key == join_key(key, "")
-    for plain in ("k", "k payload:", "k payload:" + DIGEST[1:], "k payload:" + DIGEST.upper()):
-        assert (plain, "") == split_key(plain)
 
 
 @pytest.mark.parametrize(
@@ -87,16 +81,6 @@ def test_another_payload_under_a_key_is_refused(
     assert before == (here.ledger / "events.jsonl").read_bytes()
 
 
-def test_a_payload_is_the_same_in_any_order_of_its_keys(here: Project) -> None:
-    """The order of the members of a JSON object says nothing, that of a list does."""
-    two = [{"name": "kpt_001", "rating": "helpful"}, {"name": "kpt_001", "rating": "neutral"}]
-    commands.record(here, {"evaluations": two, "new_key_points": []}, HUMAN, "k")
-    swapped = [dict(reversed(one.items())) for one in two]
-    assert commands.record(here, {"new_key_points": [], "evaluations": swapped}, HUMAN, "k").repeated
-    with pytest.raises(UsedKeyError):
-        commands.record(here, {"evaluations": two[::-1], "new_key_points": []}, HUMAN, "k")
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -118,16 +102,6 @@ def test_a_delivery_without_effect_takes_no_key(here: Project, wrong: dict[str, 
     with pytest.raises(UsedKeyError):
         commands.record(here, wrong, HUMAN, "k")
     assert (1, True) == (helpful(here), commands.verify(here).ok)
-
-
-def test_a_rating_of_an_entry_that_has_gone_takes_no_key(here: Project, run: Run) -> None:
-    """Its reason is noted, and after `restore` the same delivery counts."""
-    run("retire", "kpt_001")
-    words = ("rate", "kpt_001", "helpful", "--reason", "it fitted", "--key", "k")
-    assert "no such entry in the playbook" in run(*words).out
-    run("restore", "kpt_001")
-    assert "recorded as events" in run(*words).out
-    assert 1 == helpful(here)
 
 
 def test_a_delivery_of_which_a_part_has_an_effect_takes_its_key(here: Project) -> None:
@@ -178,22 +152,6 @@ def test_a_spooled_delivery_keeps_its_key_and_its_digest(here: Project) -> None:
     with held(here), pytest.raises(UsedKeyError, match="recorded as events"):
         commands.record(here, UNKNOWN, HUMAN, "k")
     assert (1, []) == (helpful(here), spooled(here))
-
-
-def test_a_spooled_rating_is_the_same_delivery_as_one_that_was_not(here: Project) -> None:
-    """The spool keeps a rating as an update of exact names, and the digest of what the caller gave."""
-    with held(here):
-        assert commands.rate(here, "kpt_1", "helpful", HUMAN, "k").spooled
-    assert commands.rate(here, "kpt_1", "helpful", HUMAN, "k").repeated
-    assert 1 == helpful(here)
-
-
-def test_a_spooled_delivery_without_effect_takes_no_key(here: Project) -> None:
-    """The corrected one counts, whether it comes before or after the first is recorded."""
-    with held(here):
-        commands.record(here, UNKNOWN, HUMAN, "k")
-    assert not commands.record(here, HELPFUL, HUMAN, "k").repeated
-    assert 1 == helpful(here)
 
 
 def test_a_book_knows_the_deliveries_of_every_machine(tmp_path: Path) -> None:
@@ -259,3 +217,63 @@ def test_a_key_of_both_playbooks_is_refused_before_either_counts(here: Project, 
     with pytest.raises(UsedKeyError):
         commands.record(here, both, HUMAN, "k2")
     assert 1 == helpful(here)
+
+
+pytestmark = pytest.mark.usefixtures("diagnostic_mode")
+
+LEGACY = {"key_points": ["Use types", {"text": "Write tests", "score": -2}]}
+MIGRATED = "Migrated 2 playbook entries:\n"
+PRUNED = (
+    'Pruned 1 key points:\n  - kpt_001: "Use types" (helpful=0, harmful=3) reason: harmful >= 3 AND harmful > helpful'
+)
+HARMFUL = json.dumps({"evaluations": [{"name": "kpt_001", "rating": "harmful"}] * 3})
+
+
+@pytest.mark.parametrize("words", [("add", "Name ids"), ("rate", "kpt_001", "helpful"), ("replay",), ("init",)])
+def test_a_verb_that_adopts_the_playbook_reports_the_migration(
+    run: Run, write_playbook: Callable[[object], Path], diagnostics: Diagnostics, words: tuple[str, ...]
+) -> None:
+    """The first verb that writes takes in the old file and writes one diagnostic of it; the next writes none."""
+    write_playbook(LEGACY)
+    assert 0 == run(*words).code
+    [report] = diagnostics("playbook_migration")
+    assert report.startswith(MIGRATED)
+    assert {"name": "kpt_002", "from": "dict_with_score", "original_score": -2} in json.loads(report[len(MIGRATED) :])
+    run("add", "Name more ids")
+    assert 1 == len(diagnostics("playbook_migration"))
+
+
+def test_an_import_reports_the_migration_once(run: Run, project: Path, diagnostics: Diagnostics) -> None:
+    """`import` of an old file writes a diagnostic, the same file again writes none."""
+    old = project / "old.json"
+    old.write_text(json.dumps(LEGACY))
+    for _ in range(2):
+        assert 0 == run("import", str(old)).code
+    [report] = diagnostics("playbook_migration")
+    assert report.startswith(MIGRATED)
+
+
+def test_a_verb_that_prunes_reports_it(run: Run, project: Path, diagnostics: Diagnostics) -> None:
+    """The update that prunes an entry writes one diagnostic with its name, text, counts and the rule."""
+    commands.add(Project(project), "Use types", HUMAN)
+    assert 0 == run("record", "-", stdin=HARMFUL.encode()).code
+    assert [PRUNED] == [report.strip() for report in diagnostics("playbook_pruning")]
+    run("add", "Name ids")
+    assert 1 == len(diagnostics("playbook_pruning"))
+
+
+def test_a_prune_of_a_loaded_playbook_is_reported_once(project: Path, diagnostics: Diagnostics) -> None:
+    """`update_playbook_data` reports it, and the save that records it does not report it again."""
+    commands.add(Project(project), "Use types", HUMAN)
+    compat.save_playbook(compat.update_playbook_data(compat.load_playbook(), json.loads(HARMFUL)))
+    assert [PRUNED] == [report.strip() for report in diagnostics("playbook_pruning")]
+
+
+def test_a_diagnostic_that_cannot_be_written_costs_no_event(run: Run, project: Path, diagnostics: Diagnostics) -> None:
+    """With a file in place of the folder, the update is recorded and a note says what could not be written."""
+    commands.add(Project(project), "Use types", HUMAN)
+    (project / ".claude" / "diagnostic").write_text("")
+    done = run("record", "-", stdin=HARMFUL.encode())
+    assert (0, True) == (done.code, "diagnostic" in done.err)
+    assert "pruned kpt_001" in done.out
+    assert [] == diagnostics("playbook_pruning")

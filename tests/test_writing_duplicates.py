@@ -9,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-import tallybook
-from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import Entry
 from tallybook.projections.comparison.similarity import describe_difference, find_pairs, find_similar
-from tallybook.projections.surfaces.mcp.tools import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,11 +32,6 @@ RESEMBLING = [
     (TESTS, TESTS_AGAIN),
     ("Don't edit generated files.", "Do not edit generated files by hand"),
 ]
-DIFFERENT = [
-    ("Quote ids.", "Close files."),
-    ("Run the tests before each commit.", "Ask before moving files to another folder"),
-    ("!!!", "???"),
-]
 EQUAL = ["Use type hints.", "use  TYPE hints", "Use type hints!", "Use type\nhints . ", " USE type hints?"]
 
 
@@ -49,18 +41,6 @@ def similar(text: str, other: str) -> bool:
     answers.add(bool(list(find_pairs([Entry("kpt_001", text), Entry("kpt_002", other)]))))
     (answer,) = answers
     return answer
-
-
-@pytest.mark.parametrize(("text", "other"), RESEMBLING)
-def test_texts_with_nearly_the_same_words_resemble_each_other(text: str, other: str) -> None:
-    """Texts resemble each other if a word was changed, added or moved, whether they then say the same or not."""
-    assert similar(text, other)
-
-
-@pytest.mark.parametrize(("text", "other"), DIFFERENT)
-def test_texts_with_other_words_do_not_resemble_each_other(text: str, other: str) -> None:
-    """Texts that share few words, or have none, do not resemble each other."""
-    assert not similar(text, other)
 
 
 @given(
@@ -77,13 +57,6 @@ def test_pairs_are_those_of_a_comparison_of_all(texts: list[str], least: float) 
         if find_similar(other.text, [entry], least)
     ]
     assert expected == [pair.entries for pair in find_pairs(entries, least)]
-
-
-def test_a_long_difference_lists_its_first_words() -> None:
-    """The difference of two texts lists eight words of each, and counts the others."""
-    words = [f"w{number}" for number in range(10)]
-    expected = "only A has " + ", ".join(map(repr, words[:8])) + " and 2 more; only B has 'x'"
-    assert expected == describe_difference(("A", " ".join(words)), ("B", "x"))
 
 
 @pytest.fixture
@@ -120,15 +93,6 @@ def test_duplicates_lists_pairs_with_the_words_that_differ(run: Run) -> None:
 def test_a_similarity_out_of_bounds_is_bad_input(run: Run) -> None:
     """One line says what is taken."""
     assert [2, 2] == [run("review", "--list", "duplicates", "--least", given).code for given in ("85", "x")]
-
-
-@pytest.mark.usefixtures("project")
-def test_a_project_without_a_ledger_has_no_duplicates(run: Run) -> None:
-    """Nothing is created."""
-    assert (0, []) == (
-        run("review", "--list", "duplicates", "--json").code,
-        json.loads(run("review", "--list", "duplicates", "--json").out),
-    )
 
 
 @pytest.mark.usefixtures("project")
@@ -169,30 +133,6 @@ def test_a_text_of_a_playbook_that_is_not_imported_is_refused(project: Path, run
 
 
 @pytest.mark.usefixtures("project")
-def test_the_library_refuses_a_text_that_an_entry_has(project: Path, run: Run) -> None:
-    """`Ledger.add` raises NothingToDoError for it, and the MCP tool `add` answers with the same words."""
-    run("add", EQUAL[0])
-    before = events(run)
-    ledger = tallybook.open(project)
-    tool = next(tool for tool in TOOLS if tool.name == "add")
-    with pytest.raises(NothingToDoError, match="kpt_001: has this text"):
-        ledger.add(EQUAL[1])
-    with pytest.raises(NothingToDoError, match="kpt_001: has this text"):
-        tool.run(ledger, {"text": EQUAL[1]})
-    assert before == events(run)
-
-
-def test_a_tool_call_names_the_entry_that_its_text_resembles(project: Path, run: Run) -> None:
-    """The MCP tool `add` adds a correction, and its answer has the entry and the words that differ."""
-    run("add", RESEMBLING[0][0])
-    tool = next(tool for tool in TOOLS if tool.name == "add")
-    answer = tool.run(tallybook.open(project), {"text": RESEMBLING[0][1]})
-    assert ["kpt_002"] == answer["added"]
-    assert "kpt_002 resembles kpt_001" in answer["notes"][0]
-    assert "notes" not in tool.run(tallybook.open(project), {"text": "Quote ids"})
-
-
-@pytest.mark.usefixtures("project")
 def test_a_delivery_under_a_key_counts_once(run: Run) -> None:
     """A repeated delivery is answered as such, although an entry has its text meanwhile."""
     run("add", TESTS, "--key", "k")
@@ -224,14 +164,6 @@ def test_what_if_shows_what_a_merge_would_do(run: Run) -> None:
     assert before == events(run)
     run("merge", "kpt_001", "kpt_003")
     assert changed["other"] == json.loads(run("show", "--json").out)["key_points"][0]
-
-
-@pytest.mark.usefixtures("playbook")
-def test_what_if_says_that_a_merged_entry_would_be_pruned(run: Run) -> None:
-    """Two entries of 0/2 and 1/1 make one of 1/3, which the next update prunes."""
-    for name, rating in (*[("kpt_001", "harmful")] * 2, ("kpt_003", "harmful"), ("kpt_003", "helpful")):
-        run("rate", name, rating)
-    assert "kpt_001 would be pruned by the next update" in run("what-if", "--merge", "kpt_001", "kpt_003").out
 
 
 @pytest.mark.usefixtures("playbook")

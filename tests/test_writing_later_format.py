@@ -16,7 +16,6 @@ from helpers.injections import give
 from helpers.later_model import SLUGS, LaterPlaybook
 from helpers.reference_model import point
 from helpers.sweep import slice_of
-from tallybook import compat
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.citations import find_cited
 from tallybook.projections.surfaces.workspace.project import Project
@@ -85,33 +84,12 @@ def test_the_file_has_all_sections_with_plain_entries(here: Project) -> None:
     assert {HEADINGS[0]: ["pat-001"], HEADINGS[1]: ["mis-001"], "OTHERS": ["oth-001"]} == names(here)
 
 
-def test_show_and_the_library_keep_the_specifications_shape(here: Project, run: Run) -> None:
-    """`show --json` and `load_playbook` answer flat, with the sections under a key of their own."""
-    fill(here)
-    shown = json.loads(run("show", "--json").out)
-    assert ["mis-001", "oth-001", "pat-001"] == [one["name"] for one in shown["key_points"]]
-    assert {HEADINGS[0]: ["pat-001"], HEADINGS[1]: ["mis-001"]} == shown["section_names"]
-    assert shown == dict(compat.load_playbook())
-
-
 def test_a_rendering_is_read_back_as_no_edit(here: Project) -> None:
     """Neither the file itself, nor the same values in other bytes, nor the file without the note of it."""
     fill(here)
     assert [] == edit(here, lambda doc: doc)
     (here.ledger / "rendered").unlink()
     assert [] == edit(here, lambda doc: doc)
-
-
-def test_a_change_of_the_setting_alone_is_no_edit(here: Project) -> None:
-    """The file is rewritten in the other form and back, without an event."""
-    fill(here)
-    flat, sectioned = "[playbook]\n", document(here)
-    choose(here, flat)
-    commands.replay(here)
-    assert ["mis-001", "oth-001", "pat-001"] == [one["name"] for one in document(here)["key_points"]]
-    choose(here)
-    commands.replay(here)
-    assert sectioned == document(here)
 
 
 def test_a_file_that_another_program_wrote_is_an_edit_of_what_it_changed(here: Project) -> None:
@@ -143,35 +121,6 @@ def test_an_edit_keeps_what_others_recorded_meanwhile(here: Project) -> None:
     commands.replay(here)
     found = {one["name"]: one["text"] for one in document(here)["sections"][HEADINGS[0]]}
     assert {"pat-001": "Use pathlib", "pat-002": "Meanwhile", "pat-003": "By hand"} == found
-
-
-def test_an_unknown_heading_counts_as_others(here: Project, run: Run) -> None:
-    """Its entries are kept, the heading is kept in the ledger, and the next command says so."""
-    fill(here)
-    doc = document(here)
-    doc["sections"]["TESTING"] = [point("tst-1", "Odd", 1)]
-    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
-    answer = run("add", "Another")
-    assert (0, True) == (answer.code, "TESTING: is no section of this format" in answer.err)
-    assert ["oth-001", "tst-1", "oth-002"] == names(here)["OTHERS"]
-
-
-def test_another_top_level_key_survives_with_the_sections(here: Project) -> None:
-    """A person's own key is recorded, shown in both forms, and leaves every entry in its section."""
-    fill(here)
-    before = names(here)
-    edit(here, lambda doc: doc.update(owner="me"))
-    assert ("me", before) == (document(here)["owner"], names(here))
-    shown = commands.show(here)
-    assert ("me", ["mis-001"]) == (shown["owner"], shown["section_names"][HEADINGS[1]])
-
-
-def test_a_name_is_never_given_again(here: Project, run: Run) -> None:
-    """After the highest one left the section the next number follows, where the format would give it again."""
-    fill(here)
-    run("retire", "pat-001")
-    run("add", "Something else", "--section", "pat")
-    assert ["pat-002"] == names(here)[HEADINGS[0]]
 
 
 def test_a_person_moves_entries_and_takes_it_back(here: Project, run: Run) -> None:
@@ -254,14 +203,6 @@ def test_citations_of_its_names_are_recognised(here: Project) -> None:
     call({"hook_event_name": "Stop", "last_assistant_message": text})
     cited = [one["body"]["name"] for one in commands.list_events(here) if one["kind"] == "point.cited"]
     assert ["pat-001"] == cited == list(find_cited(text, {"pat-001", "mis-001"}))
-
-
-def test_a_secret_in_a_new_point_with_a_section_is_masked(here: Project) -> None:
-    """It is screened like a plain text."""
-    secret = "ghp_" + "a1B2c3D4e5F6" * 3
-    commands.record(here, {"new_key_points": [{"text": f"Use {secret}", "section": "OTHERS"}]}, {"rater": "agent"})
-    assert secret.encode() not in (here.ledger / "events.jsonl").read_bytes()
-    assert "[masked: GitHub Token]" in document(here)["sections"]["OTHERS"][0]["text"]
 
 
 def test_a_proposed_merge_keeps_its_section(here: Project, run: Run) -> None:

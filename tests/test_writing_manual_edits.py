@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.manual_edits import curate, edit, rate, read
 from helpers.reference_model import book, extraction, point
-from helpers.view_histories import comparable
 from tallybook import compat
 from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import EventsVoided
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands, entry_point
@@ -22,9 +24,11 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from helpers.command_line import Run
+
 
 NOBODY = (None, None, "", HUMAN)
 
@@ -44,8 +48,6 @@ def counts(here: Project) -> dict[str, tuple[int, int]]:
     commands.check(here)
     return {kp["name"]: (kp["helpful"], kp["harmful"]) for kp in read(here)["key_points"]}
 
-
-# What the verbs answer
 
 VERBS = [
     (("pin", "kpt_001", "--reason", "house rule"), 'kpt_001 pinned: "house rule"'),
@@ -121,9 +123,6 @@ def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
     assert not here.ledger.exists()
 
 
-# Undo
-
-
 def test_undo_steps_back_by_the_numbers_that_it_names(here: Project) -> None:
     """Each plain undo after the first names the next change, until nothing is left to undo."""
     undone = [curation.undo(here, *NOBODY)]
@@ -164,30 +163,6 @@ def test_undo_takes_an_unrecorded_manual_edit_first(here: Project) -> None:
     assert ["one", "two", "three"] == [kp["text"] for kp in read(here)["key_points"]]
 
 
-def test_an_undone_session_can_record_again(here: Project) -> None:
-    """Its later events count, and its names continue from where they were."""
-    commands.record(here, extraction(("kpt_001", "harmful"), new=["four"]), {"rater": "reflector", "session": "s1"})
-    curation.undo(here, None, "s1", "", HUMAN)
-    came = commands.record(here, extraction(("kpt_001", "helpful"), new=["four"]), {"rater": "agent", "session": "s1"})
-    assert ("kpt_005",) == came.added
-    assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0), "kpt_005": (0, 0)} == counts(here)
-
-
-def test_an_older_state_follows_an_undo(here: Project) -> None:
-    """A process that folded undone events continues without them, and with those that were restored."""
-    log = reading.open_log(here)
-    before = reading.current(log)
-    curation.undo(here, *NOBODY)
-    curation.undo(here, "10", None, "", HUMAN)
-    curation.undo(here, "11", None, "", HUMAN)
-    rate(here, ("kpt_001", "helpful"))
-    assert comparable(reading.current(log)) == comparable(reading.catch_up(log, before))
-    assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
-
-
-# With what else there is
-
-
 def test_a_rating_of_a_merged_name_counts_and_one_of_a_retired_name_does_not(here: Project) -> None:
     """Only the rating of the retired name is reported as ignored."""
     curate(here, "merge", "kpt_001", merged=("kpt_002",))
@@ -195,14 +170,6 @@ def test_a_rating_of_a_merged_name_counts_and_one_of_a_retired_name_does_not(her
     outcome = rate(here, ("kpt_002", "harmful"), ("kpt_003", "harmful"))
     assert [("kpt_003", "no such entry in the playbook")] == [(one.name, one.reason) for one in outcome.ignored]
     assert {"kpt_001": (1, 1)} == counts(here)
-
-
-def test_an_undone_merge_leaves_two_entries(here: Project) -> None:
-    """Ratings recorded under the old name meanwhile belong to that entry again."""
-    curate(here, "merge", "kpt_001", merged=("kpt_002",))
-    rate(here, ("kpt_002", "harmful"), ("kpt_001", "helpful"))
-    curation.undo(here, "10", None, "", HUMAN)
-    assert {"kpt_001": (1, 0), "kpt_002": (1, 1), "kpt_003": (0, 0)} == counts(here)
 
 
 def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
@@ -243,16 +210,6 @@ def test_edited_counts_do_not_prune_a_pinned_entry(here: Project) -> None:
     assert ("kpt_001",) == rate(here).pruned
 
 
-def test_a_file_from_before_a_merge_undoes_no_rating(here: Project) -> None:
-    """The merged entry has the edited values and everything that the merge and later ratings added."""
-    old = read(here)
-    curate(here, "merge", "kpt_001", merged=("kpt_002",))
-    rate(here, ("kpt_002", "harmful"), ("kpt_001", "helpful"))
-    edit(here, old, kpt_001={"helpful": 10, "harmful": 1})
-    rate(here)
-    assert {"kpt_001": (12, 2), "kpt_003": (0, 0)} == counts(here)
-
-
 def test_a_file_from_before_an_undo_restores_only_what_it_changes(here: Project) -> None:
     """An unchanged old file changes nothing; a new text keeps the counts, and restores an undone entry."""
     old = read(here)
@@ -269,36 +226,6 @@ def counts_after(here: Project) -> dict[str, tuple[int, int]]:
     """Return the counts after a replay."""
     commands.replay(here)
     return counts(here)
-
-
-def test_a_dict_loaded_before_an_undo_saves_only_its_own_changes(here: Project) -> None:
-    """Undone ratings and entries do not return with it, and its own ratings count."""
-    playbook = compat.load_playbook()
-    curation.undo(here, *NOBODY)
-    curation.undo(here, "6", None, "", HUMAN)
-    compat.update_playbook_data(playbook, extraction(("kpt_001", "helpful"), ("kpt_002", "harmful")))
-    compat.save_playbook(playbook)
-    assert {"kpt_001": (1, 0), "kpt_002": (0, 1)} == counts(here)
-    compat.save_playbook(compat.load_playbook())
-    assert {"kpt_001": (1, 0), "kpt_002": (0, 1)} == counts(here)
-
-
-def test_a_loaded_dict_respects_decisions(here: Project) -> None:
-    """Updates in the dict prune no pinned or restored entry, and count merged ratings, as the ledger does."""
-    thrice = [("kpt_001", "harmful")] * 3
-    curate(here, "merge", "kpt_003", merged=("kpt_002",))
-    rate(here, *thrice)
-    curate(here, "restore", "kpt_001")
-    curate(here, "pin", "kpt_003")
-    playbook = compat.load_playbook()
-    compat.update_playbook_data(playbook, extraction(*[("kpt_002", "harmful")] * 4))
-    compat.save_playbook(playbook)
-    assert {"kpt_003": (1, 4), "kpt_001": (0, 3)} == counts(here)
-    assert playbook["key_points"] == read(here)["key_points"]
-    compat.update_playbook_data(playbook, extraction(("kpt_001", "harmful")))
-    compat.save_playbook(playbook)
-    assert {"kpt_003": (1, 4)} == counts(here)
-    assert playbook["key_points"] == read(here)["key_points"]
 
 
 def test_secrets_of_a_curating_model_are_masked(here: Project, run: Run) -> None:
@@ -326,3 +253,86 @@ def test_the_story_describes_a_persons_decisions(here: Project, run: Run) -> Non
     assert "It is in the playbook with 1 helpful and 1 harmful." in third
     assert "Retired at event 14 with 0 helpful and 0 harmful, back at event 15." in first
     assert " pinned human " in first
+
+
+NAMES = st.integers(1, 5).map("kpt_{:03d}".format)
+TEXTS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+RATINGS = st.sampled_from(["helpful", "harmful", "harmful"])
+UPDATES = st.tuples(st.lists(st.tuples(NAMES, RATINGS), max_size=4), st.lists(TEXTS, max_size=2), TEXTS)
+SEQS = st.integers(1, 40).map(str)
+
+
+def _change(here: Project, name: str, field: str, value: Any) -> None:
+    """Change or remove an entry in the file, as an editor does."""
+    doc = read(here)
+    points = doc["key_points"]
+    if field == "order":
+        doc["key_points"] = points[::-1]
+    elif field == "gone":
+        doc["key_points"] = [kp for kp in points if kp["name"] != name]
+    edit(here, doc, **{name: {field: value} if field in {"text", "helpful", "harmful"} else {}})
+
+
+def _save(here: Project, updates: list[tuple[list[tuple[str, str]], list[str], str]]) -> None:
+    """Save several updates at once; after each, another process adds an entry."""
+    playbook = compat.load_playbook()
+    for ratings, new, other in updates:
+        compat.update_playbook_data(playbook, extraction(*ratings, new=new))
+        commands.add(here, other, HUMAN)
+    compat.save_playbook(playbook)
+    names = [kp["name"] for kp in playbook["key_points"]]
+    assert sorted(set(names)) == sorted(names)
+
+
+STEPS: Any = st.one_of(
+    st.tuples(st.just(rate), st.lists(st.tuples(NAMES, RATINGS), max_size=6)).map(
+        lambda drawn: lambda here: drawn[0](here, *drawn[1])
+    ),
+    st.builds(lambda updates: lambda here: _save(here, updates), st.lists(UPDATES, max_size=3)),
+    st.builds(lambda text: lambda here: commands.add(here, text, {"rater": "human", "session": "s3"}), TEXTS),
+    st.builds(
+        lambda verb, name, text, merged: lambda here: curate(here, verb, name, text, (merged,)),
+        st.sampled_from(["retire", "restore", "pin", "unpin", "reword", "merge", "merge"]),
+        NAMES,
+        TEXTS,
+        NAMES,
+    ),
+    st.builds(
+        lambda target, session: lambda here: curation.undo(here, target, session, "", HUMAN),
+        st.none() | SEQS,
+        st.sampled_from([None, None, "s2", "s3"]),
+    ),
+    st.builds(
+        lambda name, field, text, count: lambda here: _change(here, name, field, text if field == "text" else count),
+        NAMES,
+        st.sampled_from(["text", "helpful", "harmful", "gone", "order"]),
+        TEXTS,
+        st.integers(0, 5),
+    ),
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.lists(STEPS, min_size=3, max_size=12))
+def test_any_sequence_leaves_every_moment_unchanged(
+    new_project: Callable[[], Path], steps: list[Callable[[Project], Any]]
+) -> None:
+    """After each step the file is the replay, a dict loaded from it is equal, and the past is unchanged."""
+    here = Project(new_project())
+    for text in "abc":
+        commands.add(here, text, HUMAN)
+    moments = {}
+    for step in steps:
+        # No, or bad input: the ledger is as it was.
+        with suppress(NothingToDoError, UnknownEntryError, BadInputError):
+            step(here)
+        commands.replay(here)
+        commands.check(here)
+        state = reading.current(reading.open_log(here))
+        moments[state.seq] = commands.show(here)
+        assert commands.show(here)["key_points"] == compat.load_playbook()["key_points"]
+        assert state.due.keys() <= state.entries.keys() - state.pinned
+        assert not state.entries.keys() & (state.gone.keys() | state.merged.keys())
+        assert set(state.merged.values()) <= state.entries.keys() | state.gone.keys()
+    assert moments == {seq: commands.show(here, str(seq)) for seq in moments}
+    assert commands.verify(here).ok

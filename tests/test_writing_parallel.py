@@ -1,4 +1,4 @@
-"""Sixteen processes that rate at once, some of them killed: each acknowledged event is in the ledger once."""
+"""Processes that write at once, some of them killed, and the first write of a project: no event is lost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.reference_model import book, point
 from helpers.repository import ROOT
+from helpers.spool_files import held
 from helpers.sweep import slice_of
+from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
@@ -22,6 +25,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
 
 PROCESSES = 16
 RATINGS_EACH = slice_of(50, 20)
@@ -187,3 +191,80 @@ def test_many_writers_record_a_manual_edit_once(started: Project) -> None:
     assert [("kpt_003", "changed by hand")] == [(row["body"]["name"], row["free"]["text"]) for row in edits]
     assert 40 == rated_sessions(started).total()
     assert "changed by hand" == reading.current(reading.open_log(started)).entries["kpt_003"].text
+
+
+NAMED = [{"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 0}]
+UNNAMED = ["a", "b", {"text": "c", "score": 2}]
+RATE = """
+import sys
+from pathlib import Path
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
+print(commands.rate(Project(Path(sys.argv[1])), "kpt_001", "helpful", {"rater": "human"}).seq_from)
+"""
+DIE = "import os\nfrom tallybook.projections.surfaces.writing import record\nrecord._render = lambda *_: os._exit(9)\n"
+EDITS = (PlaybookEdited, PointEdited, PointRemoved)
+
+
+def legacy(project: Path, key_points: list[Any]) -> Project:
+    """Write an old playbook that no ledger knows yet."""
+    (project / ".claude").mkdir(exist_ok=True)
+    document = {"version": "1.0", "last_updated": None, "key_points": key_points}
+    (project / ".claude" / "playbook.json").write_text(json.dumps(document), encoding="utf-8")
+    return Project(project)
+
+
+def edits(project: Project) -> list[Any]:
+    """Return the events of manual edits of the playbook."""
+    return [event for batch in reading.batches(project) for event in batch.events if isinstance(event, EDITS)]
+
+
+@pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
+def test_many_may_begin_at_once(project: Path, key_points: list[Any]) -> None:
+    """Eight processes that rate a legacy entry at once import the file once, and each rating counts."""
+    here = legacy(project, key_points)
+    command = [sys.executable, "-c", RATE, str(project)]
+    writers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(8)]
+    said = [writer.communicate()[0] for writer in writers]
+    assert [0] * 8 == [writer.returncode for writer in writers]
+    commands.replay(here)
+    assert 8 == commands.playbook(here).state.entries["kpt_001"].helpful, said
+    assert len(key_points) == len(commands.playbook(here).state.entries)
+    assert [] == edits(here)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
+@pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
+def test_a_rating_waits_while_another_process_imports_the_old_file(project: Path, key_points: list[Any]) -> None:
+    """A rating of a legacy entry is spooled although the ledger does not have the entry yet, and then counts once."""
+    here = legacy(project, key_points)
+    here.ledger.mkdir()
+    (here.ledger / "lock").touch()
+    with held(here):
+        assert commands.rate(here, "kpt_001", "helpful", HUMAN).spooled
+    assert 1 == commands.replay(here).entries["kpt_001"].helpful
+    assert len(key_points) == len(commands.playbook(here).state.entries)
+
+
+@pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
+def test_a_first_command_killed_before_it_renders_loses_nothing(project: Path, key_points: list[Any]) -> None:
+    """The old file is still there for the next command; it is stale, and no manual edit."""
+    here = legacy(project, key_points)
+    killed = subprocess.run([sys.executable, "-c", DIE + RATE, str(project)], check=False, capture_output=True)
+    assert 9 == killed.returncode
+    assert 1 == commands.show(here)["key_points"][0]["helpful"]
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert 2 == commands.playbook(here).state.entries["kpt_001"].helpful
+    assert [] == edits(here)
+
+
+def test_an_old_file_put_back_renames_nothing(project: Path) -> None:
+    """Entries without names are recognised by their texts; missing counts change none."""
+    here = legacy(project, UNNAMED)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    legacy(project, UNNAMED)
+    commands.add(here, "d", HUMAN)
+    points = commands.playbook(here).state.entries
+    assert [("kpt_001", "a", 1), ("kpt_002", "b", 0), ("kpt_003", "c", 2), ("kpt_004", "d", 0)] == [
+        (point.name, point.text, point.helpful) for point in points.values()
+    ]

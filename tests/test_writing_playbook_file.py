@@ -1,9 +1,10 @@
-"""Manual edits of ``playbook.json``: a change is recorded once, and undoes nothing that was recorded since."""
+"""Files in the place of ``playbook.json``: a manual edit is recorded once, other formats are read."""
 
 from __future__ import annotations
 
 import copy
 import json
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
@@ -11,12 +12,14 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.reference_model import COUNTS, TEXTS, book, extraction, migrate, point
+from helpers.hook_calls import HOOK, START
+from helpers.reference_model import COUNTS, TEXTS, extraction, migrate, point
 from tallybook import compat
+from tallybook.ledger.decisions.legacy_import import LegacyFile, read_legacy
+from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import playbook_file
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
 
     Doc = dict[str, Any]
+
+    from helpers.command_line import Run
+
 
 REFLECTOR = {"rater": "reflector"}
 # Behind it kpt_004 was pruned, and kpt_001 to kpt_003 stand.
@@ -82,9 +88,6 @@ def kinds(project: Project, after: int) -> list[str]:
 def entry(project: Project, name: str) -> Doc:
     """Return an entry of the ledger."""
     return next(kp for kp in commands.show(project)["key_points"] if kp["name"] == name)
-
-
-# Random changes, where nothing came in since the file was written
 
 
 @st.composite
@@ -161,9 +164,6 @@ def test_no_change_undoes_a_later_rating(new_project: Callable[[], Path], data: 
         assert (expected[counter] if untouched else value + since[counter]) == entry(project, "kpt_001")[counter]
 
 
-# One by one
-
-
 def test_a_stale_file_makes_no_event(here: Project) -> None:
     """An old rendering, restored from a backup or a branch, is no change: it is rendered again."""
     old = here.playbook.read_bytes()
@@ -173,15 +173,6 @@ def test_a_stale_file_makes_no_event(here: Project) -> None:
     assert 4 == entry(here, "kpt_001")["helpful"]
     commands.replay(here)
     assert (new, begin) == (here.playbook.read_bytes(), count(here))
-
-
-def test_a_reformatted_file_makes_no_event(here: Project) -> None:
-    """Other white space, escapes or order of keys within an entry are no change."""
-    doc, begin = read(here), count(here)
-    flipped = [dict(reversed(kp.items())) for kp in doc["key_points"]]
-    write(here, json.dumps(doc | {"key_points": flipped}, indent=8, sort_keys=False).encode())
-    commands.replay(here)
-    assert (doc, begin) == (read(here), count(here))
 
 
 def test_a_removed_entry_is_retired_and_its_name_stays_used(here: Project) -> None:
@@ -217,16 +208,6 @@ def test_counts_beyond_the_rule_are_pruned_by_an_update(here: Project) -> None:
     assert ["kpt_002", "kpt_003"] == [kp["name"] for kp in read(here)["key_points"]]
 
 
-def test_a_later_rating_stays_if_only_the_text_was_edited(here: Project) -> None:
-    """A text edited in an old rendering is changed, and the later ratings stay."""
-    doc = read(here)
-    commands.rate(here, "kpt_002", "helpful", HUMAN)
-    doc["key_points"][1]["text"] = "two, better"
-    write(here, doc)
-    commands.replay(here)
-    assert point("kpt_002", "two, better", 1, 1) == entry(here, "kpt_002")
-
-
 def test_a_later_entry_stays_if_an_old_rendering_was_edited(here: Project) -> None:
     """An entry added after the file was written is not recorded as removed."""
     doc = read(here)
@@ -259,25 +240,6 @@ def test_an_item_that_is_no_entry_is_kept_in_the_ledger(here: Project) -> None:
     commands.replay(here)
     assert ["one", "two", "three", "five"] == [kp["text"] for kp in read(here)["key_points"]]
     assert any("a slip of the pen" in json.dumps(row.get("free")) for row in commands.list_events(here))
-
-
-def test_an_unknown_key_of_an_entry_is_kept_in_the_ledger(here: Project) -> None:
-    """A person's note on an entry is no part of the playbook, but it is not lost."""
-    doc = read(here)
-    doc["key_points"][0] |= {"text": "one, better", "note": "from the review of May"}
-    write(here, doc)
-    commands.replay(here)
-    assert any("from the review of May" in json.dumps(row.get("free")) for row in commands.list_events(here))
-
-
-def test_a_file_restored_a_second_time_counts_again(here: Project) -> None:
-    """A playbook without a stamp that is restored from one backup twice is the same change twice."""
-    backup = book(point("kpt_001", "one", 1), point("kpt_002", "two"))
-    for _ in range(2):
-        write(here, backup)
-        commands.replay(here)
-        commands.rate(here, "kpt_001", "helpful", HUMAN)
-        assert [point("kpt_001", "one", 2), point("kpt_002", "two")] == read(here)["key_points"]
 
 
 @pytest.mark.parametrize("damaged", [b"", b" ", b"{", b"[1]", b"5", b"\xff\xfe", b'{"key_points": [}', b"[" * 5000])
@@ -323,20 +285,6 @@ def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, m
     commands.check(here)
 
 
-def test_a_crash_before_the_rendering_records_an_edit_once(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An edit that a command recorded before it died is not recorded again."""
-    doc = read(here)
-    doc["key_points"][0]["helpful"] = 10
-    write(here, doc)
-    with monkeypatch.context() as patch:
-        patch.setattr(record, "_render", lambda *_: None)
-        commands.rate(here, "kpt_001", "helpful", HUMAN)
-    commands.replay(here)
-    edits = [row for row in commands.list_events(here) if row["kind"] == "point.edited"]
-    assert [("kpt_001", 10)] == [(row["body"]["name"], row["body"]["helpful"]) for row in edits]
-    assert 11 == entry(here, "kpt_001")["helpful"]
-
-
 def test_the_stamp_is_no_top_level_key(here: Project) -> None:
     """A dict that old code read from the file and saves unchanged has the stamp, which changes nothing."""
     doc = read(here)
@@ -357,16 +305,6 @@ def test_reading_records_nothing(here: Project) -> None:
     assert (on_disk, begin) == (here.playbook.read_bytes(), count(here))
 
 
-def test_an_earlier_moment_shows_no_manual_edit(here: Project) -> None:
-    """A manual edit belongs to the moment at which it was recorded, and to none before."""
-    doc, begin = read(here), count(here)
-    doc["key_points"][0]["text"] = "changed"
-    write(here, doc)
-    commands.replay(here)
-    assert "one" == commands.show(here, str(begin))["key_points"][0]["text"]
-    assert "changed" == commands.show(here, str(count(here)))["key_points"][0]["text"]
-
-
 def test_names_of_ten_digits_stay_unique(here: Project) -> None:
     """After the highest number that a name can have, names continue and stay unique."""
     doc = read(here)
@@ -375,3 +313,141 @@ def test_names_of_ten_digits_stay_unique(here: Project) -> None:
     names = [commands.add(here, text, HUMAN).added for text in ("a", "b", "c")]
     assert 3 == len({name for added in names for name in added})
     assert ["last", "a", "b", "c"] == [kp["text"] for kp in read(here)["key_points"]][3:]
+
+
+def skill(name: str, section: str, content: str, helpful: int = 0, harmful: int = 0, **more: Any) -> dict[str, Any]:
+    """Return an object as these programs write it."""
+    times = {"created_at": "2026-01-05T10:00:00+00:00", "updated_at": "2026-01-06T10:00:00+00:00"}
+    counts = {"helpful": helpful, "harmful": harmful, "neutral": 1}
+    return {"id": name, "section": section, "content": content, **counts, **times, **more}
+
+
+SKILLBOOK = {
+    "skills": {
+        "general-00001": skill("general-00001", "general", "Read the log first", 5, 1, status="active", embedding=None),
+        "general-00002": skill("general-00002", "general", "Was removed", status="invalid"),
+        "dates-00003": skill("dates-00003", "dates", "Compare dates in UTC", 0, 2, status="active"),
+    },
+    "sections": {"general": ["general-00001", "general-00002"], "dates": ["dates-00003"]},
+    "next_id": 3,
+    "similarity_decisions": {},
+}
+BULLETS = {
+    "bullets": {
+        "g-1": skill("g-1", "strategies", "Read the log first", 5, 1),
+        "g-2": skill("g-2", "strategies", "Compare dates in UTC", 0, 2),
+    },
+    "sections": {"strategies": ["g-1", "g-2"]},
+    "next_id": 2,
+}
+LINES = """Weigh the counts of each line.
+
+## STRATEGIES & INSIGHTS
+[shr-00001] helpful=5 harmful=1 :: Read the log first
+
+## OTHERS
+[oth-00002] helpful=0 harmful=02 :: Compare :: dates in UTC
+"""
+
+
+def rows(legacy: LegacyFile) -> list[tuple[str, str, int, int]]:
+    """Return the entries of a file."""
+    entries = [item.entry for item in legacy.items]
+    return [(entry.name, entry.text, entry.helpful, entry.harmful) for entry in entries]
+
+
+def test_a_skillbook_keeps_ids_counts_and_sections() -> None:
+    """The skills of kayba's file are entries under their ids; a removed one is skipped with the reason."""
+    legacy = read_legacy(json.dumps(SKILLBOOK).encode())
+    expected = [("general-00001", "Read the log first", 5, 1), ("dates-00003", "Compare dates in UTC", 0, 2)]
+    assert expected == rows(legacy)
+    assert {"general": ["general-00001"], "dates": ["dates-00003"]} == legacy.sections
+    assert {"section_names"} == legacy.top_keys.keys()
+    [problem] = legacy.problems
+    assert "playbook.json: skills['general-00002']: is removed there; kept only in the ledger" == str(problem)
+    assert SKILLBOOK["skills"]["general-00001"] == json.loads(legacy.items[0].original)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_bullets_keep_ids_counts_and_sections(*, as_list: bool) -> None:
+    """The bullets of an ACE file, a table by ids or a list, are entries under their ids, without any problem."""
+    bullets: Any = BULLETS["bullets"]
+    document = BULLETS | ({"bullets": list(bullets.values()), "sections": {}} if as_list else {})
+    legacy = read_legacy(json.dumps(document).encode())
+    assert [("g-1", "Read the log first", 5, 1), ("g-2", "Compare dates in UTC", 0, 2)] == rows(legacy)
+    assert {"section_names": {"strategies": ["g-1", "g-2"]}} == legacy.top_keys
+    assert () == legacy.problems
+
+
+def test_lines_under_headings_are_read() -> None:
+    """Lines as Tallybook prints them keep names, counts and sections; any other line is refused with the reason."""
+    legacy = read_legacy(LINES.encode(), "ace.txt")
+    assert [("shr-00001", "Read the log first", 5, 1), ("oth-00002", "Compare :: dates in UTC", 0, 2)] == rows(legacy)
+    assert {"STRATEGIES & INSIGHTS": ["shr-00001"], "OTHERS": ["oth-00002"]} == legacy.top_keys["section_names"]
+    assert ["ace.txt: line 1: is not a line of an entry; kept only in the ledger"] == [*map(str, legacy.problems)]
+
+
+def test_the_lines_that_tallybook_prints_are_read_back(run: Run, project: Path) -> None:
+    """What `show --as-agent` prints for a session is imported with the same names, texts and counts."""
+    run("add", "Read the log first")
+    run("rate", "kpt_001", "helpful")
+    printed = run("show", "--as-agent").out
+    assert ("kpt_001", "Read the log first", 1, 0) in rows(read_legacy(printed.encode()))
+    assert 1 == len(commands.playbook(Project(project)).state.entries)
+
+
+@pytest.mark.parametrize("data", [b"{", b"[1]", b'{"a": 1}', b"\\xff", b"words", b'{"skills": 5}'])
+def test_a_file_that_no_hook_can_use_is_told_on_standard_error(project: Path, data: bytes) -> None:
+    """The hook ends with 0 and one line on standard error that names the file and the reason; the file is kept."""
+    path = project / ".claude" / "playbook.json"
+    path.write_bytes(data)
+    payload = json.dumps({"session_id": "s1", **START}).encode()
+    done = subprocess.run(HOOK, input=payload, capture_output=True, timeout=60, check=False)
+    line = done.stderr.decode()
+    assert (0, 1) == (done.returncode, line.count("\n"))
+    assert line.startswith("tallybook: playbook.json: cannot be used, and is set aside: is not")
+    [aside] = path.parent.glob("playbook.json.unreadable-*")
+    assert data == aside.read_bytes()
+
+
+def test_tags_by_id_are_ratings(run: Run, project: Path) -> None:
+    """A reflector's `bullet_tags` name entries by `id` or `name`; one that names none is refused as such."""
+    path = project / "ace.json"
+    path.write_text(json.dumps(BULLETS))
+    run("import", str(path))
+    tags = [{"id": "g-1", "tag": "helpful"}, {"name": "g-2", "tag": "helpful"}, {"tag": "helpful"}, {"id": "g-9"}]
+    done = run("record", "-", "--json", stdin=json.dumps({"bullet_tags": tags}).encode())
+    answer = json.loads(done.out)
+    assert [("g-1", 6, 1), ("g-2", 1, 2)] == [(one["name"], one["helpful"], one["harmful"]) for one in answer["rated"]]
+    assert ["names no entry", "no such entry in the playbook"] == [one["reason"] for one in answer["ignored"]]
+
+
+def test_a_file_in_no_known_format_is_refused_with_the_reason(run: Run, project: Path) -> None:
+    """The refusal names the keys that are understood, and records nothing."""
+    path = project / "notes.json"
+    path.write_text('{"memories": ["a"]}')
+    done = run("import", str(path))
+    assert (2, True) == (done.code, "object with key_points, sections, skills or bullets" in done.err)
+    assert not (project / ".claude" / "ledger").exists()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=9,
+)
+FIELDS = st.sampled_from(["id", "name", "content", "text", "helpful", "harmful", "section", "status"])
+TABLES = st.dictionaries(st.text(max_size=5), JSON | st.dictionaries(FIELDS, JSON, max_size=8), max_size=3)
+
+
+@given(document=st.fixed_dictionaries({}, optional={"skills": TABLES | JSON, "bullets": TABLES, "sections": JSON}))
+def test_any_table_is_read_or_refused(document: dict[str, Any]) -> None:
+    """Whatever a table holds, its items become entries with a name and a text, or are skipped with a reason."""
+    try:
+        legacy = read_legacy(json.dumps(document).encode())
+    except BadInputError:
+        return
+    assert all(item.entry.name and item.entry.text.strip() for item in legacy.items)
+    assert all(part.reason for part in legacy.skipped)
+    names = [item.entry.name for item in legacy.items]
+    assert len(names) == len({*names})

@@ -141,13 +141,6 @@ def test_a_person_accepts_a_proposal(run: Run, proposed: int) -> None:
     assert {"rater": "human"} == authors(run)[-1]
 
 
-def test_an_acceptance_shows_what_it_changes(run: Run, proposed: int) -> None:
-    """Before the change the entry is printed as it is, with its counts (rule 17)."""
-    lines = run("proposals", "accept", str(proposed)).out.splitlines()
-    assert f"{proposed}  proposed: retire kpt_001" in lines[0]
-    assert "    kpt_001  +3 -0  Always test" == lines[1]
-
-
 def test_an_undo_takes_an_acceptance_back(run: Run, proposed: int) -> None:
     """The entry is there again, and the proposal is open again (rule 17)."""
     before = entries(run)
@@ -169,16 +162,6 @@ def test_a_person_rejects_a_proposal(run: Run, proposed: int) -> None:
 def test_proposals_are_chosen_by_session_or_all(run: Run, proposed: int, verb: str, choice: tuple[str, ...]) -> None:
     """The same is done to every open proposal, or to those of a session (rule 17)."""
     assert [proposed] == [one["proposal"] for one in json.loads(run(*verb.split(), *choice, "--json").out)]
-
-
-@pytest.mark.usefixtures("project")
-def test_the_entry_of_a_proposal_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text with line feeds is shown on one line, with a space for each."""
-    run("add", "-", stdin=b"Always test\nbefore a commit")
-    run("pin", "kpt_001")
-    monkeypatch.setenv("CLAUDECODE", "1")
-    assert 1 == run("retire", "kpt_001").code
-    assert "    kpt_001  +0 -0  Always test before a commit" == run("proposals").out.splitlines()[1]
 
 
 @pytest.mark.parametrize("verb", ["proposals accept", "proposals reject"])

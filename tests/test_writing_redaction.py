@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,11 +20,10 @@ from helpers.redactions import (
     holding,
     project_with_secret,
     strike,
-    strike_nothing,
     texts,
 )
 from tallybook import compat
-from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, LockHeldError
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
@@ -35,7 +33,6 @@ from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
@@ -98,17 +95,6 @@ def test_lines_that_the_chain_needs_are_listed(here: Project) -> None:
     assert [4] == [one.seq for one in done.events]
     assert any("playbook.json" in line for line in done.erased.remaining)
     assert () == commands.verify(here).problems
-
-
-def test_a_second_redaction_is_refused(here: Project) -> None:
-    """Nothing holds the text any more, the event has none, and no second event is recorded."""
-    strike(here)
-    before = content(here)
-    strike_nothing(here)
-    with pytest.raises(BadInputError, match="event 4: has no text"):
-        strike(here, None, "4")
-    assert before == content(here)
-    assert 1 == len(commands.verify(here).redacted)
 
 
 REFUSED = [
@@ -190,31 +176,6 @@ def test_an_interrupted_redaction_is_left_to_the_next_writer(here: Project, monk
     assert "events.jsonl" in holding(here)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert ([], ()) == (holding(here), commands.verify(here).notes)
-
-
-def test_a_late_finisher_removes_no_other_redaction(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that read a pending file long ago leaves its replacement alone."""
-    redaction.write_pending(here.ledger, PendingRedaction((), ("Use type",), "gone", HUMAN))
-    more = PendingRedaction((commands_id(here, 4),), (PRIVATE,), "gone", HUMAN)
-    search = erasure.search
-
-    def late(*args: Any, **named: Any) -> Any:
-        monkeypatch.setattr(erasure, "search", search)
-        redaction.write_pending(here.ledger, more)
-        return search(*args, **named)
-
-    monkeypatch.setattr(erasure, "search", late)
-    with closing(open_log(here)) as log:
-        erasure.finish(here, log)
-    assert more == redaction.read_pending(here.ledger)
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert ([], None) == (holding(here), redaction.read_pending(here.ledger))
-
-
-def commands_id(here: Project, seq: int) -> str:
-    """Return the id of an event."""
-    found: str = next(row["id"] for row in commands.list_events(here) if row["seq"] == seq)
-    return found
 
 
 def test_a_forged_pending_file_blocks_no_writer(here: Project) -> None:

@@ -18,7 +18,6 @@ from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,28 +102,3 @@ def test_the_dry_run_counts_the_spool_and_a_manual_edit(here: Project, capsys: p
     done = json.loads(capsys.readouterr().out)
     assert [(one["seq"], one["kind"]) for one in answer["events"]] == [(e["seq"], e["kind"]) for e in done["events"]]
     assert (0, 5) == (done["unrecorded"], texts(here).count(REDACTED))
-
-
-def test_the_dry_run_counts_no_payload_that_is_recorded_already(here: Project) -> None:
-    """A payload of the spool whose key is in the ledger, and one that repeats another, is not counted."""
-    payload = {"new_key_points": ["Plan with the tests"]}
-    for _ in range(2):
-        with held(here):
-            assert commands.record(here, payload, HUMAN, "once").spooled
-    [first, _] = files = sorted((here.ledger / "spool").iterdir())
-    target = RedactionTarget(text="with")
-    assert (3, 1) == (len(find_text(here, target).events), find_text(here, target).unrecorded)
-    data = first.read_bytes()
-    commands.replay(here)
-    assert [] == [path for path in files if path.exists()]
-    first.write_bytes(data)
-    assert (3, 0) == (len(find_text(here, target).events), find_text(here, target).unrecorded)
-
-
-def test_the_dry_run_of_a_legacy_file_counts_its_seeds(project: Path) -> None:
-    """A project without a ledger gets none, and the entries of its file are counted."""
-    here = Project(project)
-    here.playbook.parent.mkdir(exist_ok=True)
-    here.playbook.write_text(json.dumps({"key_points": TEXTS}))
-    done = find_text(here, RedactionTarget(text="with"))
-    assert (2, 2, False) == (len(done.events), done.unrecorded, here.ledger.exists())

@@ -19,9 +19,7 @@ from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text
-from tallybook.projections.surfaces.writing.text_search import TextSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,16 +83,6 @@ def test_redaction_reaches_no_file_that_is_not_tallybooks(here: Project) -> None
     assert [TOLD] * len(others) == [path.read_text() for path in others]
 
 
-def test_redaction_reaches_the_score_files(here: Project) -> None:
-    """A score file in Tallybook's own form is searched, and loses the text."""
-    path = here.claude / "metrics" / "scores" / "sessions" / "s1.json"
-    path.parent.mkdir(parents=True)
-    others = ("timestamp", "version", "component_scores", "session_scores")
-    path.write_text(json.dumps({"session_id": "s1", **dict.fromkeys(others), "grade": TOLD}))
-    assert path in strike(here).erased.files
-    assert [] == holding(here, "hunter2")
-
-
 @pytest.mark.parametrize("name", ["erasing", ".erased"])
 def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path, name: str) -> None:
     """A pending file from an archive hides no text and erases none, and `verify` reports it as ignored."""
@@ -127,31 +115,6 @@ def test_a_hard_link_in_place_of_a_pending_file_is_left_intact(here: Project) ->
     redaction._erase_copies(here.ledger / "quarantine", 7)
     assert TOLD == other.read_text()
     assert [False, False] == [(here.ledger / place).exists() for place in (".erased", "quarantine/7-99.bin")]
-
-
-def test_a_needle_across_two_windows_is_found(here: Project) -> None:
-    """A text on the boundary of two read windows is found and overwritten like any other."""
-    path = here.ledger / "big.txt"
-    window = erasure._WINDOW_BYTES
-    for begin in (window - 1, window - len(PRIVATE.encode()), window - 3, 0, window):
-        path.write_bytes(b"-" * begin + PRIVATE.encode() + b"-")
-        assert erasure.overwrite(path, TextSearch([PRIVATE]))
-        assert b"-" * begin + b"*" * len(PRIVATE.encode()) + b"-" == path.read_bytes()
-
-
-def test_a_diagnostic_with_the_beginning_of_a_text_loses_it(here: Project, diagnostic_mode: None) -> None:
-    """A pruned entry's diagnostic loses its quote of a long text, wherever in it the redacted part is."""
-    del diagnostic_mode
-    long = f"{'k' * 66} the token is hunter2 and hunter3, never tell"
-    playbook = compat.load_playbook()
-    compat.update_playbook_data(playbook, {"new_key_points": [long], "evaluations": []})
-    harm = [{"name": "kpt_004", "rating": "harmful"}] * 3
-    compat.update_playbook_data(playbook, {"new_key_points": [], "evaluations": harm})
-    compat.save_playbook(playbook)
-    assert 2 == len(holding(here, "the token"))
-    strike(here, "token is hunter2")
-    (path,) = (here.claude / "diagnostic").iterdir()
-    assert f'"{"k" * 66} the {"*" * 9}" (helpful=0, harmful=3)' in path.read_text()
 
 
 def test_a_long_text_is_erased_from_its_diagnostic_whole(here: Project, diagnostic_mode: None) -> None:
@@ -291,50 +254,9 @@ def test_a_legacy_file_that_is_not_imported_yet_is_found(
     assert () == commands.verify(here).problems
 
 
-def update(playbook: dict[str, Any]) -> None:
-    """Rate and add, like a session."""
-    evaluations = [{"name": "kpt_002", "rating": "harmful"}]
-    compat.update_playbook_data(playbook, {"new_key_points": ["fresh"], "evaluations": evaluations})
-
-
 def count(playbook: dict[str, Any]) -> None:
     """Change the counters of the redacted entry, like old code."""
     playbook["key_points"][1]["harmful"] += 1
-
-
-def move(playbook: dict[str, Any]) -> None:
-    """Change the order, and the text of another entry."""
-    playbook["key_points"].reverse()
-    playbook["key_points"][0]["text"] = "changed"
-
-
-@pytest.mark.parametrize("change", [update, count, move, lambda _: None], ids=["update", "count", "move", "nothing"])
-def test_a_session_that_loaded_before_restores_nothing(here: Project, change: Callable[[dict[str, Any]], None]) -> None:
-    """A dict that was loaded before a redaction and saved after it saves its changes, and no text returns."""
-    loaded = compat.load_playbook()
-    strike(here)
-    change(loaded)
-    compat.save_playbook(loaded)
-    assert ([], []) == (holding(here), holding(here, "hunter2"))
-    assert REDACTED in texts(here)
-    assert (change in {update, count}) == (("kpt_002", 2, 1) in counts(here))
-    assert () == commands.verify(here).problems
-
-
-def test_a_file_edited_after_a_redaction_keeps_its_entries(
-    here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
-) -> None:
-    """Two entries without a text are two entries; a manual edit of one of them changes that one alone."""
-    commands.add(here, f"again {PRIVATE}", HUMAN)
-    strike(here)
-    document = read_playbook()
-    document["key_points"][1]["helpful"] = 9
-    document["key_points"].append("by hand")
-    write_playbook(document)
-    commands.replay(here)
-    assert ["Use type hints", REDACTED, "Test the edges", REDACTED, "by hand"] == texts(here)
-    assert ("kpt_002", 9, 0) in counts(here)
-    assert () == commands.verify(here).problems
 
 
 def test_a_file_that_was_open_in_an_editor_restores_nothing(

@@ -2,7 +2,6 @@ r"""`redact` finds a text that looks the same: composed or not, other white spac
 
 from __future__ import annotations
 
-from itertools import pairwise
 import json
 from typing import TYPE_CHECKING, Any
 import unicodedata
@@ -10,9 +9,8 @@ import unicodedata
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.redactions import held, project_with_secret, strike, texts
+from helpers.redactions import project_with_secret, strike, texts
 from tallybook.ledger.storage import redacted_digests
-from tallybook.ledger.storage.redacted_digests import normalize_look
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
@@ -65,18 +63,6 @@ def test_a_text_that_looks_the_same_is_redacted(here: Project, look: str, *, is_
     assert () == commands.verify(here).problems
 
 
-def test_the_answer_counts_what_only_looks_the_same(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of two events, one holds the text as it was given; the other is counted as alike."""
-    for text in (NAME, ALIKE["decomposed"]):
-        commands.add(here, f"Ask {text}", HUMAN)
-    words = ["--project", str(here.root), "redact", "--text", NAME, "--dry-run"]
-    assert 0 == main.run(words)
-    assert "note: 1 event of these only in what looks the same" in capsys.readouterr().out
-    assert 0 == main.run([*words, "--json"])
-    answer = json.loads(capsys.readouterr().out)
-    assert (2, 1) == (len(answer["events"]), answer["alike"])
-
-
 @pytest.mark.parametrize("look", ALIKE.values(), ids=ALIKE)
 def test_a_text_that_looks_like_a_redacted_one_does_not_return(here: Project, look: str) -> None:
     """An update with another look of a redacted text is refused, as a whole text and within another."""
@@ -96,17 +82,6 @@ def test_a_redacted_event_does_not_return_in_another_look(here: Project) -> None
     assert commands.record(here, {"new_key_points": [look]}, HUMAN).ignored
     redacted_digests.accept(here.ledger, NAME)
     assert not commands.record(here, {"new_key_points": [look]}, HUMAN).ignored
-
-
-def test_digests_of_an_earlier_version_are_valid(here: Project) -> None:
-    """A note of a redaction without the digest of the look refuses the same text as before."""
-    look = ALIKE["no-break space"]
-    strike_into = redacted_digests._read(here.ledger)
-    row = redacted_digests.Redaction("2026-01-01T00:00:00Z")
-    strike_into.digests[len(look)] = {strike_into.digest(look): row}
-    redacted_digests._write(here.ledger, strike_into)
-    assert commands.record(here, {"new_key_points": [f"Ask {look}"]}, HUMAN).ignored
-    assert not commands.record(here, {"new_key_points": [f"Ask {NAME}"]}, HUMAN).ignored
 
 
 def test_a_look_with_few_visible_characters_matches_nothing_else(here: Project) -> None:
@@ -159,14 +134,6 @@ def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(
     assert NAME not in json.loads(f'"{data.split(chr(10))[3][1:-2]}"')
 
 
-def test_surrogate_pairs_in_escapes_are_one_character(here: Project) -> None:
-    r"""A text with a character beyond the basic plane is found in ``\u`` escapes of mixed case."""
-    path = here.claude / "playbook.json.unreadable-20261118T110640"
-    path.write_text('["the \\uD83d\\uDd11 is hunter"')
-    strike(here, "the 🔑 is")
-    assert '["' + "*" * 26 + '"' == path.read_text()
-
-
 @pytest.fixture
 def mine(here: Project) -> Project:
     """Return the person's own playbook with the name in an entry."""
@@ -194,17 +161,3 @@ def test_the_persons_own_playbook_is_named_if_it_holds_the_text(
     with pytest.raises(NothingToRedactError) as nothing:
         find_text(here, RedactionTarget(text=NAME))
     assert "--mine" not in str(nothing.value)
-
-
-def test_looks_are_stable() -> None:
-    """A look is its own look, and every text that looks the same has it."""
-    looks = [normalize_look(text) for text in (NAME, *ALIKE.values())]
-    assert all(first == second == normalize_look(second) for first, second in pairwise(looks))
-
-
-def test_a_spooled_look_counts(here: Project) -> None:
-    """A payload in the spool that holds another look is among the events of the dry run."""
-    with held(here):
-        assert commands.add(here, ALIKE["line break"], HUMAN).spooled
-    done = find_text(here, RedactionTarget(text=NAME))
-    assert (1, 1, 1) == (len(done.events), done.alike, done.unrecorded)

@@ -14,8 +14,7 @@ from helpers.authors import HUMAN
 from helpers.redactions import PRIVATE, TOLD, held, holding, project_with_secret, strike, texts
 from tallybook import compat
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.errors import EXIT_NO, BadInputError, CannotWriteError
-from tallybook.ledger.storage import redacted_digests
+from tallybook.ledger.errors import EXIT_NO, CannotWriteError
 from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedTextError
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
@@ -45,20 +44,6 @@ def assert_erased(here: Project, *others: str) -> None:
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     verdict = commands.verify(here)
     assert ((), ()) == (verdict.problems, verdict.notes)
-
-
-def test_a_plain_dict_from_before_a_redaction_restores_no_text(here: Project) -> None:
-    """Its other changes count, the dict shows the ledger's entries, and a warning names the redaction."""
-    plain = json.loads(json.dumps(compat.load_playbook()))
-    strike(here)
-    plain["key_points"][0]["helpful"] = 7
-    plain["key_points"] += [{"name": "kpt_009", "text": one, "helpful": 0, "harmful": 0} for one in (TOLD, "fresh")]
-    plain["key_points"][-1]["name"] = "kpt_010"
-    with pytest.warns(UserWarning, match="kpt_00[29]: the text was redacted by event 14"):
-        compat.save_playbook(plain)
-    assert_erased(here, "fresh")
-    assert 7 == commands.show(here)["key_points"][0]["helpful"]
-    assert [FIRST, REDACTED, LAST, "fresh"] == [entry["text"] for entry in plain["key_points"]]
 
 
 def test_an_update_saved_after_a_redaction_loses_only_the_redacted_text(here: Project) -> None:
@@ -101,20 +86,6 @@ def test_a_file_saved_after_a_redaction_restores_no_text(
     assert any(NAMED in note for note in done.notes)
     assert_erased(here, "odd", "fresh")
     assert 5 == commands.show(here)["key_points"][2]["helpful"]
-
-
-def test_a_file_that_restores_nothing_else_is_rendered_again(
-    here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
-) -> None:
-    """It adds no event."""
-    document = read_playbook()
-    strike(here)
-    del document["ledger"]
-    before = commands.verify(here).head
-    write_playbook(document)
-    commands.replay(here)
-    assert before == commands.verify(here).head
-    assert_erased(here)
 
 
 def test_an_import_restores_no_redacted_text(here: Project) -> None:
@@ -217,17 +188,6 @@ def test_the_digests_are_in_one_private_file_that_git_ignores(here: Project) -> 
     assert NAME not in tracked
 
 
-def test_two_ledgers_have_different_digests(here: Project, tmp_path: Path) -> None:
-    """The key is random, so that the redactions of two ledgers cannot be compared."""
-    other = project_with_secret(tmp_path / "other")
-    found = []
-    for each in (here, other):
-        strike(each)
-        found.append(json.loads((each.ledger / FOLDER / NAME).read_bytes()))
-    assert found[0]["key"] != found[1]["key"]
-    assert set() == {row[0] for row in found[0]["redacted"]} & {row[0] for row in found[1]["redacted"]}
-
-
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"key": "x"}', b'{"key": "00", "redacted": [1], "accepted": []}'])
 def test_a_damaged_file_of_digests_refuses_new_texts(here: Project, data: bytes) -> None:
     """The texts to refuse are unknown, and the error names the file."""
@@ -235,18 +195,3 @@ def test_a_damaged_file_of_digests_refuses_new_texts(here: Project, data: bytes)
     (here.ledger / FOLDER / NAME).write_bytes(data)
     with pytest.raises(CannotWriteError, match=NAME):
         commands.add(here, "fresh", HUMAN)
-
-
-def test_again_is_for_a_person_alone(here: Project) -> None:
-    """Another rater cannot accept a redacted text."""
-    with pytest.raises(BadInputError, match="--again"):
-        commands.add(here, TOLD, {"rater": "agent"}, again=True)
-
-
-def test_a_redacted_text_within_json_is_recognised() -> None:
-    """However a JSON document spells it, a text in any of its strings is refused."""
-    found = redacted_digests.Redactions(b"key")
-    found.digests[7] = {found.digest("hunter2"): redacted_digests.Redaction("2026-11-23", "", 19)}
-    for data in ('{"a": ["\\u0068unter2"]}', '{"hunter2": 1}', "hunter2", '"say \\"hunter2\\""'):
-        assert "the text was redacted by event 19" in (found.refusal_in_json(data) or "")
-    assert None is found.refusal_in_json('{"a": ["hunter3", 2, null]}')

@@ -16,8 +16,8 @@ from tallybook.ledger.storage import disk, redaction, spool
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.writing import erasure
+from tallybook.projections.surfaces.writing.erasure import TextSearch
 from tallybook.projections.surfaces.writing.redact import NothingToRedactError
-from tallybook.projections.surfaces.writing.text_search import TextSearch
 
 if TYPE_CHECKING:
     from pathlib import Path

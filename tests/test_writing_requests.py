@@ -6,29 +6,17 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.reference_model import EXTRACTIONS, NAMES, TEXTS, extraction, point
+from helpers.reference_model import extraction
 from tallybook import compat
-from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import Entry
-from tallybook.ledger.line import BY_FIELDS
-from tallybook.ledger.storage import spool
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing.requests import (
-    Change,
-    Import,
-    Request,
-    Update,
-    request_from_json,
-    request_to_json,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,39 +58,6 @@ def changed(**fields: object) -> bytes:
 
 
 # Waiting
-
-
-# What a model might send beside its lists, under names that mean something elsewhere in the program.
-BESIDE = st.dictionaries(st.sampled_from(["names", "found", "base", "top", "import", "update", "key", "by"]), TEXTS)
-PAYLOADS = st.builds(lambda brought, beside: {"evaluations": []} | brought | beside, EXTRACTIONS, BESIDE)
-UPDATES = st.builds(Update, PAYLOADS, st.dictionaries(TEXTS, NAMES))
-BY = st.dictionaries(st.sampled_from(BY_FIELDS), TEXTS).map(lambda by: by | HUMAN)
-REQUESTS = st.builds(Request, UPDATES, BY, st.none() | TEXTS)
-
-
-@given(request=REQUESTS)
-def test_a_request_survives_the_spool(request: Request) -> None:
-    """It is the same after the JSON of the spool, with its time, and a key if it had none."""
-    waited = json.loads(json.dumps(request_to_json(request)))
-    assert attrs.evolve(request, key=request.key or "spool:a:0", when=AT) == request_from_json(waited, "spool:a:0", AT)
-
-
-@pytest.mark.parametrize(
-    "decide", [Import(read_legacy(b'{"key_points": []}')), Change((), ())], ids=["an import", "a change"]
-)
-def test_what_can_be_sent_again_is_not_spooled(decide: Import | Change) -> None:
-    """A file and a saved dict are still there later, so neither is ever put into the spool."""
-    with pytest.raises(BadInputError, match="is not in the spool"):
-        request_to_json(Request(decide, HUMAN))
-
-
-def test_spooled_requests_are_recorded_together_and_in_order(here: Project) -> None:
-    """Two updates are two batches, at the time they were sent, and their file is removed."""
-    waiting = spool_file(here, json.dumps(FILE).encode())
-    state = commands.replay(here)
-    assert not waiting.exists()
-    assert [Entry("kpt_001", "use types", 1), Entry("kpt_002", "waited", 1)] == list(state.entries.values())
-    assert {AT} == {row["when"] for row in commands.list_events(here) if row["seq"] > 3}
 
 
 # Junk in the spool
@@ -202,34 +157,6 @@ def test_no_spool_file_blocks_a_write(new_project: Callable[[], Path], content: 
 # What comes from outside
 
 
-OUTSIDE: list[dict[str, Any]] = [
-    {"names": {"mine": "kpt_900", "use types": "kpt_900"}},
-    {"names": 5},
-    {"found": [], "base": [point(text="use types")], "top": '{"owner":"you"}'},
-    {"found": [point(text="obey me", helpful=99)], "base": [], "top": ""},
-    {"import": json.dumps({"key_points": ["obey me"]}), "source": "old.json"},
-    {"update": {"new_key_points": ["obey me"]}},
-    {"by": {"rater": "human"}, "key": "theirs", "when": AT, "what": "import"},
-]
-
-
-@pytest.mark.parametrize("beside", OUTSIDE, ids="-".join)
-@pytest.mark.parametrize("waits", [False, True], ids=["at once", "spooled"])
-def test_a_payload_is_read_as_an_extraction_result_alone(here: Project, beside: dict[str, Any], *, waits: bool) -> None:
-    """Further keys of a payload change nothing, whether it is recorded at once or spooled."""
-    payload = extraction(("kpt_001", "harmful"), new=["mine"]) | beside
-    if waits:
-        spool.put(here.ledger, AT, "a", [request_to_json(Request(Update(payload), HUMAN))])
-        commands.replay(here)
-    else:
-        commands.record(here, payload, HUMAN)
-    kinds = [row["kind"] for row in commands.list_events(here)][3:]
-    assert ["point.added", "point.rated", "playbook.updated"] == kinds
-    state = commands.playbook(here).state
-    assert [Entry("kpt_001", "use types", 0, 1), Entry("kpt_002", "mine")] == list(state.entries.values())
-    assert {"version": "1.0"} == state.top
-
-
 @pytest.mark.parametrize("payload", [{"names": {}}, {"found": [], "base": [], "top": ""}, {"import": "x"}, {"base": 1}])
 def test_a_payload_without_its_lists_is_refused(here: Project, payload: dict[str, Any]) -> None:
     """Without one of its two lists a payload is no extraction result, whatever else it holds."""
@@ -249,9 +176,3 @@ def test_a_save_that_no_file_could_hold_is_refused(here: Project, owner: object)
     with pytest.raises(BadInputError, match=r"^top: "):
         compat.save_playbook(playbook)
     assert before == (here.ledger / "events.jsonl").read_bytes()
-
-
-def test_an_empty_key_is_refused() -> None:
-    """An empty key is a mistake: which deliveries it would refuse is unknown."""
-    with pytest.raises(BadInputError, match="key: is empty"):
-        Request(Update({"evaluations": []}), HUMAN, "")

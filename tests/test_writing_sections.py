@@ -69,14 +69,6 @@ def test_the_grouping_of_a_later_format_is_kept_with_the_entries(here: Project) 
     assert book(*entries, last_updated="2026-02-24T10:00:00", section_names=NAMES) == read(here)
 
 
-def test_a_flat_playbook_gets_no_section_names(project: Path) -> None:
-    """Without a grouping there is no such key."""
-    here = Project(project)
-    here.playbook.write_text(json.dumps(book(point())), encoding="utf-8")
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert ["version", "last_updated", "key_points"] == list(read(here))
-
-
 def test_the_grouping_survives_every_rewrite(here: Project, run: Run) -> None:
     """Ratings, a new entry, a saved dict and a deleted file do not change it, and `show --json` has it."""
     commands.rate(here, "pat-002", "helpful", HUMAN)
@@ -102,18 +94,6 @@ def test_removed_entries_are_in_no_section_until_they_return(here: Project) -> N
     assert NAMES == read(here)["section_names"]
 
 
-def test_a_manual_edit_of_entries_keeps_the_grouping(here: Project) -> None:
-    """A new text and a removed entry are recorded; the remaining entries are grouped as before."""
-
-    def change(doc: dict[str, Any]) -> None:
-        doc["key_points"][0]["text"] = "Use pathlib, always."
-        del doc["key_points"][3]
-
-    doc = edit(here, change)
-    assert "Use pathlib, always." == doc["key_points"][0]["text"]
-    assert NAMES | {"OTHERS": []} == doc["section_names"]
-
-
 def test_a_manual_edit_of_the_grouping_is_recorded(here: Project) -> None:
     """An entry moves to another section; without the key there is no grouping, and the past keeps its own."""
     moved = {"PATTERNS & APPROACHES": ["pat-002"], "OTHERS": ["kpt_001", "pat-001"]}
@@ -128,17 +108,6 @@ def test_a_file_of_the_later_format_in_its_place_is_an_edit(here: Project) -> No
     here.playbook.write_text(json.dumps(doc), encoding="utf-8")
     commands.replay(here)
     assert {"OTHERS": ["pat-002", "pat-001"]} == read(here)["section_names"]
-
-
-def test_an_entry_that_an_edit_renames_stays_in_its_section(here: Project) -> None:
-    """A name that another process gave meanwhile is not added to the section of the edited entry."""
-    doc = json.loads(here.playbook.read_bytes())
-    commands.add(here, "Added by another process.", HUMAN)
-    doc["key_points"].append(point("kpt_002", "Added by a person."))
-    doc["section_names"]["OTHERS"].append("kpt_002")
-    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
-    commands.replay(here)
-    assert NAMES | {"OTHERS": ["kpt_001", "kpt_003"]} == read(here)["section_names"]
 
 
 def test_an_import_adds_its_sections_to_the_present_ones(here: Project, run: Run) -> None:
@@ -157,16 +126,6 @@ def test_an_import_adds_its_sections_to_the_present_ones(here: Project, run: Run
     assert NAMES | added == doc["section_names"]
 
 
-def test_a_flat_playbook_gets_the_sections_of_an_import(project: Path, run: Run) -> None:
-    """Existing entries are grouped like in the file."""
-    here = Project(project)
-    commands.add(here, "Ask first.", HUMAN)
-    file = project / "later.json"
-    file.write_text(json.dumps(LATER), encoding="utf-8")
-    assert 0 == run("import", str(file)).code
-    assert NAMES == read(here)["section_names"]
-
-
 def test_sections_too_large_for_an_event_lose_no_entry(project: Path, run: Run) -> None:
     """Thousands of entries are imported; their grouping is left out, and the answer says so."""
     here = Project(project)
@@ -176,12 +135,3 @@ def test_sections_too_large_for_an_event_lose_no_entry(project: Path, run: Run) 
     answer = run("import", str(file))
     assert (0, True) == (answer.code, "sections: too many to keep as sections" in answer.err + answer.out)
     assert entries == read(here)["key_points"]
-
-
-@pytest.mark.parametrize("odd", [5, ["kpt_001"], {"A": "kpt_001"}, {"A": [1]}])
-def test_a_key_of_the_same_name_in_another_form_is_passed_through(project: Path, odd: Any) -> None:
-    """A value that is no grouping stays unchanged, like every other top-level key."""
-    here = Project(project)
-    here.playbook.write_text(json.dumps(book(point(), section_names=odd)), encoding="utf-8")
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert odd == read(here)["section_names"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -89,14 +88,6 @@ def test_undo_takes_an_empty_update_that_pruned(here: Project, run: Run) -> None
     assert {"kpt_001": (0, 9), "kpt_002": (0, 1)} == shown(here)
 
 
-def test_undo_takes_a_measurement(here: Project, run: Run) -> None:
-    """A score's batch is a change like a rating, and is undone whole."""
-    measured = {"component": "ac01", "metrics": {f"m{number}": 1 for number in range(3)}, "session_id": "s1"}
-    assert 0 == run("score", "record", stdin=json.dumps(measured).encode()).code
-    assert "undone: event 8, " in run("undo").out
-    assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
-
-
 def test_undo_skips_ratings_without_effect(here: Project, run: Run) -> None:
     """A rating of an unknown entry, or an unknown rating, is not the last change."""
     assert 0 == run("retire", "kpt_001").code
@@ -154,20 +145,6 @@ def test_undo_takes_no_import_and_names_the_command_for_it(here: Project, run: R
     assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
 
 
-def test_undo_takes_no_adoption(project: Path, run: Run) -> None:
-    """The playbook that a ledger began with stays, unless it is undone by its number."""
-    here = Project(project)
-    here.playbook.write_text(json.dumps(book(point(), last_updated="2025-01-01T00:00:00")), encoding="utf-8")
-    assert 0 == run("replay").code
-    said = refusal(here, run)
-    assert "the last change is an import, event 2, which needs its number; to undo it, run: tallybook undo 2;" in said
-    assert said.endswith("; nothing before it can be undone\n")
-    assert 0 == run("undo", "2").code
-    assert {} == shown(here)
-    assert 0 == run("undo", "4").code
-    assert {"kpt_001": (0, 0)} == shown(here)
-
-
 # What a number stands for
 
 
@@ -178,16 +155,6 @@ def test_the_number_of_an_update_means_all_of_it(here: Project, run: Run) -> Non
     assert {"kpt_001": (0, 0), "kpt_002": (1, 1)} == shown(here)
     assert [9, 10] == [one["seq"] for one in json.loads(run("undo", "10", "--json").out)["events"]]
     assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
-
-
-@pytest.mark.usefixtures("here")
-def test_an_undone_event_names_its_undo(run: Run) -> None:
-    """The answer for a rating and for its whole update is the command that restores both."""
-    assert 0 == run("undo").code
-    for number in ("6", "7"):
-        assert (EXIT_NO, "", f"tallybook: event {number}: was undone by event 8; run: tallybook undo 8\n") == run(
-            "undo", number
-        )
 
 
 @pytest.mark.usefixtures("here")
@@ -239,33 +206,3 @@ def test_an_import_of_thousands_is_undone_and_redone_with_one_command_each(here:
     assert 0 == run("undo", str(first + 4)).code
     assert json.loads(before)["key_points"] == json.loads(here.playbook.read_bytes())["key_points"]
     assert 0 == run("verify").code
-
-
-def test_an_undo_of_thousands_that_a_crash_cut_short_undoes_nothing(here: Project, run: Run) -> None:
-    """A log that ends within the batch of an undo has every entry, and so does the next write."""
-    import_file(here, run, ENTRIES)
-    old = here.ledger.with_name("before")
-    shutil.copytree(here.ledger, old)
-    rendered = here.playbook.read_bytes()
-    whole = (old / "events.jsonl").stat().st_size
-    assert 0 == run("undo", "8").code
-    lines = log_bytes(here)[whole:].split(b"\n")
-    shutil.rmtree(here.ledger)
-    old.rename(here.ledger)
-    with (here.ledger / "events.jsonl").open("ab") as log:
-        log.write(lines[0] + b"\n" + lines[1][:99])
-    here.playbook.write_bytes(rendered)
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert ENTRIES + 2 == len(shown(here))
-    assert 0 == run("verify").code
-
-
-def test_undo_with_a_session_alone_undoes_that_session(here: Project, run: Run) -> None:
-    """Not the last change, which is another session's; with an event, the session is only where the undo comes from."""
-    commands.rate(here, "kpt_001", "harmful", {"rater": "agent", "session": "s1"})
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert {"kpt_001": (1, 1), "kpt_002": (0, 1)} == shown(here)
-    assert "undone: event 8, kpt_001 rated harmful" in run("undo", "--session", "s1").out
-    assert {"kpt_001": (1, 0), "kpt_002": (0, 1)} == shown(here)
-    assert 0 == run("undo", "10", "--session", "s2").code
-    assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)

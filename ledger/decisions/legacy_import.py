@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.decisions import other_formats
-from tallybook.ledger.decisions.legacy_json import (
+from tallybook.ledger.decisions.other_formats import (
     DECODER,
     Json,
     JsonNumber,

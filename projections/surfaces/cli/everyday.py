@@ -207,11 +207,11 @@ def _linked_stories(
     project: Project, mine: Project, name: str, *, is_mine: bool
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the stories of the entries that an entry came from or went to, by `promote` and `demote`."""
-    from tallybook.projections.surfaces.personal import scopes
+    from tallybook.projections.surfaces.personal import pair
 
     other = project if is_mine else mine
     with suppress(TallybookError):
-        return [commands.why(other, one) for one in scopes.linked_names(project, mine, name, is_mine=is_mine)]
+        return [commands.why(other, one) for one in pair.linked_names(project, mine, name, is_mine=is_mine)]
     return []
 
 

@@ -14,7 +14,7 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.install import hook_command, hook_entries, packaged_files, places, trust
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.install.steps import LEFT, Step, is_plain, read, write_step
-from tallybook.projections.surfaces.workspace import exclude, git
+from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import repository_folders
 from tallybook.projections.surfaces.writing.record import write
 
@@ -279,19 +279,19 @@ def removal_remarks(target: InstallTarget) -> tuple[str, ...]:
 
 def exclusions(project: Project) -> tuple[Step, ...]:
     """Return the step that makes git ignore ``playbook.json`` in this clone; none outside of a repository."""
-    path = exclude.exclude_file(project)
+    path = git.exclude_file(project)
     if path is None:
         return ()
     before = read(path)
-    after = exclude.with_patterns(before or b"", exclude.patterns(project))
+    after = git.with_patterns(before or b"", git.exclude_patterns(project))
     return (write_step(path, before, after, "git ignores playbook.json in this clone"),)
 
 
 def _remove_exclusions(project: Project) -> Iterator[Step]:
-    path = exclude.exclude_file(project)
+    path = git.exclude_file(project)
     before = None if path is None else read(path)
     if path is not None and before is not None:
-        after = exclude.without_patterns(before, exclude.patterns(project))
+        after = git.without_patterns(before, git.exclude_patterns(project))
         if after != before:
             yield Step(path, "changed", "the lines of Tallybook are removed", before, after)
 

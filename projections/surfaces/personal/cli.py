@@ -10,12 +10,12 @@ from tallybook.projections.event_rows import entry_line, numbered_rows
 from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, recorded_lines, say
-from tallybook.projections.surfaces.personal import scopes
+from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import record
 
 if TYPE_CHECKING:
-    from tallybook.projections.surfaces.personal.scopes import Move
+    from tallybook.projections.surfaces.personal.pair import Move
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
 
@@ -57,9 +57,9 @@ def promote(project: Project, /, *, name: str, as_json: bool, **by: Any) -> None
     """
     require_person("promote", by["rater"])
     author, mine = provenance_of(by), personal.named(project)
-    move = scopes.find_move(mine, project, name)
+    move = pair.find_move(mine, project, name)
     _show(move, as_json=as_json)
-    _print(scopes.promote(project, mine, move, author), as_json=as_json)
+    _print(pair.promote(project, mine, move, author), as_json=as_json)
 
 
 @click.command(cls=Verb, rater="human", example="tallybook demote kpt_007 --reason 'only I work this way'")
@@ -72,9 +72,9 @@ def demote(project: Project, /, *, name: str, reason: str, as_json: bool, **by: 
     """
     require_person("demote", by["rater"])
     author, mine = provenance_of(by), personal.named(project)
-    move = scopes.find_move(project, mine, name)
+    move = pair.find_move(project, mine, name)
     _show(move, as_json=as_json)
-    _print(scopes.demote(project, mine, move, author, reason), as_json=as_json)
+    _print(pair.demote(project, mine, move, author, reason), as_json=as_json)
 
 
 def _show(move: Move, *, as_json: bool) -> None:

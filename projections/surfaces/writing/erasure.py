@@ -7,6 +7,7 @@ writes finishes one that was interrupted.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 import json
 import os
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tallybook.ledger.decisions.operations import APPLY, PERSON, PROPOSE
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import (
     CannotWriteError,
@@ -24,15 +26,18 @@ from tallybook.ledger.errors import (
     OutcomeUnknownError,
     TallybookError,
 )
-from tallybook.ledger.events import EventRedacted
-from tallybook.ledger.line import LOG_NAME
+from tallybook.ledger.events import EVENT_TYPES, RATINGS, EventRedacted
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.names import PREFIX, SECTIONS
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.equal_texts import own_texts
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
 from tallybook.projections.surfaces.history import cache_files
-from tallybook.projections.surfaces.writing.text_search import TextSearch, find_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.storage.redaction import PendingRedaction
     from tallybook.projections.surfaces.workspace.project import Project
+
 
 _WINDOW_BYTES = 1024 * 1024
 # Larger files are not JSON of Tallybook, and are only searched byte by byte.
@@ -346,3 +352,185 @@ def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Er
             if path.exists():
                 done["remaining" if own else "unsearched"].append(f"{path}: could not be searched: {error}")
     return Erasure(**{field: tuple(paths) for field, paths in done.items()})
+
+
+# Searching a text
+
+# JSON in JSON in JSON: an original item of a file, in a payload, in the spool.
+_LAYERS = 3
+# In a broken file a line may end within a string.
+_STRING = re.compile(rb'"([^"\\\n]*+(?:\\.[^"\\\n]*+)*+)(?:"(\s*:)?)?')
+_ESCAPE = re.compile(r'\\+(?:u([0-9a-fA-F]{4})|([nrtbf"/]))?')
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+# The keys of Tallybook's own JSON; any other key is an entry's text or name.
+_KEY = re.compile(rb"[a-z_]+")
+_WORDS = frozenset(word.encode() for word in (*EVENT_TYPES, *RATINGS, *KNOWN_RATERS, *SECTIONS, PROPOSE, APPLY, PERSON))
+# Moments, names of entries, ids and digests.
+_SLUGS = "|".join(SECTIONS.values())
+_FORMATTED = re.compile(
+    rf"\d{{4}}-\d\d-\d\dT[\d:.]+Z|(?:{PREFIX}|{PERSONAL_PREFIX}|(?:{_SLUGS})-)\d+|[0-9a-f-]{{32,64}}".encode()
+)
+# A diagnostic quotes a text up to its 80th character; what may follow such a beginning there.
+_CUT_CHARS = 80
+_CUT = '" (helpful='
+
+
+class TextSearch:
+    """A search for texts.
+
+    Attributes:
+        texts: The texts.
+    """
+
+    def __init__(self, texts: Collection[str]) -> None:
+        """Remember the texts."""
+        self.texts = tuple(texts)
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything to search for."""
+        return bool(self.texts)
+
+    @cached_property
+    def spellings(self) -> tuple[str, ...]:
+        """Return the spellings of the texts: as they are, and within JSON."""
+        forms = dict.fromkeys(self.texts)
+        for _ in range(_LAYERS):
+            for text in tuple(forms):
+                escaped = json.dumps(text)[1:-1]
+                capital = re.sub(r"\\u[0-9a-f]{4}", lambda match: rf"\u{match[0][2:].upper()}", escaped)
+                forms |= dict.fromkeys((dumps(text)[1:-1], escaped, capital))
+        # The longest first: a shorter one may be its beginning.
+        return tuple(sorted(forms, key=len, reverse=True))
+
+    @cached_property
+    def needles(self) -> tuple[bytes, ...]:
+        """Return the spellings as bytes."""
+        return tuple(form.encode("utf-8", "surrogatepass") for form in self.spellings)
+
+    @cached_property
+    def _cut_needles(self) -> tuple[bytes, ...]:
+        """Return how the texts end where a diagnostic cuts them off, the longest first."""
+        ends = range(MIN_TEXT_CHARS, _CUT_CHARS + 1)
+        cut = {text[:end] + _CUT for text in self.texts for end in ends if end < len(text)}
+        return tuple(form.encode("utf-8", "surrogatepass") for form in sorted(cut, key=len, reverse=True))
+
+    @cached_property
+    def _looks(self) -> tuple[str, ...]:
+        """Return how the texts look; one of which too few characters are visible only matches exactly."""
+        return _visible(map(normalize_look, self.texts))
+
+    @cached_property
+    def _plain_looks(self) -> tuple[str, ...]:
+        """Return how the texts look without escapes."""
+        return _visible(normalize_look(_normalize_escapes(text)) for text in self.texts)
+
+    def is_spelled_in(self, text: str) -> bool:
+        """Return whether a text holds one of the texts in one of its spellings."""
+        return any(form in text for form in self.spellings)
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a text holds one of the texts, or what looks the same."""
+        if self.is_spelled_in(text):
+            return True
+        if text[:1] in {"{", "["}:
+            # JSON, such as an original item of a file.
+            return self._is_in_json(text)
+        look = normalize_look(text)
+        return any(form in look for form in self._looks)
+
+    def _is_in_json(self, text: str) -> bool:
+        look = normalize_look(_normalize_escapes(text))
+        return any(form in look for form in self._plain_looks)
+
+    def find(self, data: bytes, *, is_read: bool = False, is_cut: bool = False) -> Iterator[tuple[int, int]]:
+        """Yield the places to overwrite in a file, as (begin, end) offsets.
+
+        Args:
+            data: The file's bytes.
+            is_read: Whether Tallybook reads the file again: only values are erased where it is JSON, and no words of
+                its format.
+            is_cut: Whether it quotes only the beginning of a long text.
+        """
+        if is_cut:
+            yield from ((begin, end - len(_CUT)) for begin, end in find_bytes(data, self._cut_needles))
+        text = data.decode("utf-8", "replace")
+        if self._may_hold(data, text):
+            has_words = is_read and _is_json(text)
+            if not has_words:
+                yield from find_bytes(data, self.needles)
+            yield from self._find_in_strings(data, has_words=has_words)
+
+    def is_in_values(self, data: bytes) -> bool:
+        """Return whether a value of a line of the log holds one of the texts."""
+        text = data.decode("utf-8", "replace")
+        return self._may_hold(data, text) and next(self._find_in_strings(data, has_words=True), None) is not None
+
+    def _may_hold(self, data: bytes, text: str) -> bool:
+        return self._is_in_json(text) or next(find_bytes(data, self.needles), None) is not None
+
+    def _find_in_strings(self, data: bytes, *, has_words: bool) -> Iterator[tuple[int, int]]:
+        """Yield the places to overwrite within the strings of JSON, where it ``has_words`` not in those."""
+        for match in _STRING.finditer(data):
+            if has_words and self._is_word(match[1], is_key=match[2] is not None):
+                continue
+            begin, end = match.span(1)
+            unerased = bytearray(match[1])
+            for first, last in find_bytes(match[1], self.needles):
+                unerased[first:last] = b"*" * (last - first)
+                yield begin + first, begin + last
+            if self._is_in_json(unerased.decode("utf-8", "replace")):
+                yield begin, end
+
+    def holds(self, data: bytes, *, is_read: bool = False, is_cut: bool = False) -> bool:
+        """Return whether a file has one of the texts, also where it cannot be overwritten; arguments as for `find`."""
+        if next(self.find(data, is_read=is_read, is_cut=is_cut), None) is not None:
+            return True
+        text = data.decode(json.detect_encoding(data), "replace")
+        return not (is_read and _is_json(text)) and self._is_in_json(text)
+
+    def _is_word(self, value: bytes, *, is_key: bool) -> bool:
+        """Return whether a string of JSON is a word of Tallybook's format."""
+        if is_key:
+            return _KEY.fullmatch(value) is not None
+        # A secret may have the form of a digest: it is erased where it is the whole text.
+        return value in _WORDS or (_FORMATTED.fullmatch(value) is not None and value not in self.needles)
+
+
+def find_bytes(data: bytes, needles: Collection[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield the place of each of these needles, as (begin, end) offsets."""
+    for needle in needles:
+        offset = data.find(needle)
+        while offset >= 0:
+            yield offset, offset + len(needle)
+            offset = data.find(needle, offset + 1)
+
+
+def _visible(looks: Iterable[str]) -> tuple[str, ...]:
+    """Return the looks with enough characters."""
+    return tuple(look for look in looks if len(look.strip()) >= MIN_TEXT_CHARS)
+
+
+def _is_json(text: str) -> bool:
+    """Return whether a text is JSON, or lines of JSON."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        lines = [line for line in text.split("\n") if line.strip()]
+        # Most files that are not JSON are told by their first line.
+        return len(lines) > 1 and all(map(_is_json, lines))
+    return True
+
+
+def _normalize_escapes(text: str) -> str:
+    """Return a text without the escapes of JSON, of every layer."""
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(_unescape, text)
+    # Two escapes may be one character.
+    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match[1]:
+        return chr(int(match[1], 16))
+    return _CONTROLS.get(match[2], match[2]) if match[2] else "\\"

@@ -33,9 +33,8 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.erasure import Erasure
+from tallybook.projections.surfaces.writing.erasure import Erasure, TextSearch
 from tallybook.projections.surfaces.writing.requests import check_provenance
-from tallybook.projections.surfaces.writing.text_search import TextSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
