@@ -1,13 +1,13 @@
-"""Tallybook's hooks in an agent's settings: bytes in, bytes out; every byte that is not ours stays."""
+"""Tallybook's hooks in an agent's settings: bytes in, bytes out; what is not ours keeps its value and its order."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.surfaces.install import json_editor
 from tallybook.projections.surfaces.install.hook_command import call_of
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.agents.installation import Installation
 
-    Path = tuple[str | int, ...]
-
 UNCHANGED: Final = "nothing was changed"
 
 _MARK = "\ufeff"
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_INDENTED = re.compile(r"[\r\n]([ \t]*)[^\s\]}]")
 
 
 def install(data: bytes | None, files: Installation, command: str, source: str) -> bytes:
@@ -37,24 +37,18 @@ def install(data: bytes | None, files: Installation, command: str, source: str) 
     Raises:
         BadInputError: The file is not JSON, or not settings that can hold hooks.
     """
-    mark, text, document = _read(_new_file(files) if data is None else data, files, source)
+    before = f"{json.dumps(dict(files.document), indent=2)}\n".encode() if data is None else data
+    document = read(before, files, source)
+    hooks = document.setdefault("hooks", {})
     for event, timeout in files.events.items():
-        for path, one in _commands({event: document.get("hooks", {}).get(event)}, files):
-            call = call_of(one)
-            if call is not None and call.is_plain and one != command:
-                text = json_editor.replace(text, ("hooks", *path), command)
-        hooks = document.get("hooks", {})
-        if any(calls_us(one) for _, one in _commands({event: hooks.get(event)}, files)):
-            continue
-        group = files.group(command, timeout)
-        if "hooks" not in document:
-            text = json_editor.insert(text, (), "hooks", {event: [group]})
-        elif event not in hooks:
-            text = json_editor.insert(text, ("hooks",), event, [group])
-        else:
-            text = json_editor.insert(text, ("hooks", event), None, group)
-        document = json.loads(text)
-    return (mark + text).encode()
+        own = [entry for _, entry in _entries({event: hooks.get(event)}, files) if calls_us(entry[files.key])]
+        for entry in own:
+            call = call_of(entry[files.key])
+            if call is not None and call.is_plain:
+                entry[files.key] = command
+        if not own:
+            hooks.setdefault(event, []).append(files.group(command, timeout))
+    return _write(before, document, read(before, files, source))
 
 
 def remove(data: bytes, files: Installation, source: str) -> bytes:
@@ -65,11 +59,22 @@ def remove(data: bytes, files: Installation, source: str) -> bytes:
     Raises:
         BadInputError: The file is not JSON, or not settings.
     """
-    mark, text, document = _read(data, files, source)
-    while (path := _first(document, files)) is not None:
-        text = json_editor.remove(text, path)
-        document = json.loads(text)
-    return (mark + text).encode()
+    document = read(data, files, source)
+    hooks = document.get("hooks", {})
+    for event in [*hooks]:
+        groups = hooks[event]
+        for group in [*groups] if isinstance(groups, list) else ():
+            entries = [entry for _, entry in _entries({event: [group]}, files)]
+            own = [entry for entry in entries if (call := call_of(entry[files.key])) and not call.does_more]
+            if own and files.is_nested and len(own) < len(group["hooks"]):
+                group["hooks"] = [entry for entry in group["hooks"] if entry not in own]
+            elif own:
+                groups.remove(group)
+                if not groups:
+                    del hooks[event]
+                if not hooks:
+                    del document["hooks"]
+    return _write(data, document, read(data, files, source))
 
 
 def own_commands(data: bytes, files: Installation, source: str) -> list[str]:
@@ -78,13 +83,14 @@ def own_commands(data: bytes, files: Installation, source: str) -> list[str]:
     Raises:
         BadInputError: The file is not JSON, or not settings.
     """
-    return [command for _, command in own_calls(_read(data, files, source)[2], files)]
+    return [command for _, command in own_calls(read(data, files, source), files)]
 
 
 def own_calls(document: object, files: Installation) -> tuple[tuple[str, str], ...]:
     """Return event and command line of each hook of ours in parsed settings, whatever their shape."""
     hooks = document.get("hooks") if isinstance(document, dict) else None
-    return tuple((str(path[0]), command) for path, command in _commands(hooks, files) if calls_us(command))
+    entries = ((event, entry[files.key]) for event, entry in _entries(hooks, files))
+    return tuple((event, command) for event, command in entries if calls_us(command))
 
 
 def calls_us(command: str) -> bool:
@@ -92,14 +98,13 @@ def calls_us(command: str) -> bool:
     return call_of(command) is not None
 
 
-def _new_file(files: Installation) -> bytes:
-    return f"{json.dumps(dict(files.document), indent=2)}\n".encode()
+def read(data: bytes, files: Installation, source: str) -> dict[str, Any]:
+    """Return settings, parsed.
 
-
-def _read(data: bytes, files: Installation, source: str) -> tuple[str, str, dict[str, Any]]:
-    """Return a file's byte order mark, the text after it, and the document."""
-    mark = _MARK if data.startswith(_MARK.encode()) else ""
-    document = strict_json.loads(data.removeprefix(mark.encode()), source, UNCHANGED)
+    Raises:
+        BadInputError: They are not JSON, or cannot hold hooks.
+    """
+    document = strict_json.loads(data.removeprefix(_MARK.encode()), source, UNCHANGED)
     if not isinstance(document, dict):
         raise BadInputError(source, "is not a JSON object", UNCHANGED)
     hooks = document.get("hooks", {})
@@ -108,36 +113,38 @@ def _read(data: bytes, files: Installation, source: str) -> tuple[str, str, dict
     for event in files.events:
         if not isinstance(hooks.get(event, []), list):
             raise BadInputError(source, f'"{event}" in "hooks" is not a list', UNCHANGED)
-    return mark, data.decode().removeprefix(mark), document
+    return document
 
 
-def _commands(hooks: Any, files: Installation) -> Iterator[tuple[Path, str]]:
-    """Yield the path of each command line in an object of hooks, and the command line.
+def _write(before: bytes, document: dict[str, Any], old: dict[str, Any]) -> bytes:
+    """Return settings as bytes: with the indentation and line ends that they had, and untouched where none changed."""
+    if document == old:
+        return before
+    text = before.decode()
+    body = text.removeprefix(_MARK).strip()
+    end = _LINE_END.search(text)
+    if old and not _LINE_END.search(body):
+        colon = ": " if '": ' in body else ":"
+        written = json.dumps(document, ensure_ascii=False, separators=(", " if colon == ": " else ",", colon))
+    else:
+        indented = _INDENTED.search(body)
+        written = json.dumps(document, ensure_ascii=False, indent=indented[1] if indented else "  ")
+        written = written.replace("\n", end[0] if end else "\n")
+    begin = text.index(body)
+    return (text[:begin] + written + text[begin + len(body) :]).encode("utf-8", "surrogatepass")
+
+
+def _entries(hooks: object, files: Installation) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each hook in an object of hooks, after its event.
 
     Values that do not have the shape of a hook are not ours, and are skipped.
     """
     for event, groups in hooks.items() if isinstance(hooks, dict) else ():
-        for index, group in enumerate(groups if isinstance(groups, list) else ()):
-            entries: list[tuple[Path, Any]] = [((event, index), group)]
+        for group in groups if isinstance(groups, list) else ():
+            entries = [group]
             if files.is_nested:
                 inner = group.get("hooks") if isinstance(group, dict) else None
-                places = enumerate(inner if isinstance(inner, list) else ())
-                entries = [((event, index, "hooks", number), entry) for number, entry in places]
-            for path, entry in entries:
+                entries = inner if isinstance(inner, list) else []
+            for entry in entries:
                 if isinstance(entry, dict) and isinstance(entry.get(files.key), str):
-                    yield (*path, files.key), entry[files.key]
-
-
-def _first(document: dict[str, Any], files: Installation) -> Path | None:
-    """Return the path of the first hook of ours, or of the largest value that holds nothing else; None without any."""
-    hooks = document.get("hooks", {})
-    for (event, index, *inner, _), command in _commands(hooks, files):
-        call = call_of(command)
-        if call is None or call.does_more:
-            continue
-        if inner and len(hooks[event][index]["hooks"]) > 1:
-            return "hooks", event, index, *inner
-        if len(hooks[event]) > 1:
-            return "hooks", event, index
-        return ("hooks", event) if len(hooks) > 1 else ("hooks",)
-    return None
+                    yield str(event), entry

@@ -221,7 +221,11 @@ def _uninstall_hooks(target: InstallTarget, files: Installation, path: Path, bef
         yield from [delete_backup] if saved == before else ()
         return
     after = hook_entries.remove(before, files, str(path))
-    if after == _without_hooks(saved, files, own[0], str(backup)):
+    if saved is None:
+        is_original = hook_entries.read(after, files, str(path)) == dict(files.document)
+    else:
+        is_original = _is_same(after, saved, files, str(path))
+    if is_original:
         result = "deleted" if saved is None else "restored"
         yield Step(path, result, "as it was before", before, saved, has_diff=True, top=top)
         yield from [delete_backup] if saved is not None else ()
@@ -234,19 +238,16 @@ def _uninstall_hooks(target: InstallTarget, files: Installation, path: Path, bef
         yield Step(backup, LEFT, "not put back, as more than our hooks would change")
 
 
-def _without_hooks(data: bytes | None, files: Installation, line: str, source: str) -> bytes | None:
-    """Return settings with our hooks put in and taken out again: without them, in the layout that this leaves.
-
-    Returns:
-        None where that is impossible, or where they had hooks of ours before.
-    """
+def _is_same(after: bytes, saved: bytes, files: Installation, source: str) -> bool:
+    """Return whether settings say what their backup says, but for lists and objects that held our hooks alone."""
     try:
-        had_hooks = data is not None and hook_entries.remove(data, files, source) != data
-        if had_hooks:
-            return None
-        return hook_entries.remove(hook_entries.install(data, files, line, source), files, source)
+        now, before = (hook_entries.read(data, files, source) for data in (after, saved))
     except BadInputError:
-        return None
+        return False
+    for document in (now, before):
+        held = {event: groups for event, groups in document.pop("hooks", {}).items() if groups}
+        document.update({"hooks": held} if held else {})
+    return now == before
 
 
 def trust_remarks(planned: Sequence[Step]) -> tuple[str, ...]:
