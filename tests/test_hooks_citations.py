@@ -16,8 +16,8 @@ from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.events import PlaybookInjected, PointCited
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.hooks import lineages
-from tallybook.projections.surfaces.hooks.citations import find_cited
+from tallybook.projections.surfaces.hooks import citations
+from tallybook.projections.surfaces.hooks.citations import find_cited, find_given
 from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -180,10 +180,10 @@ def test_the_ledger_says_what_was_given_where_the_markers_are_gone(here: Project
 def test_no_more_than_the_end_of_a_long_log_is_searched(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search ends at its bound, so that a hook is as quick at a large ledger."""
     give(here, "s1", "kpt_001")
-    assert {"kpt_001"} == lineages.find_given(here, "s1", ["kpt_001", "kpt_002"])
+    assert {"kpt_001"} == find_given(here, "s1", ["kpt_001", "kpt_002"])
     give(here, "s2", *(f"kpt_{number:03d}" for number in range(2, 1_000)))
-    monkeypatch.setattr(lineages, "MAX_SEARCHED_BYTES", 4_096)
-    assert set() == lineages.find_given(here, "s1", ["kpt_001"])
+    monkeypatch.setattr(citations, "MAX_SEARCHED_BYTES", 4_096)
+    assert set() == find_given(here, "s1", ["kpt_001"])
 
 
 def test_lines_that_are_no_injections_give_nothing(here: Project) -> None:
@@ -193,7 +193,7 @@ def test_lines_that_are_no_injections_give_nothing(here: Project) -> None:
     with (here.ledger / "events.jsonl").open("a", encoding="utf-8") as file:
         for body in ("[]", '{"names":null}', '{"names":[7,["kpt_001"]],"lineage":7}', '{"lineage":"s1"}', "{"):
             file.write(f"{forged}{body}}}\n")
-    assert set() == lineages.find_given(here, "s1", ["kpt_001"])
+    assert set() == find_given(here, "s1", ["kpt_001"])
 
 
 def test_sessions_that_name_each_other_as_forks_end_the_search(here: Project) -> None:
@@ -203,7 +203,7 @@ def test_sessions_that_name_each_other_as_forks_end_the_search(here: Project) ->
             by, body = {"rater": "x", "session": session}, {"names": [], "lineage": parent}
             by_text = json.dumps(by, separators=(",", ":"))
             file.write(f'{{"by":{by_text},\t"kind":"playbook.injected","v":2,"body":{json.dumps(body)}}}\n')
-    assert set() == lineages.find_given(here, "s1", ["kpt_001"])
+    assert set() == find_given(here, "s1", ["kpt_001"])
 
 
 def test_a_citation_that_nothing_can_hold_is_said_and_recorded_later(project: Path) -> None:

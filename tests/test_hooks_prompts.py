@@ -15,7 +15,6 @@ from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
 from tallybook.ledger.events import PlaybookInjected
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.hooks import prompts
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -206,4 +205,3 @@ def test_a_marker_that_is_not_readable_counts_as_none(here: Project) -> None:
         marker.write_bytes(data)
         assert "" == ask("units", prompt_id=data.hex())
     assert 1 == len(events(here, PlaybookInjected))
-    assert prompts.Part() == prompts._read(str(marker.with_name("none")))

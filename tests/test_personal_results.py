@@ -218,10 +218,10 @@ def test_both_share_one_budget(run: Run, project: Path, mine: Project, *, by_tas
 
 @pytest.mark.usefixtures("mine")
 def test_only_a_name_of_its_form_loads_the_own_playbook() -> None:
-    """A hook that finds other brackets in a message opens no module and no folder of it (rule 24)."""
+    """A hook that finds other brackets in a message opens no folder of it (rule 24)."""
     for text, is_loaded in (("[no] [x y] [0] [[kpt_001]", False), ("[my_001]", True)):
         opened = opened_files({"hook_event_name": "Stop", "last_assistant_message": text})
-        assert (is_loaded, is_loaded) == ("own_playbook" in opened, "my-playbook" in opened)
+        assert is_loaded == ("my-playbook" in opened)
 
 
 @pytest.mark.usefixtures("mine")

@@ -203,19 +203,17 @@ def record_citations(project: ProjectPaths, payload: Payload) -> str:
     """Record which entries the agent named, of those that its lineage was given here; there is no answer."""
     if "[" in payload.text and payload.session:
         # Most hooks end above: they load no more than they need.
-        from tallybook.projections.surfaces.hooks import citations, lineages
+        from tallybook.projections.surfaces.hooks import citations
 
         entries = ledger_access.read_entries(project)
         key = citation_key(payload.session, payload.subagent, payload.occasion or occasion_of(payload.text))
         # Most brackets are no names: only names of this form load more.
         if PERSONAL_PREFIX in payload.text.replace("\\", "").casefold():
-            from tallybook.projections.surfaces.hooks import own_playbook
-
-            own = own_playbook.cite(project, entries, payload)
-            own_playbook.append(project, _citations(own, payload), payload, key)
+            own = injection.cite_own(project, entries, payload)
+            injection.append_own(project, _citations(own, payload), payload, key)
         if names := citations.find_cited(payload.text, {entry["name"]: entry for entry in entries}):
             # An agent may work in the folder of another project, whose entries it was not given.
-            given = lineages.find_given(project, payload.session, names)
+            given = citations.find_given(project, payload.session, names)
             if drafts := _citations([name for name in names if name in given], payload):
                 ledger_access.append(project, drafts, payload.by, key)
     return ""

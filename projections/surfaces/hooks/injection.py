@@ -1,4 +1,8 @@
-"""Injecting: a session is given the playbook once, and again after a compaction. Standard library only."""
+"""Injecting: a session is given the playbook once, and again after a compaction, or with each prompt what fits it.
+
+The person's own playbook is given with the project's, and recorded in its own ledger under the same key, after the
+project's and only if that was new: a hook that ends in between loses a record and invents none. Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,32 @@ import os
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps, sha256
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily, loads, sha256
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.workspace.project import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from tallybook.ledger.line import Draft
-    from tallybook.projections.playbook import inject
+    from tallybook.projections.playbook import inject, ranking
     from tallybook.projections.surfaces.agents.agent import Agent, Payload
+    from tallybook.projections.surfaces.hooks import blocks, citations, draws, ledger_access
     from tallybook.projections.surfaces.hooks.draws import Draw
+    from tallybook.projections.surfaces.workspace import personal, settings, templates
     from tallybook.projections.surfaces.workspace.project import ProjectPaths
     from tallybook.projections.surfaces.workspace.settings import Settings
+else:
+    # Most hooks end before they need these.
+    [inject, ranking] = import_lazily("tallybook.projections.playbook.inject", "tallybook.projections.playbook.ranking")
+    _HERE, _THERE = "tallybook.projections.surfaces.hooks.", "tallybook.projections.surfaces.workspace."
+    [blocks, citations, draws, ledger_access] = import_lazily(
+        *(_HERE + name for name in ("blocks", "citations", "draws", "ledger_access"))
+    )
+    [personal, settings, templates] = import_lazily(*(_THERE + name for name in ("personal", "settings", "templates")))
 
 SUBAGENT_START = "SubagentStart"
 PROMPT = "UserPromptSubmit"
@@ -34,6 +48,8 @@ MARKS_BUDGET_CHARS = 2_000
 """Of a smaller budget the request for marks would take too much."""
 RESUMED = "resumed"
 """Marker that holds the id of the session that was resumed last and has had no prompt since."""
+_MORE = "More key points of this project's playbook, for this prompt:\n\n"
+"""Before what a later prompt is given: the session has the template's explanations."""
 # Two automatic compactions in one turn have the prompt's id in common; two hooks of the same one fire together.
 _COMPACTION_US = 10 * clock.MICROSECONDS
 
@@ -73,8 +89,6 @@ class Selection(NamedTuple):
 
     def text_without(self, held: Sequence[str]) -> str:
         """Return the text for a model without the entries that are withheld."""
-        from tallybook.projections.playbook import inject
-
         return inject.fill(self.template, inject.told_lines(self.choice, held, self.own))
 
     @property
@@ -88,7 +102,7 @@ class Selection(NamedTuple):
 def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     """Return the playbook as context for the model: once in a session, and again after a compaction.
 
-    If the settings say so, each prompt is given the part that fits it, by the module `prompts` next to this one.
+    If the settings say so, each prompt is given the part that fits it, by ``inject_part``.
     Nothing is injected, and nothing recorded, where the caller is not known to take an answer at this event.
     """
     if not payload.session or (payload.subagent and payload.event != SUBAGENT_START):
@@ -103,16 +117,10 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
         payload = payload._replace(source="compact")
     if _has_playbook(project, payload, agent, marker) and not (payload.event == PROMPT and _is_divided(marker)):
         return ""
-    # Most hooks end above: they load no more than they need.
-    from tallybook.projections.surfaces.hooks import draws, ledger_access
-    from tallybook.projections.surfaces.workspace import settings
-
     chosen = settings.read(project)
     _begin_lineage(project, payload, agent, chosen.hold)
     if chosen.by_task and payload.event != SUBAGENT_START:
-        from tallybook.projections.surfaces.hooks import prompts
-
-        return prompts.inject_part(project, payload, agent, marker, chosen)
+        return inject_part(project, payload, agent, marker, chosen)
     # A session that began with parts has some of them, even if the settings no longer say so.
     selection = nothing() if _is_divided(marker) else select(project, payload, agent, chosen)
     if not selection.choice.names:
@@ -139,12 +147,8 @@ def record_block(project: ProjectPaths, payload: Payload) -> str:
 
     So they can be cited and rated. Text that is not an entry's present one says nothing.
     """
-    from tallybook.projections.surfaces.hooks import blocks
-
     block = blocks.find_read(project, payload) if payload.session else None
     if block is not None:
-        from tallybook.projections.surfaces.hooks import draws, ledger_access
-
         names = tuple(entry["name"] for entry in ledger_access.read_entries(project) if block.has(entry))
         if names:
             read = nothing()
@@ -183,9 +187,6 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
 
     It asks for marks only where a person watches the session, unless the settings say otherwise.
     """
-    from tallybook.projections.playbook import inject
-    from tallybook.projections.surfaces.workspace import templates
-
     template = inject.PLACEHOLDER
     with suppress(OSError):
         template = templates.load_template() or template
@@ -199,18 +200,14 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
 
 def nothing() -> Selection:
     """Return the selection of no entry."""
-    from tallybook.projections.playbook import inject
-
     return Selection("", (), inject.Choice((), (), 0, ()), {})
 
 
 def select(project: ProjectPaths, payload: Payload, agent: Agent, chosen: Settings) -> Selection:
     """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
-    from tallybook.projections.surfaces.hooks import own_playbook
-
     if not chosen.budget_chars or (payload.subagent and not chosen.subagents):
         return nothing()
-    entries, own = own_playbook.read_both(project, payload)
+    entries, own = read_both(project, payload)
     template = load_template(chosen, attended=not agent.is_unattended(payload))
     return select_best(entries, template, agent, chosen.budget_chars, own)
 
@@ -219,8 +216,6 @@ def select_best(
     entries: Sequence[Mapping[str, Any]], template: str, agent: Agent, budget_chars: int, own: tuple[str, ...] = ()
 ) -> Selection:
     """Return the best entries that fit a budget and the agent; those that ``own`` names are the person's own."""
-    from tallybook.projections.playbook import inject
-
     candidates = theirs(entries, own)
 
     def choose(room: int) -> Selection:
@@ -239,8 +234,6 @@ def theirs(entries: Sequence[Mapping[str, Any]], own: Sequence[str]) -> tuple[st
 
 def heading_chars(own: Sequence[str]) -> int:
     """Return how many characters the heading of the person's own entries takes, with its line feed."""
-    from tallybook.projections.playbook import inject
-
     return len(inject.OWN_HEADING) + 1 if own else 0
 
 
@@ -264,15 +257,11 @@ def _begin_lineage(project: ProjectPaths, payload: Payload, agent: Agent, hold: 
     if not hold or payload.source in {"compact", "resume", "fork"} or os.path.exists(_marker(project, payload.session)):
         return
     if payload.event in {"SessionStart", SUBAGENT_START} or "SessionStart" not in agent.injects_at:
-        from tallybook.projections.surfaces.hooks import draws
-
         draws.begin_lineage(project, payload.session, hold)
 
 
 def draft_event(selection: Selection, drawn: Draw, file: str = "") -> Draft:
     """Return the event of an injection, or of what a file gave; it holds names and numbers, nothing of a prompt."""
-    from tallybook.projections.surfaces.hooks import ledger_access
-
     return ledger_access.draft(
         "playbook.injected",
         names=[name for name in selection.names if name not in drawn.held],
@@ -294,19 +283,15 @@ def append(project: ProjectPaths, payload: Payload, selection: Selection, drawn:
     The project's has it even where none of its entries was selected: only there hooks see that a session was given the
     playbook, and reflection finds the sessions whose clients were killed.
     """
-    from tallybook.projections.surfaces.hooks import draws, ledger_access, own_playbook
-
     is_new = ledger_access.append(project, [draft_event(selection, drawn)], payload.by, key)
     own = selection.own_part
     if is_new and own.choice.names:
-        own_playbook.append(project, [draft_event(own, draws.Draw())], payload, key)
+        append_own(project, [draft_event(own, draws.Draw())], payload, key)
     return is_new
 
 
 def append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
-    from tallybook.projections.surfaces.hooks import ledger_access
-
     prefix = f"injected:compact:{digest(f'{payload.session} {payload.prompt}')}:"
     with ledger_access.lock_deliveries(project):
         if ledger_access.has_recent(project, prefix, _COMPACTION_US):
@@ -364,12 +349,10 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
 
     The marker of the session it continues only saves the question to the ledger.
     """
-    from tallybook.projections.surfaces.hooks import draws, ledger_access, lineages
-
     before = _marker(project, parent)
     if os.path.exists(before):
         _copy(before, marker)
-    elif any(lineages.injections(project, parent)):
+    elif any(citations.injections(project, parent)):
         _create(marker)
     else:
         return False
@@ -433,3 +416,208 @@ def _create(marker: str) -> None:
 def digest(text: str) -> str:
     """Return a short digest of a text."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+# The person's own playbook
+
+
+def _read_own_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the entries of the person's own playbook that a project has neither by name nor by text; often none.
+
+    Args:
+        project: The project.
+        theirs: The project's entries.
+    """
+    mine = personal.find_paths(project)
+    if mine is None:
+        return []
+    try:
+        own = ledger_access.read_entries(mine)
+    except TallybookError as error:
+        # The project's entries must reach the session in any case.
+        ledger_access.save_error(project, error)
+        return []
+    taken = {one[field] for one in theirs for field in ("name", "text")}
+    return [one for one in own if one["name"] not in taken and one["text"] not in taken]
+
+
+def offered(
+    project: ProjectPaths, theirs: Sequence[Mapping[str, Any]], payload: Payload
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    """Return what can be given to a session: of the person's own entries, and of a project's entries, ``theirs``.
+
+    What a block in a file gives the agent already is left out.
+    """
+    today, block = clock.utc_now().at[:10], blocks.find_read(project, payload)
+    own = _read_own_entries(project, theirs)
+    theirs = [entry for entry in theirs if block is None or not block.has(entry)]
+    return inject.leave_out_expired(own, today), inject.leave_out_expired(theirs, today)
+
+
+def read_both(project: ProjectPaths, payload: Payload) -> tuple[Sequence[Mapping[str, Any]], tuple[str, ...]]:
+    """Return the entries for a session, and the names of the person's own among them.
+
+    Newer entries come later, and are taken first; the own ones lie evenly among the project's, so that each playbook
+    gets its share of the room.
+    """
+    own, theirs = offered(project, ledger_access.read_entries(project), payload)
+    if not own:
+        return theirs, ()
+    places = [(place / len(group), one) for group in (own, theirs) for place, one in enumerate(group, 1)]
+    both = [one for _, one in sorted(places, key=lambda pair: pair[0])]
+    return both, tuple(one["name"] for one in own)
+
+
+def append_own(project: ProjectPaths, drafts: Sequence[Draft], payload: Payload, key: str) -> None:
+    """Append what happened to the person's own entries, if anything did; an error is saved for ``doctor``."""
+    mine = personal.find_paths(project) if drafts else None
+    if mine is not None:
+        try:
+            ledger_access.append(mine, drafts, payload.by, key)
+        except TallybookError as error:
+            ledger_access.save_error(project, error)
+
+
+def cite_own(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]], payload: Payload) -> list[str]:
+    """Return the person's own entries that a text cites, of those that its lineage was given."""
+    mine = personal.find_paths(project)
+    if mine is None:
+        return []
+    names = citations.find_cited(payload.text, {entry["name"]: entry for entry in _read_own_entries(project, theirs)})
+    given = citations.find_given(mine, payload.session, names)
+    return [name for name in names if name in given]
+
+
+# Injecting by task
+
+
+class Part(NamedTuple):
+    """What a session has of the playbook, since its start or its last compaction; its marker holds it.
+
+    Attributes:
+        number: How many injections the session had, those before the compaction included.
+        chars: How many characters they took, and those that a draw withheld.
+        names: The entries that were selected, those that a draw withheld included.
+        delivery: The last prompt that was answered, by its id, or by a digest of its text where it has none.
+    """
+
+    number: int = 0
+    chars: int = 0
+    names: tuple[str, ...] = ()
+    delivery: str = ""
+
+
+def inject_part(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
+    """Return what fits a prompt and the session was not given yet; after a compaction, what it was given before.
+
+    An agent that reports no end of a compaction begins anew at the next prompt.
+    """
+    if payload.event == PROMPT:
+        with ledger_access.lock_deliveries(project):
+            return _answer_prompt(project, payload, agent, marker, chosen)
+    return _repeat(project, payload, agent, marker, chosen) if payload.source == "compact" else ""
+
+
+def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
+    entries: Sequence[Mapping[str, Any]],
+    task: str,
+    agent: Agent,
+    budget_chars: int,
+    part: Part | None = None,
+    *,
+    template: str,
+    own: tuple[str, ...] = (),
+) -> Selection:
+    """Return the entries that fit a task, within the share of the budget that one prompt may use.
+
+    Those that ``own`` names are the person's own.
+    """
+    part = part or Part()
+    is_first = not part.names
+    template = template if is_first else _MORE + inject.PLACEHOLDER
+    candidates = theirs(entries, own)
+
+    def choose(room: int) -> Selection:
+        space = room - inject.headings_size(entries)
+        best = ranking.select(entries, task, space, part.names, is_first=is_first, own=own)
+        chosen = [entries[score.place] for score in best.scores]
+        names = tuple(entry["name"] for entry in chosen)
+        choice = inject.Choice(names, best.lines, len(entries) - len(names), inject.sections_of(chosen))
+        return Selection(
+            template, candidates, choice, best.left_out, best.lowest, own, best.own_left_out, best.own_lowest
+        )
+
+    room = int((budget_chars - part.chars) * ranking.PROMPT_SHARE) - len(template) - heading_chars(own)
+    return fit(agent, room, choose)
+
+
+def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
+    """Return the answer to a prompt; call it under the lock of deliveries, because several hooks may get the prompt."""
+    part = _read_part(marker)
+    if payload.source == "compact":
+        part = part._replace(chars=0, names=(), delivery="")
+    delivery = payload.prompt or digest(payload.text)
+    if part.delivery == delivery or chosen.budget_chars <= part.chars:
+        return ""
+    entries, own = read_both(project, payload)
+    template = load_template(chosen, attended=not agent.is_unattended(payload))
+    selection = select_for(entries, payload.text, agent, chosen.budget_chars, part, template=template, own=own)
+    if not selection.choice.names:
+        return ""
+    # The selection comes first: the place of an entry that is withheld stays empty.
+    drawn = draws.draw(project, payload.session, selection.names, len(selection.candidates), chosen.hold)
+    text = selection.text_without(drawn.held)
+    try:
+        is_new = append(project, payload, selection, drawn, _prompt_key(payload, part.number + 1))
+    except TallybookError as error:
+        # Nothing records what this prompt was given, so it is given nothing.
+        ledger_access.save_error(project, error)
+        return ""
+    # The ledger knows of more injections than the marker: which entries the session has is no longer known.
+    chars = part.chars + len(selection.text) if is_new else chosen.budget_chars
+    _write_part(marker, Part(part.number + 1, chars, (*part.names, *selection.choice.names), delivery))
+    return agent.answer(payload.name, text) if is_new and text else ""
+
+
+def _repeat(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
+    """Return what the session was given before a compaction, as far as it still is in the playbook and fits."""
+    part = _read_part(marker)
+    both, own = read_both(project, payload)
+    entries = [entry for entry in both if entry["name"] in part.names]
+    given_own = tuple(name for name in own if name in part.names)
+    template = load_template(chosen, attended=not agent.is_unattended(payload))
+    selection = select_best(entries, template, agent, chosen.budget_chars, given_own)
+    if not selection.choice.names:
+        _write_part(marker, part._replace(chars=0, names=(), delivery=""))
+        return ""
+    drawn = draws.draw(project, payload.session, selection.names, len(both) - len(own), chosen.hold)
+    text = selection.text_without(drawn.held)
+    try:
+        is_new = append_compaction(project, payload, selection, drawn)
+    except TallybookError as error:
+        ledger_access.save_error(project, error)
+        is_new = True
+    if is_new:
+        _write_part(marker, part._replace(chars=len(selection.text), names=selection.choice.names, delivery=""))
+    return agent.answer(payload.name, text) if is_new and text else ""
+
+
+def _prompt_key(payload: Payload, number: int) -> str:
+    """Return the idempotency key of an injection, by its number in the session."""
+    agent = "" if payload.agent == table.CLAUDE else f"{payload.agent}:"
+    return f"injected:prompt:{agent}{conversation(payload)}:{number}"
+
+
+def _read_part(marker: str) -> Part:
+    """Return what a marker holds; nothing where there is none, or it is not readable."""
+    with suppress(OSError, ValueError, TypeError, TallybookError):
+        number, chars, names, delivery = loads(disk.read_file(marker).decode("utf-8", "surrogatepass"))
+        return Part(int(number), int(chars), tuple(names), str(delivery))
+    return Part()
+
+
+def _write_part(marker: str, part: Part) -> None:
+    with suppress(OSError, TallybookError):
+        data = dumps([part.number, part.chars, list(part.names), part.delivery]).encode("utf-8", "surrogatepass")
+        disk.make_folder(os.path.dirname(marker), durable=False)
+        disk.replace_cache_file(marker, data)

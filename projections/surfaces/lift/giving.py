@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.events import Numbers, PlaybookInjected
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.projections.surfaces.hooks import draws, injection, lineages
+from tallybook.projections.surfaces.hooks import citations, draws, injection
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -30,7 +30,7 @@ def record_given(project: Project, session: str, selected: Sequence[str], candid
     Nothing is recorded where no question is open and the session was given all of it before. A session whose lineage no
     hook began is given all, without a draw, and does not count.
     """
-    if draws.read_question(project) is None and lineages.find_given(project, session, selected).issuperset(selected):
+    if draws.read_question(project) is None and citations.find_given(project, session, selected).issuperset(selected):
         return ()
     drawn = draws.draw(project, session, selected, len(candidates), settings.read(project).hold)
     event = PlaybookInjected(

@@ -29,7 +29,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
 from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
-from tallybook.projections.surfaces.hooks import lineages
+from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.personal import pair
@@ -379,7 +379,7 @@ def _tie_lineage(state: _State, name: str, path: Path) -> None:
     parent = parent or next((sessions[other] for other in chunks.copied_from(path, sessions)), "")
     if parent not in known.injected_at.keys() | known.sessions.keys() or parent == name:
         return
-    if all(body.get("lineage") in {"", name} for body in lineages.injections(state.project, name)):
+    if all(body.get("lineage") in {"", name} for body in citations.injections(state.project, name)):
         event = PlaybookInjected((), (), Numbers({}), None, "", "", parent, (), 0.0)
         by = {"rater": "tallybook", "session": name}
         _record(state.project, [Request(PlainEvents((event,)), by, f"continues:{name}")])
@@ -387,10 +387,10 @@ def _tie_lineage(state: _State, name: str, path: Path) -> None:
 
 def _find_given(state: _State, session: str, names: frozenset[str], subagent: str) -> set[str]:
     """Return which of some entries a session's lineage was given, the person's own by their own ledger."""
-    given = lineages.find_given(state.project, session, names.intersection(state.names), subagent)
+    given = citations.find_given(state.project, session, names.intersection(state.names), subagent)
     mine = personal.find(state.project)
     others = names.difference(state.names)
-    return given if mine is None else given | lineages.find_given(mine, session, others, subagent)
+    return given if mine is None else given | citations.find_given(mine, session, others, subagent)
 
 
 def _ask(state: _State, name: str, piece: Piece) -> Result:

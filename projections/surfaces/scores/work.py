@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.hooks.lineages import MAX_SEARCHED_BYTES
+from tallybook.projections.surfaces.hooks.citations import MAX_SEARCHED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

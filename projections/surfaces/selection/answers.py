@@ -14,7 +14,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.agent import Payload
 from tallybook.projections.surfaces.agents.inside import find_agent
-from tallybook.projections.surfaces.hooks import draws, injection, ledger_access, own_playbook, prompts
+from tallybook.projections.surfaces.hooks import draws, injection, ledger_access
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import find_paths
 
@@ -58,7 +58,7 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     agent = table.load(running.agent if running and table.load(running.agent).max_size else table.CLAUDE)
     paths = find_paths(None, str(project.root))
     by_hook = Payload(injection.PROMPT, session, agent=running.agent if running else table.CLAUDE)
-    mine, theirs = own_playbook.offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
+    mine, theirs = injection.offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
     entries, own = [*mine, *theirs], tuple(entry["name"] for entry in mine)
     template = injection.load_template(chosen, attended=not (running and agent.is_unattended(Payload("", session))))
     if not chosen.budget_chars:
@@ -66,7 +66,7 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     elif task is None:
         selection = injection.select_best(entries, template, agent, chosen.budget_chars, own)
     else:
-        selection = prompts.select_for(entries, task, agent, chosen.budget_chars, template=template, own=own)
+        selection = injection.select_for(entries, task, agent, chosen.budget_chars, template=template, own=own)
     drawn = draws.draw(project, session, selection.names, len(selection.candidates), chosen.hold)
     if running and selection.choice.names:
         # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
