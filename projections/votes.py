@@ -1,7 +1,7 @@
 """The view of votes: which entries a lineage of sessions rated and cited, and who wrote an entry. Pure.
 
 A lineage is a session with its resumes, forks, branches, compactions and subagents: the sessions that injections tie
-together. It has one vote an entry, whichever of marks, MCP and reflection gave it.
+together. It has one vote an entry, whichever of marks, MCP and reflection gave it, undone or not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.playbook_constants import RATE
-from tallybook.projections.fold import State, View, batch_view
+from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import AGENT
 
 if TYPE_CHECKING:
@@ -105,7 +105,10 @@ def _apply(state: Votes, batch: Batch) -> None:
     for record in batch.records:
         event: Any = record.event
         session = record.by.session or ""
-        if isinstance(event, _MAKING) and event.name not in state.makers:
+        if isinstance(event, UndoneEvent):
+            # A vote that a person undid is spent: its lineage would give it again.
+            _count_vote(state, record, event.event, session)
+        elif isinstance(event, _MAKING) and event.name not in state.makers:
             state.makers[event.name] = Maker(record.id, record.by.rater, is_accepted)
         elif isinstance(event, events.PointEdited | events.PointReworded):
             state.makers[event.name] = Maker(state.maker_of(event.name).id, record.by.rater, is_accepted)
@@ -118,12 +121,13 @@ def _apply(state: Votes, batch: Batch) -> None:
             state.tied.setdefault(event.lineage, set()).add(session)
         elif isinstance(event, events.PointCited) and session:
             state.cited.setdefault(session, set()).add(event.name)
-        elif session and record.by.rater in _MACHINES:
-            _count_vote(state, record, session)
+        else:
+            _count_vote(state, record, event, session)
 
 
-def _count_vote(state: Votes, record: EventRecord, session: str) -> None:
-    event: Any = record.event
+def _count_vote(state: Votes, record: EventRecord, event: Any, session: str) -> None:
+    if not session or record.by.rater not in _MACHINES:
+        return
     is_dispute = isinstance(event, events.PointProposed) and event.verb == RETIRE and record.by.rater == AGENT
     is_wish = isinstance(event, events.PointProposed) and event.verb == RATE
     if is_dispute:
@@ -143,6 +147,7 @@ VOTES: Final[View[Votes]] = batch_view(
         events.PointCited,
         events.PointRated,
         events.PointProposed,
+        UndoneEvent,
     ),
     _apply,
 )

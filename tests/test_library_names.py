@@ -19,7 +19,7 @@ from helpers.installation import installed
 from helpers.repository import ROOT
 import tallybook
 from tallybook import compat
-from tallybook.ledger.events import EVENT_TYPES, RATINGS
+from tallybook.ledger.events import EVENT_TYPES, RATINGS, PointLimited
 from tallybook.ledger.line import KNOWN_RATERS
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -306,3 +306,18 @@ def test_an_unknown_rater_is_refused_and_the_raters_are_named(
     line = f"tallybook: rater: 'robot' is not a rater; use one of {', '.join(KNOWN_RATERS)}\n"
     assert (2, line) == (done.code, done.err)
     assert before == [event.id for event in ledger.events()]
+
+
+def test_the_library_gives_an_entry_its_last_day(tmp_path: Path) -> None:
+    """`add` and `reword` take the day that `--until` takes; a day that is none is refused."""
+    ledger = tallybook.open(tmp_path)
+    [name] = ledger.add("Freeze the API", until="2026-12-31").added
+    ledger.reword(name, until="never")
+    days = [event.event.until for event in ledger.events(kinds=["point.*"]) if isinstance(event.event, PointLimited)]
+    assert ["2026-12-31", ""] == days
+    with pytest.raises(tallybook.BadInputError, match="until is not a day"):
+        ledger.add("Be brief", until="soon")
+    with pytest.raises(tallybook.BadInputError, match="until is not a day"):
+        ledger.reword(name, until="soon")
+    with pytest.raises(tallybook.BadInputError, match="reword: needs a text or until"):
+        ledger.reword(name)

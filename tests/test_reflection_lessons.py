@@ -14,11 +14,11 @@ from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.events import PlaybookUpdated, PointNoted, PointProposed, PointRated, PointRetired
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import notices
-from tallybook.projections.surfaces.reflection import lessons
+from tallybook.projections.surfaces.reflection.mark_requests import MarkedMessage, mark_requests
 from tallybook.projections.surfaces.review.session import refresh_notice
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import record as writing
-from tallybook.projections.surfaces.writing.votes import MarkedMessage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,8 @@ def learn(here: Path, *sentences: str, message: str = MESSAGE, learned: str = "p
     """Record the lessons of one message as the worker does."""
     project = Project(here)
     found = [MarkedMessage((), sentences, message, BY, f"marks:s7:{message}")]
-    writing.write(project, list(lessons.requests(project, current(open_log(project)), found, learned)))
+    options = Settings(learned=learned)
+    writing.write(project, list(mark_requests(project, current(open_log(project)), (), found, options)))
     refresh_notice(project)
 
 

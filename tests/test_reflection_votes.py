@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from helpers.transcripts import Script, answer, ask_again, kept
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import PointCited, PointNoted, PointProposed, PointRated
+from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history import reading
@@ -26,9 +28,11 @@ from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import proposals, record, votes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+from tallybook.projections.votes import VOTES
 
 if TYPE_CHECKING:
     from helpers.agent_sessions import RecordedSession
+    from helpers.command_line import Run
     from helpers.transcripts import Client
 
 __all__ = ["here"]
@@ -182,10 +186,9 @@ def test_a_harmful_vote_by_mcp_never_prunes_what_a_person_wrote(place: Project) 
     for session in ("s0", "s1", "s2", "s2", "s3"):
         rating = {"name": "kpt_001", "rating": "harmful", "reason": "it broke"}
         done = Server(place, session).methods["tools/call"]({"name": "rate", "arguments": rating})
-        answers.append(json.loads(done["content"][0]["text"]))
+        answers.append({} if done["isError"] else json.loads(done["content"][0]["text"]))
     notes = ["kpt_001: proposed to retire, because a person's entry leaves by a person alone"]
     assert [None, None, notes, None, None] == [one.get("notes") for one in answers]
-    assert [False, False, False, True, False] == [one["repeated"] for one in answers]
     assert [("kpt_001", "harmful")] * 2 + [("kpt_001", "neutral")] == rated(place)
     assert ((0, 2), 1) == (counts(place), len(events(place, PointProposed)))
 
@@ -231,12 +234,34 @@ def test_marks_on_the_own_playbook_are_proposals(place: Project) -> None:
 
 
 def test_an_undo_of_the_session_takes_its_votes_back(place: Project) -> None:
-    """`undo --of SESSION` undoes the ratings of its marks, and brings a pruned entry back."""
+    """`undo --of SESSION` undoes the ratings of its marks, and brings a pruned entry back; the vote is spent."""
     for number in range(3):
         say(place, "[kpt_002 harmful: slow]", f"s{number}")
     assert counts(place, "kpt_002") is None
     assert 0 == run_here(["undo", "--of", "s2"])
     assert (0, 2) == counts(place, "kpt_002")
+    with pytest.raises(NothingToDoError, match="was rated in this session"):
+        commands.rate(place, "kpt_002", "harmful", {"rater": "agent", "session": "s2"})
+    assert 0 == run_here(["undo", "--of", "s1"])
+    commands.rate(place, "kpt_002", "harmful", {"rater": "agent", "session": "s9"})
+    assert (0, 2) == counts(place, "kpt_002")
+
+
+def test_whatever_an_agent_types_has_the_vote_of_its_session(place: Project, run: Run) -> None:
+    """`record`, and what waited in the spool, count what the lineage has not rated, and say what does not count."""
+    both = json.dumps({"evaluations": [{"name": name, "rating": "harmful"} for name in ("kpt_001", "kpt_002")]})
+    by = ("--rater", "agent", "--session", "s1", "--json")
+    run("rate", "kpt_001", "helpful", *by)
+    done = run("record", *by, stdin=both.encode())
+    assert [{"item": "kpt_001", "name": "kpt_001", "reason": votes.SPENT}] == json.loads(done.out)["ignored"]
+    assert [("kpt_001", "helpful"), ("kpt_002", "harmful")] == rated(place)
+    again = run("record", *by, stdin=both.encode())
+    assert (1, f"tallybook: kpt_001: {votes.SPENT}") == (again.code, again.err.partition(";")[0])
+    with reading.open_log(place).transaction():
+        run("rate", "kpt_001", "harmful", "--rater", "agent", "--session", "s1")
+        run("rate", "kpt_001", "harmful", "--rater", "agent", "--session", "s2")
+    run("replay")
+    assert [("kpt_001", "helpful"), ("kpt_002", "harmful"), ("kpt_001", "harmful")] == rated(place)
 
 
 def test_secrets_in_a_reason_are_masked(place: Project) -> None:
@@ -278,7 +303,7 @@ def test_a_vote_follows_its_entry_into_a_shared_book(tmp_path: Path) -> None:
         machine.sync()
     assert {"kpt_001": ("Always test", 0, 0), "kpt_002": ("Be kind", 1, 0)} == anna.entries()
     for machine in (anna, ben):
-        found = votes.load(machine.project)
+        found = fold_history(VOTES, partial(reading.batches, machine.project))
         assert [False, True] == [found.has_voted("s1", name) for name in ("kpt_001", "kpt_002")]
         assert found.maker_of("kpt_002").is_persons
 

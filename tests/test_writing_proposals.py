@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tallybook.ledger.events import PointProposed
+from tallybook.projections.proposals import LESSON_VERB
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing.record import write
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from helpers.command_line import Answer, Run
 
 AGENTS = {
@@ -197,6 +205,15 @@ def test_a_choice_that_names_nothing_is_refused(
     answer: Answer = run(*words)
     assert (code, True) == (answer.code, message in answer.err)
     assert [proposed] == [one["seq"] for one in json.loads(run("proposals", "--json").out)]
+
+
+def test_accepting_all_says_what_it_left_out(project: Path, run: Run, proposed: int) -> None:
+    """`proposals accept --all` makes the changes, and says how many lessons are open still."""
+    lesson = PointProposed(LESSON_VERB, "", (), "lesson", "", "Run make seed before pytest.", "")
+    write(Project(project), [Request(PlainEvents((lesson,)), {"rater": "agent", "session": "s1"})])
+    answer = run("proposals", "accept", "--all", "--json")
+    assert [proposed] == [row["proposal"] for row in json.loads(answer.out)]
+    assert "1 lesson left out; each is accepted by its number: tallybook proposals" in answer.err
 
 
 def test_a_proposal_that_no_longer_fits_is_refused(run: Run, proposed: int) -> None:

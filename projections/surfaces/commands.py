@@ -23,14 +23,14 @@ from tallybook.ledger.errors import (
     NothingToDoError,
     TallybookError,
 )
-from tallybook.ledger.events import RATINGS, PointNoted
+from tallybook.ledger.events import RATINGS, PointNoted, PointProposed
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import digest
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_dict, read_stamp
-from tallybook.projections.playbook.view import AGENT, PLAYBOOK
+from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.ledger.decisions import curation, update
-    from tallybook.ledger.events import PointProposed
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage import redacted_digests, spool
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace import settings
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing import record as recording
-    from tallybook.projections.surfaces.writing import requests, votes
+    from tallybook.projections.surfaces.writing import requests
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
@@ -70,12 +69,11 @@ else:
         "tallybook.projections.surfaces.writing.requests",
         "tallybook.projections.comparison.similarity",
     )
-    settings, as_of, playbook_file, pair, votes = import_lazily(
+    settings, as_of, playbook_file, pair = import_lazily(
         "tallybook.projections.surfaces.workspace.settings",
         "tallybook.projections.surfaces.history.as_of",
         "tallybook.projections.surfaces.history.playbook_file",
         "tallybook.projections.surfaces.personal.pair",
-        "tallybook.projections.surfaces.writing.votes",
     )
 
 
@@ -151,14 +149,14 @@ def add(
         again: Whether a text that was redacted is accepted from now on, from every source.
 
     Raises:
-        BadInputError: The text cannot be recorded, or another rater than a person accepts what was redacted.
+        BadInputError: The text or the day cannot be recorded, or another rater than a person accepts what was redacted.
         NothingToDoError: An entry has this text, but for case, white space and final punctuation.
         RedactedTextError: The text was redacted, and is not accepted.
     """
-    text = point if isinstance(point, str) else point["text"]
-    fault = update.text_fault(text)
-    if fault is not None:
-        raise BadInputError("text", fault, "nothing was recorded")
+    text, day = (point, "") if isinstance(point, str) else (point["text"], point.get("until", ""))
+    for part, fault in (("text", update.text_fault(text)), ("until", update.day_fault(day))):
+        if fault is not None:
+            raise BadInputError(part, fault, "nothing was recorded")
     if again and by.get("rater") != "human":
         raise BadInputError("--again", "needs the rater human", "nothing was recorded")
     redactions = redacted_digests.load(project.ledger)
@@ -192,25 +190,13 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
         raise BadInputError("rating", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
     curation.check_reason(reason)
     delivery = _digest_delivery([names, rating, reason], key)
-    counted = dict.fromkeys(names, rating)
-    proposed: tuple[PointProposed, ...] = ()
-    if by.get("rater") == AGENT and by.get("session") and not _is_delivered(project, key):
-        counted, proposed = votes.screen(project, requests.Rating(names, rating, reason), by["session"])
-    if proposed:
-        wish = requests.PlainEvents(proposed)
-        outcome = recorded(project, requests.Request(wish, by, None if counted else key, payload=delivery))
-    if counted or not proposed:
-        notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in counted if reason)
-        ratings = [{"name": name, "rating": result} for name, result in counted.items()]
-        content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
-        outcome = recorded(project, requests.Request(content, by, key, payload=delivery))
-    said = (f"{event.name}: proposed to retire, because {event.cause} leaves by a person alone" for event in proposed)
+    notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in names if reason)
+    ratings = [{"name": name, "rating": rating} for name in names]
+    content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
+    outcome = recorded(project, requests.Request(content, by, key, payload=delivery))
+    disputes = [event for event in outcome.events if isinstance(event, PointProposed)]
+    said = (f"{event.name}: proposed to retire, because {event.cause} leaves by a person alone" for event in disputes)
     return attrs.evolve(outcome, notes=(*outcome.notes, *said))
-
-
-def _is_delivered(project: Project, key: str | None) -> bool:
-    with closing(reading.open_own_log(project)) as log:
-        return key is not None and log.find_delivery(key) is not None
 
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
@@ -229,6 +215,9 @@ def recorded(project: Project, request: Request) -> Outcome:
     """Record one request; return its outcome, with a note for each problem.
 
     A rating or an update of entries of the person's own playbook goes there, and the rest to the project.
+
+    Raises:
+        NothingToDoError: All of it are ratings of a machine whose lineage has voted on these entries.
     """
     report = recording.write(project, [request]) if personal.find(project) is None else pair.write(project, request)
     notes = [str(problem) for problem in report.problems]
@@ -237,6 +226,10 @@ def recorded(project: Project, request: Request) -> Outcome:
         cause = str(report.unrendered).partition("; ")[0].partition(", so it may or may not")[0]
         notes.append(f"recorded, but {cause}; run `tallybook replay`")
     outcome = report.outcomes[0]
+    parts = (outcome, outcome.mine) if outcome.mine else (outcome,)
+    if not any(part.spooled or part.repeated or part.seq_from for part in parts):
+        first = next(part for part in parts if part.ignored).ignored[0]
+        raise NothingToDoError(first.name or first.item, first.reason, "nothing was recorded")
     if isinstance(request.decide, requests.Update) and request.decide.is_addition and report.state is not None:
         notes += _similar_notes(project, report.state, outcome.added)
     return attrs.evolve(outcome, notes=tuple(notes))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallybook.projections.event_rows import by_json, name_line, numbered_rows
-from tallybook.projections.proposals import proposal_lines
+from tallybook.projections.proposals import is_lesson, proposal_lines
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
-from tallybook.projections.surfaces.console.output import answer, note, recorded_lines, say
+from tallybook.projections.surfaces.console.output import answer, format_count, note, recorded_lines, say
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.writing import proposals as store
 
@@ -108,7 +108,8 @@ def reject(project: Project, /, **options: Any) -> None:
 def _decide(project: Project, options: dict[str, Any], decide: Callable[..., store.Decided]) -> None:
     by = provenance_of(options)
     numbers, session, everything = options["numbers"], options["session_of"], options["everything"]
-    chosen = store.select(project, numbers, session, everything=everything, is_acceptance=decide is store.accept)
+    is_acceptance = decide is store.accept
+    chosen, left_out = store.select(project, numbers, session, everything=everything, is_acceptance=is_acceptance)
     rows = []
     for record in chosen:
         state = reading.current(reading.open_log(project))
@@ -120,5 +121,10 @@ def _decide(project: Project, options: dict[str, Any], decide: Callable[..., sto
         rows.append({"proposal": record.seq, "events": made})
         if not options["as_json"]:
             say(*recorded_lines(made))
+    if left_out:
+        lessons = sum(map(is_lesson, left_out))
+        counts = {"lesson": lessons, "redaction": len(left_out) - lessons}
+        what = " and ".join(format_count(count, word) for word, count in counts.items() if count)
+        note(f"{what} left out; each is accepted by its number: tallybook proposals")
     if options["as_json"]:
         answer(rows)

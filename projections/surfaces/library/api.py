@@ -181,22 +181,24 @@ class Ledger:
         self.project = project
         self.by = by
 
-    def add(self, text: str, *, key: str | None = None) -> Outcome:
+    def add(self, text: str, *, until: str | None = None, key: str | None = None) -> Outcome:
         """Add an entry.
 
         Args:
             text: The guidance.
+            until: The last day on which it is injected, in UTC, as ``2026-12-31``; None for no end.
             key: The idempotency key; the same call again adds nothing, and another one under it is refused.
 
         Raises:
-            BadInputError: The text cannot be an entry.
+            BadInputError: The text cannot be an entry, or ``until`` is no day.
             NothingToDoError: An entry has this text, but for case, white space and final punctuation.
             RedactedTextError: The text was redacted.
             UsedKeyError: The key was used for another payload.
         """
         check(str, text=text)
-        check(str | None, key=key)
-        return commands.add(self.project, text, by_json(self.by), key)
+        check(str | None, until=until, key=key)
+        point: str | commands.Point = {"text": text, "until": until} if until else text
+        return commands.add(self.project, point, by_json(self.by), key)
 
     def rate(self, name: str, rating: RatingWord, *, reason: str = "", key: str | None = None) -> Outcome:
         """Rate an entry ``helpful``, ``harmful`` or ``neutral``.
@@ -270,16 +272,25 @@ class Ledger:
         """
         return self._curate("unpin", name, reason)
 
-    def reword(self, name: str, text: str, *, reason: str = "") -> Outcome:
-        """Change the text of an entry; its name and its counts stay.
+    def reword(self, name: str, text: str | None = None, *, until: str | None = None, reason: str = "") -> Outcome:
+        """Change the text of an entry, or its last day; its name and its counts stay.
+
+        Args:
+            name: The entry.
+            text: The new text; None to leave it.
+            until: The new last day, as for `add`, or ``never``; None to leave it.
+            reason: Why.
 
         Raises:
+            BadInputError: Neither was given, or ``until`` is no day.
             UnknownEntryError: No entry ever had the name.
             NothingToDoError: The entry is not in the playbook, or an entry has this text.
             ProposedError: The program runs inside an agent and the entry is protected: it was only proposed.
         """
-        check(str, text=text)
-        return self._curate("reword", name, reason, text=text)
+        check(str | None, text=text, until=until)
+        if text is None and until is None:
+            raise BadInputError("reword", "needs a text or until", "give one of them; nothing was recorded")
+        return self._curate("reword", name, reason, text=text or "", until=until or "")
 
     def merge(self, name: str, *merged: str, reason: str = "") -> Outcome:
         """Merge entries into the entry ``name``, which gets their counts and their later ratings.

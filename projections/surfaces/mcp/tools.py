@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallybook.ledger.errors import BadInputError, UnknownEntryError, UsedKeyError
-from tallybook.ledger.names import find_name
+from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import EventFilter, brief
 from tallybook.projections.playbook import ranking
@@ -114,19 +113,8 @@ def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Rate an entry; in a session the first rating of an entry counts, and the same again is answered as a repeat."""
-    playbook = commands.playbook(ledger.project).state
-    mine = personal.find(ledger.project)
-    if mine is not None and find_name(given["name"], playbook.used) is None:
-        playbook = commands.playbook(mine).state
-    name = find_name(given["name"], playbook.used) or given["name"]
-    # A rating of a merged entry counts for the one that it was merged into.
-    key = f"mcp:{ledger.by.session}:{playbook.merged.get(name, name)}"
-    try:
-        return _recorded(ledger.rate(name, given["rating"], reason=given.get("reason", ""), key=key))
-    except UsedKeyError as error:
-        why = "this session rated it before, with another rating, reason or name"
-        raise BadInputError(f"rate {name}", why, "nothing was recorded") from error
+    """Rate an entry; the first rating of a session's lineage counts."""
+    return _recorded(ledger.rate(given["name"], given["rating"], reason=given.get("reason", "")))
 
 
 def _add(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:

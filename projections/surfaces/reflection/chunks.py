@@ -14,9 +14,9 @@ from tallybook.projections.playbook.view import AGENT
 from tallybook.projections.reflections import NO_RATER, ReadPosition
 from tallybook.projections.surfaces.hooks import citations, handler
 from tallybook.projections.surfaces.reflection import transcript
+from tallybook.projections.surfaces.reflection.mark_requests import MarkedMessage
 from tallybook.projections.surfaces.reflection.marks import read_marks
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-from tallybook.projections.surfaces.writing.votes import MarkedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

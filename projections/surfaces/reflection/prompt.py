@@ -17,7 +17,7 @@ from tallybook.projections.surfaces.reflection.transcript import shorten
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 TEMPLATE: Final = "reflection.txt"
 PLAYBOOK_CHARS: Final = 40_000
@@ -79,14 +79,6 @@ class Answer:
         others = [one["name"] for one in evaluations if one["name"] not in names]
         ignored = (*self.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
         return Answer(self.payload | {"evaluations": ratings}, notes, ignored, self.operations)
-
-    def without_votes(self, has_voted: Callable[[str], bool]) -> Answer:
-        """Return the answer without the evaluations of entries that the session's lineage rated before."""
-        voted = [vote["name"] for vote in self.payload["evaluations"] if has_voted(vote["name"])]
-        evaluations = [vote for vote in self.payload["evaluations"] if vote["name"] not in voted]
-        notes = tuple(note for note in self.notes if note.name not in voted)
-        ignored = (*self.ignored, *(f"the rating of {name}: the session has rated it before" for name in voted))
-        return Answer(self.payload | {"evaluations": evaluations}, notes, ignored, self.operations)
 
 
 class UnusableError(BadInputError):

@@ -33,8 +33,9 @@ from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.personal import pair
-from tallybook.projections.surfaces.reflection import chunks, lessons, measures, raters, schedule, transcript
+from tallybook.projections.surfaces.reflection import chunks, measures, raters, schedule, transcript
 from tallybook.projections.surfaces.reflection import prompt as prompts
+from tallybook.projections.surfaces.reflection.mark_requests import mark_requests
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
 from tallybook.projections.surfaces.review.session import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
@@ -44,7 +45,7 @@ from tallybook.projections.surfaces.writing import record, votes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.reflection.schedule import Plan
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.requests import Decide
-    from tallybook.projections.surfaces.writing.votes import MarkedMessage
 
 LOCK: Final = "reflect.lock"
 
@@ -64,7 +64,6 @@ TOO_FEW: Final = "a day's tokens are too few for a single piece"
 HELD: Final = "another process holds the ledger"
 _REPEATED: Final = "this part was recorded before"
 _UUID_CHARS: Final = 100
-_MARKS_RATE, _, _MARKS_OFF = settings.MARKS
 
 
 @attrs.frozen
@@ -290,7 +289,7 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
         numbers = _measure(session) if piece.is_last else None
         if requests := [*piece.citations, *_measurement(state, name, numbers, piece)]:
             _record(state.project, requests)
-        rated = _record_votes(state, piece)
+        rated = _record_marks(state, piece)
         if piece.text:
             return attrs.evolve(_ask(state, name, piece), is_unmeasured=piece.is_last and numbers is None)
     except RaterError as error:
@@ -316,31 +315,16 @@ def _measurement(state: _State, name: str, numbers: Numbers | None, piece: Piece
         yield Request(PlainEvents((SessionMeasured(numbers),)), by, when=piece.at)
 
 
-def _record_votes(state: _State, piece: Piece) -> int:
+def _record_marks(state: _State, piece: Piece) -> int:
     """Record what the agent's messages rate and propose, after what they cite; return how many ratings count."""
-    options = settings.read(state.project)
-    may = options.marks if piece.marked else _MARKS_OFF
-    if may == _MARKS_OFF:
+    if not piece.marked:
         return 0
-    rated = {mark.name for message in piece.marked for mark in message.ratings}
-    requests = [*lessons.requests(state.project, state.playbook, piece.marked, options.learned)]
-    if names := rated.intersection(state.names):
-        ballot = votes.Ballot(votes.load(state.project), state.playbook, only_proposes=may != _MARKS_RATE)
-        requests += votes.requests_of(ballot, _about(piece.marked, names))
-    mine = personal.find(state.project)
-    if mine is not None and (names := rated.difference(state.names)):
-        ballot = votes.Ballot(votes.load(mine), state.playbook, only_proposes=True)
-        requests += votes.requests_of(ballot, _about(piece.marked, names, ":mine"))
+    own = state.playbook.entries.keys() - set(state.names)
+    options = settings.read(state.project)
+    requests = list(mark_requests(state.project, state.playbook, own, piece.marked, options))
     outcomes = _record(state.project, requests) if requests else ()
     refresh_notice(state.project)
     return sum(len(outcome.rated) for outcome in outcomes)
-
-
-def _about(messages: Iterable[MarkedMessage], names: Collection[str], suffix: str = "") -> Iterator[MarkedMessage]:
-    """Yield messages with their ratings of these entries alone."""
-    for message in messages:
-        ratings = tuple(mark for mark in message.ratings if mark.name in names)
-        yield attrs.evolve(message, ratings=ratings, key=message.key + suffix)
 
 
 def _next_piece(state: _State, name: str, session: Session) -> Piece:
@@ -412,8 +396,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
     withheld = state.known.withheld.get(name, frozenset())
     shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook, withheld))
     known_texts = (*_pruned_texts(state.playbook), *_withheld_texts(state.playbook, withheld), *state.own_texts)
-    has_voted = partial(votes.load(state.project).has_voted, name)
-    answer = answer.without_texts(known_texts).about(shown).without_votes(has_voted)
+    answer = answer.without_texts(known_texts).about(shown)
     events = (*answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
     try:
         update = Update(answer.result, plain_events=events, may=state.plan.may, shown=tuple(sorted(shown)))
@@ -422,14 +405,16 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
         what = f"the answer cannot be recorded: {error}"
         raise RaterError(UNUSABLE, what, *cost, model=reply.model) from error
     all_ignored = (*outcome.ignored, *(outcome.mine.ignored if outcome.mine else ()))
+    voted = [one for one in all_ignored if one.reason == votes.SPENT]
+    ignored = [*voted, *(one for one in all_ignored if one.item.startswith(OPERATIONS))]
     return Result(
         name,
         sum(cost),
         outcome.added,
-        len(answer.payload["evaluations"]),
+        len(answer.payload["evaluations"]) - len(voted),
         outcome.pruned,
         _REPEATED if outcome.repeated else "",
-        (*answer.ignored, *(f"{one.item}: {one.reason}" for one in all_ignored if one.item.startswith(OPERATIONS))),
+        (*answer.ignored, *(f"{one.item}: {one.reason}" for one in ignored)),
         piece.unknown,
     )
 

@@ -182,8 +182,8 @@ class Decided:
 
 def select(
     project: Project, numbers: Sequence[str], session: str | None, *, everything: bool, is_acceptance: bool
-) -> list[EventRecord]:
-    """Return the open proposals that a person means: by number, of a session, or all.
+) -> tuple[list[EventRecord], list[EventRecord]]:
+    """Return the open proposals that a person means, by number, of a session, or all, and those left out of these.
 
     Args:
         project: The project.
@@ -204,14 +204,14 @@ def select(
         for number in numbers:
             if number not in by_number:
                 raise NothingToDoError(f"event {number}", "is not an open proposal", hint)
-        return [by_number[number] for number in dict.fromkeys(numbers)]
+        return [by_number[number] for number in dict.fromkeys(numbers)], []
     found = [one for one in found if everything or one.by.session == session]
     chosen = [row for row in found if not (is_acceptance and getattr(row.event, "verb", "") in _BY_NUMBER)]
     if not chosen:
         alone = "only lessons and redactions are open, and each is accepted by its number"
         what = alone if found else "none is open"
         raise NothingToDoError("proposals", what, hint)
-    return chosen
+    return chosen, [row for row in found if row not in chosen]
 
 
 def wish_of(event: PointProposed) -> Curation | PointProposed:

@@ -41,6 +41,7 @@ from tallybook.projections.surfaces.writing.requests import (
     request_to_json,
     requests_from_json,
 )
+from tallybook.projections.surfaces.writing.votes import Ballot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog, Transaction
     from tallybook.ledger.reading.deliveries import Delivery
-    from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.diagnostics import Told
@@ -69,7 +69,7 @@ class Outcome:
 
     Attributes:
         seq_from: First event number of its batch, of the first one if its key was recorded before; None if it was
-            spooled.
+            spooled, or if nothing of it counts.
         seq_to: Last event number of its batch.
         added: Names of the new entries.
         pruned: Names of the entries that its update pruned.
@@ -225,8 +225,9 @@ def _append(opened: Opened, state: Playbook, requests: Sequence[Request], result
         # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
             state = catch_up(opened.log, state)
-        result.file, recorded, waited, problems = _take_in(opened, tx, state)
-        outcomes = record_all(tx, state, requests, opened.redactions, result.file)
+        ballot = Ballot(opened)
+        result.file, recorded, waited, problems = _take_in(opened, tx, state, ballot)
+        outcomes = record_all(tx, state, requests, ballot, result.file)
     names = [name for outcome in (*waited, *outcomes) for name in outcome.pruned]
     result.pruned += tuple(state.gone[name] for name in names if name in state.gone)
     result.outcomes, result.state = outcomes or result.outcomes, state
@@ -235,7 +236,7 @@ def _append(opened: Opened, state: Playbook, requests: Sequence[Request], result
 
 
 def _take_in(
-    opened: Opened, tx: Transaction, state: Playbook
+    opened: Opened, tx: Transaction, state: Playbook, ballot: Ballot
 ) -> tuple[ExaminedFile, list[spool.SpoolFile], list[Outcome], list[Problem]]:
     """Append the manual edit of ``playbook.json``, and the spool; return the file, and what the spool came to."""
     opened.read_redactions()
@@ -243,20 +244,20 @@ def _take_in(
     file = playbook_file.examine(opened, state, tx.read)
     if file.events:
         by = {"rater": "import" if file.adopted else "human"}
-        _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key))
-    return file, *_record_spool(opened, tx, state)
+        _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key), ballot)
+    return file, *_record_spool(opened, tx, state, ballot)
 
 
 def preview(project: Project, log: JsonlLog) -> list[RawBatch]:
     """Return the batches that the next write appends first: the manual edit of ``playbook.json``, and the spool."""
     tx = PreviewTransaction(log)
     opened = Opened(project)
-    _take_in(opened, tx, opened.playbook())
+    _take_in(opened, tx, opened.playbook(), Ballot(opened))
     return tx.appended
 
 
 def _record_spool(
-    opened: Opened, tx: Transaction, state: Playbook
+    opened: Opened, tx: Transaction, state: Playbook, ballot: Ballot
 ) -> tuple[list[spool.SpoolFile], list[Outcome], list[Problem]]:
     """Record the spool, each payload under its own key, so that it counts once even if its file survives a crash."""
     files, problems = spool.read_files(opened.project.ledger)
@@ -267,7 +268,7 @@ def _record_spool(
             requests = requests_from_json(file.requests, f"spool:{file.id}", file.at)
             tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
             requests = [_with_present_names(opened.log, request) for request in requests]
-            outcomes = record_all(tx, state, requests, opened.redactions)
+            outcomes = record_all(tx, state, requests, ballot)
         except (BadInputError, MissingLinesError) as error:
             problems.append(Problem(f"spool/{file.name}", f"{error}; it stays there"))
         else:
@@ -297,12 +298,13 @@ def record_all(
     tx: Transaction,
     state: Playbook,
     requests: Sequence[Request],
-    redacted: Redactions = redacted_digests.NO_REDACTIONS,
+    ballot: Ballot | None = None,
     file: ExaminedFile | None = None,
 ) -> tuple[Outcome, ...]:
     """Record the requests of one sender in order; later ones may use a name that an earlier one had to change."""
     outcomes = []
     renamed: dict[str, str] = {}
+    redacted = redacted_digests.NO_REDACTIONS if ballot is None else ballot.redacted
     for request in requests:
         if file is not None and file.adopted and file.key == request.key:
             # The project's own playbook.json, which this transaction has just adopted.
@@ -311,7 +313,7 @@ def record_all(
         outcome = _find_repeated(tx, state, request)
         if outcome is None:
             # Where it is refused, nothing of the transaction is appended.
-            outcome = _record(tx, state, request.decide(state, redacted, renamed), request)
+            outcome = _record(tx, state, request.decide(state, redacted, renamed), request, ballot)
         outcomes.append(outcome)
         renamed |= outcome.renamed
     return tuple(outcomes)
@@ -351,9 +353,14 @@ def _names_in_ledger(update: Update, state: Playbook) -> dict[str, str]:
     return {wish: by_text[text] for text, wish in update.names.items() if by_text.get(text, wish) != wish}
 
 
-def _record(tx: Transaction, state: Playbook, decision: Decision, request: Request) -> Outcome:
+def _record(
+    tx: Transaction, state: Playbook, decision: Decision, request: Request, ballot: Ballot | None = None
+) -> Outcome:
     """Append the decision about a request as one batch and fold it into ``state``."""
+    decision = decision if ballot is None else ballot.decide(decision, request, state)
     events = decision.events
+    if not events:
+        return Outcome(ignored=decision.ignored)
     drafts = [codec.encode(event, request.when) for event in events]
     # The corrected delivery of one that had no effect is to count.
     key = None if request.payload and not _has_effect(decision) else request.key
@@ -363,6 +370,8 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
     before = tuple(state.entries)
     batch = codec.join(raw, events)
     fold(PLAYBOOK, [batch], state)
+    if ballot is not None:
+        ballot.add(batch)
     is_whole = len(raw.lines) == len(events)
     numbers = range(raw.first, raw.last + 1) if is_whole else [one.seq for one in batch.records[-len(events) :]]
     after = tuple(state.entries)

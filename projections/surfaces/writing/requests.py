@@ -143,6 +143,7 @@ class Update:
         is_addition: Whether it is one new entry and nothing else: it is refused where an entry has its text already.
         is_typed: Whether a person typed the names of its ratings, which then must be names of entries; those in its
             plain events are the same.
+        by_marks: Whether an agent's marks gave the ratings.
     """
 
     payload: Any
@@ -153,6 +154,7 @@ class Update:
     origin: str = ""
     is_addition: bool = False
     is_typed: bool = False
+    by_marks: bool = False
 
     def __call__(self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
         """Decide it.
@@ -384,6 +386,7 @@ def request_to_json(request: Request) -> dict[str, Any]:
     if isinstance(decide, Update):
         terms: dict[str, Any] = {"may": decide.may, "shown": decide.shown} if decide.may else {}
         terms |= {"origin": decide.origin} if decide.origin else {}
+        terms |= {"by_marks": True} if decide.by_marks else {}
         update = {"update": decide.payload, "names": dict(decide.names), "beside": _to_rows(decide.plain_events)}
         return fields | update | terms
     if isinstance(decide, PlainEvents):
@@ -442,9 +445,9 @@ def _decide_from_json(fields: Mapping[str, Any]) -> Decide:
         pairs = names.items() if isinstance(names, dict) else ()
         texts = {text: name for text, name in pairs if isinstance(name, str)}
         events = _parse_plain_events(fields.get("beside", ()))
-        return Update(
-            fields["update"], texts, events, *_terms(fields), origin=origin if isinstance(origin, str) else ""
-        )
+        origin = origin if isinstance(origin, str) else ""
+        by_marks = fields.get("by_marks") is True
+        return Update(fields["update"], texts, events, *_terms(fields), origin=origin, by_marks=by_marks)
     if "facts" in fields:
         if not (events := _parse_plain_events(fields["facts"])):
             raise BadInputError("facts", "are none")

@@ -1,146 +1,144 @@
-"""What the ratings of an agent come to: one vote an entry and lineage, and none that prunes what a person wrote."""
+"""What the ratings of agents come to: one vote an entry and lineage, and none that prunes what a person wrote.
+
+Every batch is decided here before it is appended, whichever of marks, MCP, reflection, a verb and the spool it is from.
+An extraction result that a program records as the rater reflector counts as it is, as the specification says.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.errors import MissingLinesError, NothingToDoError
-from tallybook.ledger.events import PointNoted, PointProposed
-from tallybook.ledger.names import find_name
+from tallybook.ledger.decisions.update import IgnoredItem
+from tallybook.ledger.events import RATINGS, PlaybookUpdated, PointNoted, PointProposed, PointRated
 from tallybook.ledger.playbook_constants import RATE
-from tallybook.projections.fold import fold_history
+from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.playbook.view import AGENT
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
+from tallybook.projections.surfaces.writing.requests import Request, Update
 from tallybook.projections.votes import RETIRE, VOTES, Votes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
+    from tallybook.ledger.decisions.update import Decision
+    from tallybook.ledger.events import Entry, Event
+    from tallybook.ledger.records import Batch
+    from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.reflection.marks import Mark
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.requests import Rating
+    from tallybook.projections.surfaces.history.opened import Opened
 
 HELPFUL, HARMFUL, NEUTRAL = "helpful", "harmful", "neutral"
-_VOTED: Final = "was rated in this session, or in one that it continues"
+DISPUTE: Final = "a person's entry"
+"""The cause of a proposal that stands for a vote which would have pruned what a person typed or imported."""
+SPENT: Final = "was rated in this session, or in one that it continues"
 
 
-@attrs.define
 class Ballot:
-    """The votes of a ledger, to which those of agents are added before they are recorded.
+    """What decides, while batches are appended, which parts of a request count: redacted texts, and votes.
 
-    Attributes:
-        votes: The votes so far.
-        book: The playbook.
-        only_proposes: Whether each vote is a proposal to a person.
-        harmful: Name → how many harmful votes were added.
+    The votes are read where the first one of an agent is to be decided.
     """
 
-    votes: Votes
-    book: Playbook
-    only_proposes: bool = False
-    harmful: dict[str, int] = attrs.field(factory=dict)
+    def __init__(self, opened: Opened) -> None:
+        """Take the project."""
+        self._opened = opened
+        self._appended: list[Batch] = []
+        self._votes: Votes | None = None
 
-    def cast(self, session: str, vote: Mark, *, must_cite: bool = False) -> str | PointProposed:
-        """Return what a vote comes to: a rating, or a proposal; empty where it does not count.
+    @property
+    def redacted(self) -> Redactions:
+        """Return the redacted texts, which are not recorded again."""
+        return self._opened.redactions
 
-        Args:
-            session: The session.
-            vote: The vote.
-            must_cite: Whether helpful counts only where the lineage cited the entry, and is neutral elsewhere.
+    def add(self, batch: Batch) -> None:
+        """Take a batch that was appended, which no reader sees before the transaction ends."""
+        self._appended.append(batch)
+        if self._votes is not None:
+            fold(VOTES, [batch], self._votes)
+
+    def _read(self) -> Votes:
+        if self._votes is None:
+            batches = lambda: chain(reading.batches(self._opened.project), self._appended)  # noqa: E731 - read twice
+            self._votes = fold_history(VOTES, batches)
+        return self._votes
+
+    def decide(self, decision: Decision, request: Request, state: Playbook) -> Decision:
+        """Return a decision with what the votes in it come to, of an agent or a reflection on a session.
+
+        A vote of a lineage that has voted has no effect, and one that would prune a person's entry is a proposal. By a
+        mark, helpful counts only where the lineage cited the entry, and is neutral elsewhere.
         """
-        name, rating = vote.name, vote.rating
-        entry = self.book.entries.get(self.book.merged.get(name, name))
-        if entry is None or self.votes.has_voted(session, name):
-            return ""
-        self.votes.rated.setdefault(session, set()).add(name)
-        if self.only_proposes:
-            return PointProposed(RATE, name, (), "marks propose", "", rating, vote.reason) if rating != NEUTRAL else ""
-        if rating == HARMFUL:
-            more = self.harmful[name] = self.harmful.get(name, 0) + 1
-            worse = attrs.evolve(entry, harmful=entry.harmful + more)
-            if self.votes.maker_of(name).is_persons and self.book.prunes(worse):
-                return self._dispute(name, vote.reason)
-        is_courtesy = must_cite and rating == HELPFUL and not self.votes.has_cited(session, name)
-        return NEUTRAL if is_courtesy else rating
+        by, update = request.by, request.decide if isinstance(request.decide, Update) else None
+        if by["rater"] != AGENT and (update is None or update.shown is None):
+            return decision
+        by_marks = update is not None and update.by_marks
+        votes = {id(event): entry for event in decision.events if (entry := _entry_of(event, state)) is not None}
+        if not votes:
+            return decision
+        cast = _Cast(self._read(), state, by, {one.name: one for one in decision.events if isinstance(one, PointNoted)})
+        results: list[tuple[Any, Any]] = [
+            (event, cast.vote(event, votes[id(event)], by_marks=by_marks) if id(event) in votes else event)
+            for event in decision.events
+        ]
+        dropped = {
+            event.name for event, one in results if isinstance(event, PointRated) and not isinstance(one, PointRated)
+        }
+        kept = [
+            attrs.evolve(result, rated=result.rated - len(dropped), ignored=result.ignored + len(dropped))
+            if isinstance(result, PlaybookUpdated)
+            else result
+            for _, result in results
+            if result is not None and not (isinstance(result, PointNoted) and result.name in dropped)
+        ]
+        if dropped and all(isinstance(event, PlaybookUpdated | PointProposed) for event in kept):
+            # Nothing is left that an update would close.
+            kept = [event for event in kept if isinstance(event, PointProposed)]
+        spent = tuple(IgnoredItem(event.name, SPENT, event.name) for event, result in results if result is None)
+        return attrs.evolve(decision, events=tuple(kept), ignored=(*decision.ignored, *spent))
 
-    def _dispute(self, name: str, reason: str) -> str | PointProposed:
-        """Return the proposal to retire an entry; a person is asked once."""
-        if name in self.votes.disputed:
-            return NEUTRAL
-        self.votes.disputed.add(name)
-        return PointProposed(RETIRE, name, (), "a person's entry", "", "", reason)
 
-
-def load(project: Project) -> Votes:
-    """Return the votes of a ledger."""
-    return fold_history(VOTES, lambda: reading.batches(project))
+def _entry_of(event: Event, state: Playbook) -> Entry | None:
+    """Return the entry on which an event votes; None where it is no vote that can count."""
+    is_vote = isinstance(event, PointRated) and event.rating in RATINGS
+    if not is_vote and not (isinstance(event, PointProposed) and event.verb == RATE):
+        return None
+    name = getattr(event, "name", "")
+    return state.entries.get(state.merged.get(name, name))
 
 
 @attrs.frozen
-class MarkedMessage:
-    """A message of an agent with marks.
+class _Cast:
+    """The votes of a batch of a machine, and those before it."""
 
-    Attributes:
-        ratings: Its ratings, of entries that its lineage was given.
-        lessons: Its lessons.
-        text: The whole message.
-        by: Who wrote it.
-        key: The idempotency key of what is recorded.
-        when: When it was written; None where that is unknown.
-    """
-
-    ratings: tuple[Mark, ...]
-    lessons: tuple[str, ...]
-    text: str
+    votes: Votes
+    state: Playbook
     by: Mapping[str, str]
-    key: str
-    when: str | None = None
+    notes: Mapping[str, PointNoted]
 
+    def vote(self, event: Any, entry: Entry, *, by_marks: bool) -> Any:
+        """Return what a vote comes to; None where its lineage has voted on the entry."""
+        name, session = event.name, self.by.get("session", "")
+        if session:
+            if self.votes.has_voted(session, name):
+                return None
+            self.votes.rated.setdefault(session, set()).add(name)
+        if self.by["rater"] != AGENT or not isinstance(event, PointRated):
+            return event
+        if event.rating == HARMFUL:
+            worse = attrs.evolve(entry, harmful=entry.harmful + 1)
+            if self.votes.maker_of(name).is_persons and self.state.prunes(worse):
+                return self._dispute(event)
+        is_courtesy = by_marks and event.rating == HELPFUL and not self.votes.has_cited(session, name)
+        return attrs.evolve(event, rating=NEUTRAL) if is_courtesy else event
 
-def requests_of(ballot: Ballot, messages: Iterable[MarkedMessage]) -> Iterator[Request]:
-    """Yield a request for each message whose marks count, with all of its votes."""
-    for message in messages:
-        results = [(mark, ballot.cast(message.by["session"], mark, must_cite=True)) for mark in message.ratings]
-        ratings = [(mark, result) for mark, result in results if isinstance(result, str) and result]
-        events = [
-            *(PointNoted(mark.name, f"{mark.rating}: {mark.reason}") for mark, _ in ratings if mark.reason),
-            *(result for _, result in results if isinstance(result, PointProposed)),
-        ]
-        if ratings:
-            evaluations = [{"name": mark.name, "rating": result} for mark, result in ratings]
-            content = Update({"new_key_points": [], "evaluations": evaluations}, plain_events=tuple(events))
-            yield Request(content, message.by, message.key, message.when)
-        elif events:
-            yield Request(PlainEvents(tuple(events)), message.by, message.key, message.when)
-
-
-def screen(project: Project, given: Rating, session: str) -> tuple[dict[str, str], tuple[PointProposed, ...]]:
-    """Return what an agent's rating comes to, by the names that it gave, and what is proposed in place of others.
-
-    Raises:
-        NothingToDoError: The session's lineage rated all of the entries before.
-    """
-    from tallybook.projections.surfaces.reflection.marks import Mark
-
-    try:
-        ballot = Ballot(load(project), reading.current(reading.open_log(project)))
-    except MissingLinesError:
-        # The rating waits in the spool until a sync brings the lines.
-        return dict.fromkeys(given.names, given.rating), ()
-    counted: dict[str, str] = {}
-    proposals: list[PointProposed] = []
-    for word in given.names:
-        name = find_name(word, ballot.book.used)
-        if name is not None and ballot.votes.has_voted(session, name):
-            continue
-        result = "" if name is None else ballot.cast(session, Mark(name, given.rating, given.reason))
-        if isinstance(result, PointProposed):
-            proposals.append(result)
-        else:
-            counted[word] = result or given.rating
-    if not counted and not proposals:
-        raise NothingToDoError(given.names[0], _VOTED, "nothing was recorded")
-    return counted, tuple(proposals)
+    def _dispute(self, event: PointRated) -> Event:
+        """Return the proposal to retire an entry; a person is asked once."""
+        if event.name in self.votes.disputed:
+            return attrs.evolve(event, rating=NEUTRAL)
+        self.votes.disputed.add(event.name)
+        note = self.notes.get(event.name)
+        reason = (note.note or "").partition(": ")[2] if note else ""
+        return PointProposed(RETIRE, event.name, (), DISPUTE, "", "", reason)
