@@ -33,6 +33,7 @@ from tallybook.ledger.events import (
     PointUnpinned,
     RedactionLinked,
 )
+from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.names import read_sections
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 REDACTED: Final = "[redacted]"
 """The text under which a redacted text lands: its digest would prove nothing to machines that never had it."""
-IDS_A_LINE: Final = 1_000
-"""As many ids as fit into one line of the ledger."""
 
 
 def text_of(text: str | None) -> str:

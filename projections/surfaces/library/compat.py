@@ -108,7 +108,7 @@ def get_user_claude_dir() -> Path:
 
 def is_diagnostic_mode() -> bool:
     """Return whether the project has the file ``.claude/diagnostic_mode``."""
-    return diagnostics.is_enabled(Project(get_project_dir()))
+    return (Project(get_project_dir()).claude / record.DIAGNOSTIC_MODE).exists()
 
 
 def save_diagnostic(content: str, name: str) -> None:

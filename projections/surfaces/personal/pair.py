@@ -7,7 +7,8 @@ the project's batch is in its ledger, the next command appends the personal one;
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
+from functools import cache
 import json
 import os
 from pathlib import Path
@@ -25,6 +26,7 @@ from tallybook.ledger.events import PointNoted
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import LOG_NAME, MAX_BATCH_BYTES
 from tallybook.ledger.names import find_name
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.storage import disk, redacted_digests, spool
 from tallybook.ledger.storage.head import ledger_id
@@ -81,22 +83,22 @@ def _state(project: Project) -> Playbook:
     return reading.current(reading.open_log(project))
 
 
-def divide(request: Request, used: Callable[[], set[str]], mine_used: Callable[[], set[str]]) -> Parts:
+def divide(request: Request, used: Callable[[Project], set[str]], project: Project, mine: Project) -> Parts:
     """Divide a request by whose entries it names.
 
     Args:
         request: The request; only an update and plain events can be about both.
-        used: Returns every name that the project ever used.
-        mine_used: Returns the same of the person's own playbook.
+        used: Returns every name that a playbook ever used.
+        project: The project.
+        mine: The person's own playbook.
     """
     decide = request.decide
-    is_typed = isinstance(decide, Update) and decide.is_typed
 
     def is_mine(name: str) -> bool:
-        if not is_typed:
-            return bool(name) and name not in used() and name in mine_used()
-        # A person may write a name in another way.
-        return find_name(name, used()) is None and find_name(name, mine_used()) is not None
+        # Most names are not of this form, and then neither ledger is read. A person may write a name in another way.
+        if not name.casefold().startswith(PERSONAL_PREFIX):
+            return False
+        return find_name(name, used(project)) is None and find_name(name, used(mine)) is not None
 
     if isinstance(decide, PlainEvents):
         notes = tuple(event for event in decide.events if is_mine(getattr(event, "name", "")))
@@ -162,17 +164,13 @@ def write(project: Project, request: Request) -> WriteResult:
             # Before either batch: the key is of the whole delivery.
             with closing(reading.open_own_log(owner)) as log:
                 recording.refuse_other_payload(request, log.find_delivery(request.key))
-    states: dict[str, set[str]] = {}
 
-    def used(key: str, of: Project) -> set[str]:
-        if key not in states and of is mine:
-            with personal.named_damage(mine):
-                states[key] = _state(of).used
-        elif key not in states:
-            states[key] = _state(of).used
-        return states[key]
+    @cache
+    def used(owner: Project) -> set[str]:
+        with personal.named_damage(owner) if owner is mine else nullcontext():
+            return _state(owner).used
 
-    parts = divide(request, lambda: used("project", project), lambda: used("mine", mine))
+    parts = divide(request, used, project, mine)
     if parts.mine is None:
         return recording.write(project, [request])
     if parts.project is None:

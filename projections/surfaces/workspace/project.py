@@ -352,6 +352,8 @@ def repository_of(top: str) -> str:
     this very file. Where they do not agree, one of them was moved, or the file only looks like a worktree's.
     """
     own = gitdir_of(top)
+    if not own:
+        return ""
     with suppress(OSError, ValueError, TallybookError):
         repository = os.path.realpath(os.path.join(own, _read_line(os.path.join(own, "commondir"))))
         back = os.path.realpath(os.path.join(own, _read_line(os.path.join(own, "gitdir"))))
@@ -362,6 +364,8 @@ def repository_of(top: str) -> str:
 
 def gitdir_of(top: str) -> str:
     """Return where a ``.git`` file leads, without symbolic links; empty where there is none or it leads nowhere."""
+    if os.path.isdir(os.path.join(top, _GIT)):
+        return ""
     with suppress(OSError, ValueError, TallybookError):
         pointer = _read_line(os.path.join(top, _GIT))
         if pointer.startswith(_POINTER):

@@ -28,7 +28,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointSeeded,
 )
-from tallybook.ledger.sharing.landed_kinds import IDS_A_LINE
+from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -68,23 +68,21 @@ class UndoResult:
     Attributes:
         outcome: The outcome of the request.
         events: Each undone event, as (event number, summary).
-        more: The outcomes of further batches, where one could not hold all ids.
         mine: The result in the person's own playbook; None where nothing was undone there.
         option: What its commands need, as ``personal.option``.
     """
 
     outcome: Outcome
     events: tuple[tuple[int, str], ...]
-    more: tuple[Outcome, ...] = ()
     mine: UndoResult | None = None
     option: str = ""
 
     @property
     def redo(self) -> str:
         """Return the command that brings the events back."""
-        numbers = [one.seq_from for one in (self.outcome, *self.more) if one.seq_from is not None]
-        commands = [_command(number, self.option) for number in numbers]
-        return " && ".join([*commands, *([self.mine.redo] if self.mine else [])])
+        number = self.outcome.seq_from
+        own = [] if number is None else [_command(number, self.option)]
+        return " && ".join([*own, *([self.mine.redo] if self.mine else [])])
 
 
 def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
@@ -200,7 +198,7 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
         action = Undo(tuple(record.id for record in records), None, reason)
     if _is_of_lift(log, records):
         require_person("undo of a question of lift", by.get("rater"))
-    return _record_undos(project, [action], records, by)
+    return _record_undo(project, action, records, by)
 
 
 def _is_of_lift(log: JsonlLog, records: Sequence[EventRecord]) -> bool:
@@ -251,23 +249,19 @@ def find_by_writer(project: Project, writer: str, since: str | None) -> list[Eve
 
 
 def undo_events(project: Project, records: Sequence[EventRecord], reason: str, by: Mapping[str, str]) -> UndoResult:
-    """Undo events by their ids, as many in one batch as fit.
+    """Undo events by their ids, all in one batch.
 
     Raises:
         BadInputError: The reason could not be recorded.
     """
     check_reason(reason)
-    ids = [record.id for record in records]
-    parts = [tuple(ids[begin : begin + IDS_A_LINE]) for begin in range(0, len(ids), IDS_A_LINE)]
-    return _record_undos(project, [Undo(part, None, reason) for part in parts], records, by)
+    return _record_undo(project, Undo(tuple(record.id for record in records), None, reason), records, by)
 
 
-def _record_undos(
-    project: Project, undos: Sequence[Undo], records: Sequence[EventRecord], by: Mapping[str, str]
-) -> UndoResult:
-    outcomes = [commands.recorded(project, Request(undo, by)) for undo in undos]
+def _record_undo(project: Project, action: Undo, records: Sequence[EventRecord], by: Mapping[str, str]) -> UndoResult:
+    outcome = commands.recorded(project, Request(action, by))
     rows = tuple((record.seq, summary(record.event)) for record in records)
-    return UndoResult(outcomes[0], rows, tuple(outcomes[1:]), option=personal.option(project))
+    return UndoResult(outcome, rows, option=personal.option(project))
 
 
 def _own_batches(log: JsonlLog, batches: Iterator[Batch]) -> Iterator[Batch]:

@@ -35,11 +35,6 @@ class Told(NamedTuple):
     pruned: frozenset[str]
 
 
-def is_enabled(project: Project) -> bool:
-    """Return whether the project has the file ``.claude/diagnostic_mode``."""
-    return (project.claude / "diagnostic_mode").exists()
-
-
 def save(project: Project, content: str, name: str) -> None:
     """Write a text to ``.claude/diagnostic/<time>_<name>.txt``.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -32,7 +32,6 @@ from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import as_of, cache_files, playbook_file
 from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.history.reading import catch_up, log_with_book
-from tallybook.projections.surfaces.writing import diagnostics
 from tallybook.projections.surfaces.writing.requests import (
     Import,
     PlainEvents,
@@ -59,6 +58,8 @@ if TYPE_CHECKING:
 _RENDER_ATTEMPTS = 5
 # Events that have no effect where the `PlaybookUpdated` of their batch counts nothing.
 _PARTS_OF_UPDATE = (PointRated, PointNoted)
+DIAGNOSTIC_MODE: Final = "diagnostic_mode"
+"""File in the agent's folder of a project that wants diagnostics of migrations and prunes."""
 _HELD = "another process holds the ledger; spooled, the next command that writes records it"
 _MISSING = "lines of the shared book are missing here; spooled, `tallybook sync` fetches them and records it"
 
@@ -174,7 +175,9 @@ def write(
         except (TallybookError, OSError) as error:
             # The events are durable; the file can be rendered again at any time.
             result.unrendered = error
-    if diagnostics.is_enabled(project):
+    if (project.claude / DIAGNOSTIC_MODE).exists():
+        from tallybook.projections.surfaces.writing import diagnostics
+
         files = [result.file.legacy] if result.file.events else []
         for request, outcome in zip(requests, result.outcomes, strict=bool(requests)):
             files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []

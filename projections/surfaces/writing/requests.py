@@ -21,10 +21,10 @@ from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, PointReviewed, ProposalDecided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
+from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL
-from tallybook.ledger.sharing.landed_kinds import IDS_A_LINE
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, Redactions
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file
@@ -84,7 +84,7 @@ class Request:
 
     def __attrs_post_init__(self) -> None:
         """Check the parts, and mask secrets before anything can write them down."""
-        if isinstance(self.decide, Update):
+        if isinstance(self.decide, Update) and not self.decide.is_typed:
             read_extraction(self.decide.translate(Playbook()).payload)
         elif isinstance(self.decide, Change) and self.decide.top:
             _check_top(self.decide.top)
