@@ -60,7 +60,6 @@ STDLIB_ALONE = [
 
 ENGINE_CLIENTS = {
     "tallybook.ledger.sharing.engines.postgres": "psycopg",
-    "tallybook.ledger.sharing.engines.postgres_connection": "psycopg",
 }
 """Module of an engine → the client library that its functions import; it is loaded only where a book needs it."""
 
@@ -210,7 +209,7 @@ def test_no_import_breaks_a_rule() -> None:
         ("ledger/encoding/event_json.py", "from rich import print", "1"),
         ("ledger/sharing/engines/memory.py", "import psycopg", "1"),
         ("ledger/sharing/engines/postgres.py", "import attrs", "1"),
-        ("ledger/sharing/engines/postgres_connection.py", "import click", "1"),
+        ("ledger/sharing/engines/postgres.py", "import click", "1"),
         ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
         (
             "projections/entry_history/view.py",

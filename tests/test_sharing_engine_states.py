@@ -15,10 +15,10 @@ import pytest
 
 from helpers.books import make_runs, plain
 from helpers.engines import ENGINES
+from helpers.memory_store import MemoryStore
 from helpers.sweep import slice_of
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Outcome, Run
-from tallybook.ledger.sharing.engines.memory import MemoryStore
 
 if TYPE_CHECKING:
     from tallybook.ledger.sharing.engines.engine import Appended, Contents, End

@@ -16,7 +16,7 @@ from helpers.git_repositories import git, make_remote, push_files
 from helpers.repository import ROOT
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome, Run
-from tallybook.ledger.sharing.engines.git import GitStore, path_of
+from tallybook.ledger.sharing.engines.git import path_of
 from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
@@ -130,26 +130,6 @@ def test_a_push_without_an_answer_is_of_unknown_outcome(remote: Path, connect: C
     engine = connect(limit_s=3)
     assert Outcome.UNKNOWN is engine.append(engine.read(0).end, make_runs(1)).outcome
     assert [] == held(engine)
-
-
-def test_a_run_that_came_in_meanwhile_is_not_replaced(
-    connect: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A machine that fetches what it continues, and finds its number in use by then, has moved."""
-    end = append(connect(), *make_runs(1))
-    assert make_runs(1) == held(connect("ben"))
-    first, _ = make_run(position(end), "anna", "kpt_002")
-    second, _ = make_run(position(end), "ben", "kpt_003")
-    real = GitStore._have_trees
-
-    def be_slower(store: GitStore) -> None:
-        monkeypatch.setattr(GitStore, "_have_trees", real)
-        append(connect(), first)
-        real(store)
-
-    monkeypatch.setattr(GitStore, "_have_trees", be_slower)
-    assert Outcome.MOVED is connect("ben").append(end, [second]).outcome
-    assert [*make_runs(1), first] == held(connect())
 
 
 # ---- Refusals ----

@@ -17,14 +17,13 @@ from helpers.git_servers import make_ssh, serve_https
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Position, digest
 from tallybook.ledger.sharing.engines.engine import Outcome
-from tallybook.ledger.sharing.engines.git_address import check_book, default_book, parse_address, read_remote
+from tallybook.ledger.sharing.engines.git_address import check_address, check_book, default_book, read_remote
 from tallybook.ledger.sharing.engines.store import EngineError, ReadOnlyError
 
 if TYPE_CHECKING:
     from tallybook.ledger.sharing.engines.engine import Engine, Run
 
 SECRET = "s3cret/of anna"  # noqa: S105 - of a server of this test
-WRITTEN = "s3cret%2Fof%20anna"
 
 
 @pytest.fixture
@@ -58,26 +57,18 @@ def share(engine: Engine) -> list[Run]:
 
 
 @pytest.mark.parametrize(
-    ("text", "url", "shown"),
+    ("text", "address"),
     [
-        ("https://host/a.git", "https://host/a.git", "https://host/a.git"),
-        ("https://anna@host:8443/a.git", "https://anna@host:8443/a.git", "https://host:8443/a.git"),
-        (f"https://anna:{WRITTEN}@host/a.git", "https://host/a.git", "https://host/a.git"),
-        ("ssh://git@host:22/a.git", "ssh://git@host:22/a.git", "ssh://git@host:22/a.git"),
-        ("git@host:a/b.git", "git@host:a/b.git", "git@host:a/b.git"),
-        ("host:a", "host:a", "host:a"),
-        ("[::1]:a", "[::1]:a", "[::1]:a"),
-        ("file:///srv/a.git", "file:///srv/a.git", "file:///srv/a.git"),
-        ("/srv/a.git", "/srv/a.git", "/srv/a.git"),
-        ("/srv/a:b::c", "/srv/a:b::c", "/srv/a:b::c"),
-        ("../a.git", "/srv/a.git", "/srv/a.git"),
-        ("./a:b", "/srv/project/a:b", "/srv/project/a:b"),
+        *((text, text) for text in ("https://host/a.git", "https://anna@host:8443/a.git", "ssh://git@host:22/a.git")),
+        *((text, text) for text in ("git@host:a/b.git", "host:a", "[::1]:a", "file:///srv/a.git", "/srv/a:b::c")),
+        ("https://ann-from-the-quality-team@host/a.git", "https://ann-from-the-quality-team@host/a.git"),
+        ("../a.git", "/srv/a.git"),
+        ("./a:b", "/srv/project/a:b"),
     ],
 )
-def test_addresses_over_https_ssh_and_files_are_taken(text: str, url: str, shown: str) -> None:
-    """Git is given an address without a password, and messages show it without a login."""
-    address = parse_address(text, "/srv/project")
-    assert (url, shown) == (address.url, address.shown)
+def test_addresses_over_https_ssh_and_files_are_taken(text: str, address: str) -> None:
+    """An address is passed on as it is; a path is made absolute."""
+    assert address == check_address(text, "/srv/project")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +90,10 @@ def test_addresses_over_https_ssh_and_files_are_taken(text: str, url: str, shown
         "host:",
         "https:///a",
         "https://host:port/a",
-        "https://anna:a%0Ab@host/a",
+        "https://anna:secret@host/a",
+        "https://:secret@host/a",
+        "https://s3cret-secret-secret-secret@host/a",
+        "https://host/a?private_token=secret",
         "file://host/a",
         "host:a\nb",
         "/srv/\x1b[31m",
@@ -108,14 +102,18 @@ def test_addresses_over_https_ssh_and_files_are_taken(text: str, url: str, shown
 def test_other_addresses_are_refused_in_one_line(text: str) -> None:
     """Protocols without protection, helpers that run commands, and options are refused, without a password shown."""
     with pytest.raises(BadInputError) as caught:
-        parse_address(text)
+        check_address(text)
     assert (1, False) == (len(str(caught.value).splitlines()), "secret" in str(caught.value))
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the certificate of the server")
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="this system does not show arguments as files")
-def test_a_password_in_an_address_is_seen_by_its_server_alone(tmp_path: Path, home: Path) -> None:
+def test_a_token_in_a_variable_is_seen_by_its_server_alone(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It reaches the server over https, and is in no argument of a process, no message, and no file."""
+    monkeypatch.setenv("CI_TOKEN", SECRET)
+    monkeypatch.setenv("WRONG_TOKEN", "wrong")
     make_remote(tmp_path / "book.git")
     git(tmp_path / "book.git", "config", "http.receivepack", "true")
     arguments: set[bytes] = set()
@@ -137,9 +135,10 @@ def test_a_password_in_an_address_is_seen_by_its_server_alone(tmp_path: Path, ho
         )
         watcher.start()
         try:
-            engine = git_engine(f"https://anna:{WRITTEN}@127.0.0.1:{port}/book.git", "main", str(tmp_path / "cache"))
+            address = f"https://anna@127.0.0.1:{port}/book.git"
+            engine = git_engine(address, "main", str(tmp_path / "cache"), login="CI_TOKEN")
             assert make_runs(2) == share(engine)
-            wrong = git_engine(f"https://anna:wrong@127.0.0.1:{port}/book.git", "main", str(tmp_path / "other"))
+            wrong = git_engine(address, "main", str(tmp_path / "other"), login="WRONG_TOKEN")
             with pytest.raises(EngineError) as caught:
                 wrong.read(0)
         finally:
@@ -150,7 +149,25 @@ def test_a_password_in_an_address_is_seen_by_its_server_alone(tmp_path: Path, ho
     files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
     assert ([], [], False) == (seen, files, (home / "asked").exists())
     assert any(b"git" in line for line in arguments)
-    assert (f"https://127.0.0.1:{port}/book.git", False) == (engine.address, "wrong" in str(caught.value))
+    assert (address, False) == (engine.address, "wrong" in str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("address", "variable"),
+    [
+        ("https://host/a", "MISSING"),
+        ("https://host/a", "A=B"),
+        ("git@host:a", "CI_TOKEN"),
+        ("https://a$(x)@host/a", "CI_TOKEN"),
+    ],
+)
+def test_a_variable_that_gives_no_token_is_refused(
+    address: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not set, is no name, or belongs to an address that takes none is named before anything is asked."""
+    monkeypatch.setenv("CI_TOKEN", SECRET)
+    with pytest.raises(BadInputError, match="--token-env"):
+        git_engine(address, "main", None, login=variable)
 
 
 def test_ssh_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.git_repositories import git
+from helpers.memory_store import MemoryStore
 from helpers.shared_clones import make_clones
 from helpers.sharing_projects import make_team
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Outcome
-from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.ledger.sharing.engines.store import UnreachableError
 from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces.sharing import syncing

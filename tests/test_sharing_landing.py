@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from helpers.memory_store import MemoryStore
 from helpers.sharing_faults import ShakyEngine
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.sharing.engines.engine import Engine
-from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.ledger.sharing.engines.store import ReadOnlyError
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.surfaces import commands

@@ -12,6 +12,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.sharing.engines.store import UnreachableError
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.sharing import engines
+from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ def test_a_server_that_says_nothing_is_given_up_at_the_limit(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"127.0.0.1:{silent.getsockname()[1]}"
         addresses = {"git": f"https://{place}/x.git", "postgres": f"postgresql://{place}/x"}
+        part = Membership("", "", "", "main", engine, addresses[engine], "anna-1")
         start = clock.elapsed_s()
-        opened = engines.open_engine(engine, addresses[engine], "main", tmp_path, limit_s=2)
+        opened = engines.open_engine(part, tmp_path, limit_s=2)
         with closing(opened), pytest.raises(UnreachableError):
             opened.read(0)
     assert clock.elapsed_s() - start < MOST_S

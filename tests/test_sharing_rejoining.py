@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
+from helpers.memory_store import MemoryStore
 from helpers.sharing_projects import Team, make_team
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import encode
@@ -14,7 +15,6 @@ from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Outcome
-from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.rejoining import rejoin

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.memory_store import MemoryStore
 from helpers.spool_files import held, spooled
 from tallybook import compat
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import UsedKeyError
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.engines.engine import Engine
-from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import Machine, sync
 from tallybook.projections.surfaces.workspace.project import Project

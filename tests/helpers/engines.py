@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from helpers.git_repositories import make_remote
+from helpers.memory_store import MemoryStore
 from tallybook.ledger.sharing.engines.engine import Engine
 from tallybook.ledger.sharing.engines.git import GitStore
-from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.ledger.sharing.engines.postgres import PostgresStore
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Make = Callable[[pytest.FixtureRequest], AbstractContextManager[Connect]]
 
 
-def git_engine(address: str, book: str, folder: str | None, **options: float) -> Engine:
+def git_engine(address: str, book: str, folder: str | None, **options: Any) -> Engine:
     """Return the engine of a book in a git remote."""
     return Engine(GitStore(address, book, folder, **options))
 

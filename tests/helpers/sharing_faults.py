@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.books import plain
+from helpers.memory_store import MemoryStore
 from tallybook.ledger.line import START, Draft, Position, Stamp, frame
 from tallybook.ledger.log import Transaction
 from tallybook.ledger.reading.scan import choose_digest, verify_run
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import count, ids_of
 from tallybook.ledger.sharing.engines.engine import NOTHING, Appended, Engine, Outcome, Run
-from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
 

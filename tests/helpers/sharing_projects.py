@@ -11,11 +11,11 @@ import attrs
 
 from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
+from helpers.memory_store import MemoryStore
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import Engine
-from tallybook.ledger.sharing.engines.memory import MemoryStore
 from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces.sharing import engines
 

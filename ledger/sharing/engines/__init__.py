@@ -1,1 +1,1 @@
-"""The engines that can hold a book: a git remote, PostgreSQL, and memory for tests."""
+"""The engines that can hold a book: a git remote and PostgreSQL."""

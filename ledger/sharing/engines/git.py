@@ -2,21 +2,31 @@
 
 The reference is ``refs/tallybook/BOOK``, which no ordinary fetch or list of branches shows. Run 4711 is the file
 ``000001/09/39.jsonl``: folders have 64 names, so that a push sends few of them again.
+
+    FOLDER/lock             one process at a time
+    FOLDER/repository.git   commits and trees, never a text; may be deleted at any time
+
+FOLDER is in the user's cache folder: a repository in the project could be someone else's, and its configuration can
+run commands. What the remote sends is received in a temporary folder, from which commits and trees are kept.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
+import os
 import re
 import shutil
 import tempfile
 from time import sleep
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
+import weakref
 
+from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.sharing.engines.engine import MAX_RUN_BYTES
-from tallybook.ledger.sharing.engines.git_address import check_book, parse_address
-from tallybook.ledger.sharing.engines.git_process import Done, GitFailedError, GitTimeoutError
-from tallybook.ledger.sharing.engines.git_repository import DamagedRepositoryError, GitRepository
+from tallybook.ledger.sharing.engines.git_address import check_address, check_book, token_options
+from tallybook.ledger.sharing.engines.git_process import Done, GitFailedError, GitTimeoutError, run_git, ssh_variables
 from tallybook.ledger.sharing.engines.store import (
     DamagedEngineError,
     Entry,
@@ -29,7 +39,7 @@ from tallybook.ledger.sharing.engines.store import (
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _Answer = TypeVar("_Answer")
 LIMIT_S = 60.0
@@ -38,12 +48,64 @@ _FORMER = "refs/heads/tallybook/"
 _PATH = re.compile(r"(\d{6,})/(\d\d)/(\d\d)\.jsonl")
 _FOLDER = 64
 """How many names a folder has."""
+_NAME = {"NAME": "Tallybook", "EMAIL": "noreply@tallybook.invalid"}
+_AUTHOR = {f"GIT_{who}_{what}": text for who in ("AUTHOR", "COMMITTER") for what, text in _NAME.items()}
+_ALTERNATES = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 # What git says where another push holds the reference at this moment.
 _BUSY = (b"failed to update ref", b"cannot lock ref", b"Unable to create", b"incorrect old value")
 # What git says of a repository whose objects are missing, empty or changed.
 _DAMAGE = re.compile(r"object file \S+ is empty|is corrupt|repository corruption|bad (tree )?object|unable to unpack")
 _PAUSES_S = (0.0, 0.1, 0.4)
 _TRIES = 5
+# The repository is made anew when so many fetches were kept in it.
+_MAX_PACKS = 200
+_TIP = os.path.join("refs", "tallybook", "tip")
+_SHA256_CHARS = 64
+# A damaged or lost repository is fetched anew, so nothing of it is flushed.
+_CONFIG = f"""\
+[core]
+\trepositoryformatversion = %d
+\tbare = true
+\tfsync = none
+\tlogAllRefUpdates = false
+\thooksPath = {os.devnull}
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+[fetch]
+\twriteCommitGraph = false
+[pack]
+\tcompression = 1
+"""
+_SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
+_FETCH = (
+    "fetch",
+    "--quiet",
+    "--depth=1",
+    "--no-tags",
+    "--no-prune",
+    "--no-recurse-submodules",
+    "--no-auto-maintenance",
+)
+_PUSH = (
+    "push",
+    "--porcelain",
+    "--no-verify",
+    "--no-follow-tags",
+    "--no-signed",
+    "--no-recurse-submodules",
+    "--no-thin",
+)
+# The whole of a long book takes longer than what is new.
+_WHOLE = 10
+# What could make git read a repository elsewhere.
+_REDIRECTS = ("commondir", "objects/info/alternates", "config.worktree")
+
+
+class _DamagedRepositoryError(GitFailedError):
+    """An object is missing or changed in our repository, which must be made anew."""
 
 
 def path_of(number: int) -> str:
@@ -53,14 +115,14 @@ def path_of(number: int) -> str:
     return f"{top:06d}/{middle:02d}/{low:02d}.jsonl"
 
 
-def _number_of(path: str) -> int | None:
-    """Return the number of the run in a file; None for a file that is not ours."""
+def _number_of(path: str) -> int:
+    """Return the number of the run in a file; 0 for a file that is not ours."""
     match = _PATH.fullmatch(path)
     if match is None:
-        return None
+        return 0
     top, middle, low = map(int, match.groups())
     number = (top * _FOLDER + middle) * _FOLDER + low
-    return number if number and path_of(number) == path else None
+    return number if path_of(number) == path else 0
 
 
 class GitStore:
@@ -71,28 +133,36 @@ class GitStore:
         warnings: As in `Store`; none.
     """
 
-    def __init__(self, address: str, book: str, folder: str | None, *, limit_s: float = LIMIT_S) -> None:
+    def __init__(
+        self, address: str, book: str, folder: str | None, *, login: str = "", limit_s: float = LIMIT_S
+    ) -> None:
         """Name the book; nothing is asked of the remote yet.
 
         Args:
-            address: The address of the remote, which may hold a password.
+            address: The address of the remote.
             book: The book's name.
             folder: A folder of its own in the user's cache folder; None where there is none that is safe.
+            login: The name of the variable that has a token for an address over https; empty for git's own credentials.
             limit_s: How long a call of git may take.
 
         Raises:
-            BadInputError: The address or the name is not usable.
+            BadInputError: The address or the name is not usable, or the variable is not set.
         """
-        parsed = parse_address(address)
         check_book(book)
-        self.address = parsed.shown
+        self.address = check_address(address)
         self.warnings: tuple[str, ...] = ()
+        self._options = token_options(self.address, login)
         self._book = book
-        self._temporary = tempfile.mkdtemp(prefix="tallybook-") if folder is None else None
-        self._repository = GitRepository(self._temporary or folder or "", parsed, REFERENCES + book, limit_s)
-        # The commit that was read or pushed last, None before; whether it is here; number of a run → id of its text.
+        self._reference = REFERENCES + book
+        self._limit_s = limit_s
+        self._aside = tempfile.mkdtemp(prefix="tallybook-")
+        self._drop = weakref.finalize(self, shutil.rmtree, self._aside, ignore_errors=True)
+        self._objects = os.path.join(self._aside, "objects")
+        self._folder = folder or self._aside
+        self._path = os.path.join(self._folder, "repository.git")
+        self._ssh: Mapping[str, str] | None = None
+        # The commit that was read or pushed last, None before, and number of each of its runs → id of the text.
         self._tip: str | None = None
-        self._has_trees = False
         self._runs: Mapping[int, str] = {}
 
     def list(self, after: int) -> Sequence[Entry]:
@@ -103,9 +173,9 @@ class GitStore:
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
         """Return the runs of numbers of the commit that was listed last."""
         ids = {number: self._runs[number] for number in numbers if number in self._runs}
-        if not ids:
-            return {}
-        texts = self._call(lambda: self._read(list(ids.values())))
+        # Who reads some of the runs goes on to the later ones.
+        later = [id_ for number, id_ in self._runs.items() if ids and number >= min(ids)]
+        texts = self._call(lambda: self._read({*ids.values()}, later)) if ids else {}
         return {number: texts[id_] for number, id_ in ids.items() if id_ in texts}
 
     def put(self, number: int, data: bytes) -> Put:
@@ -118,93 +188,117 @@ class GitStore:
 
     def close(self) -> None:
         """Remove the texts, and what was only needed for this store."""
-        self._repository.drop_texts()
-        if self._temporary:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-
-    def _call(self, work: Callable[[], _Answer]) -> _Answer:
-        """Do something with our repository, and once more in a new one if it was damaged."""
-        here = self._repository
-        try:
-            with here.lock():
-                try:
-                    return work()
-                except DamagedRepositoryError:
-                    here.make(self._tip or "")
-                    self._tip, self._has_trees = None, False
-                    return work()
-        except GitFailedError as error:
-            # Ours was made anew before.
-            what = DamagedEngineError if _DAMAGE.search(str(error)) else UnreachableError
-            raise what(self.address, str(error)) from error
-        except OSError as error:
-            raise CannotWriteError(here.path, disk.reason(error)) from error
+        self._drop()
 
     # ---- Reading ----
 
     def _look(self) -> None:
         """Learn the reference's last commit and its numbers, asking and fetching as little as possible."""
         former = _FORMER + self._book
-        tip, branch = self._repository.remote_tips(former)
+        tip, branch = self._ask_tips(self._reference, former)
         if not tip and branch:
             removal = f"git push {self.address} --delete {former.removeprefix('refs/heads/')}"
             raise FormerLayoutError(self.address, f"the branch tallybook/{self._book}", removal)
-        if tip == self._tip:
-            return
-        noted = self._repository.recall()
-        if not tip:
-            self._tip, self._runs = "", {}
-        elif noted.tip == tip:
-            self._tip, self._runs, self._has_trees = tip, noted.texts, noted.has_trees
-        else:
-            self._fetch(tip, texts=not noted.tip)
+        if tip != self._tip:
+            if tip and tip != self._kept_tip():
+                tip = self._fetch(tip)
+            self._tip, self._runs = tip, self._list_runs(tip) if tip else {}
 
-    def _fetch(self, tip: str, *, texts: bool) -> None:
-        """Fetch the last commit, and note its numbers with the ids of their texts."""
-        here = self._repository
+    def _ask_tips(self, *references: str) -> Sequence[str]:
+        """Ask the remote for the commits of references; empty for one that it does not have."""
+        done = self._git("ls-remote", "--quiet", "--", self.address, *references).require()
+        rows = (line.split("\t") for line in done.output.decode("ascii", "replace").splitlines())
+        tips = {name: id_ for id_, name in rows}
+        return [tips.get(name, "") for name in references]
+
+    def _fetch(self, tip: str, *, is_whole: bool = False) -> str:
+        """Fetch the reference's last commit, whose id was this a moment ago, keep it, and return its id."""
         try:
-            tip = here.fetch(tip, texts=texts)
+            self._receive(is_whole=is_whole or not self._kept_tip())
         except GitTimeoutError:
             raise
         except GitFailedError:
             # Our repository may be damaged, or of another object format.
-            here.make(tip)
-            tip = here.fetch(tip, texts=texts)
-        found = ((_number_of(path), id_) for path, id_ in here.list_files(tip))
-        self._runs = dict(sorted((number, id_) for number, id_ in found if number is not None))
-        self._tip, self._has_trees = tip, True
-        here.note(tip, self._runs)
+            self._make(tip)
+            self._receive(is_whole=True)
+        with open(os.path.join(self._path, "FETCH_HEAD"), encoding="ascii") as file:
+            tip = file.read(len(tip))
+        every = self._local(
+            "cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)", variables={_ALTERNATES: ""}
+        )
+        kept = b"".join(line.split()[1] + b"\n" for line in every.splitlines() if not line.startswith(b"blob"))
+        if kept:
+            pack = os.path.join(self._path, "objects", "pack", "pack")
+            self._local("pack-objects", "--quiet", pack, given=kept, is_kept=True)
+        self._keep_tip(tip)
+        return tip
 
-    def _read(self, ids: Sequence[str]) -> dict[str, bytes]:
-        try:
-            return self._repository.read_texts(ids, MAX_RUN_BYTES)
-        except GitTimeoutError:
-            raise
-        except GitFailedError:
-            # The remote sends no single texts, or the reference was replaced since.
-            tip, *_ = self._repository.remote_tips()
-            if tip:
-                self._fetch(tip, texts=True)
-            held = {*self._runs.values()} if tip else set()
-            return self._repository.read_texts([id_ for id_ in ids if id_ in held], MAX_RUN_BYTES)
+    def _receive(self, *wanted: str, is_whole: bool = False) -> None:
+        """Fetch into the temporary folder: texts by their ids, or the reference's last commit, perhaps with its texts.
+
+        A remote that cannot leave texts out sends them always.
+        """
+        # Given on the command line, so that no other command fetches what is missing.
+        settings = (f"url={self.address}", "promisor=true", "partialclonefilter=blob:none")
+        words = [word for setting in settings for word in ("-c", f"remote.book.{setting}")]
+        if wanted or is_whole:
+            # A remote that knew of our commit would take its texts for known.
+            words += ["-c", "fetch.negotiationAlgorithm=noop"]
+        words += [*_FETCH, "--no-filter" if is_whole else "--filter=blob:none", "book"]
+        words += ["--stdin"] if wanted else [self._reference]
+        limit_s = self._limit_s * (_WHOLE if is_whole else 1)
+        self._git(*words, given=_lines(wanted), limit_s=limit_s).require()
+
+    def _list_runs(self, commit: str) -> dict[int, str]:
+        """Return number → id of the text for each run of a commit."""
+        runs = {}
+        for line in self._local("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
+            fields, _, path = line.partition(b"\t")
+            # Not a link of that name.
+            if fields.startswith(b"100") and (number := _number_of(path.decode("utf-8", "replace"))):
+                runs[number] = fields.split()[2].decode("ascii")
+        return dict(sorted(runs.items()))
+
+    def _read(self, ids: set[str], later: Sequence[str]) -> dict[str, bytes]:
+        """Return texts, fetched with later ones where they are not here; one that is too large is left out."""
+        sizes = self._sizes(later)
+        if missing := [id_ for id_ in later if id_ not in sizes]:
+            try:
+                self._receive(*missing)
+            except GitTimeoutError:
+                raise
+            except GitFailedError:
+                # The remote sends no single texts, or the reference was replaced since.
+                if tip := self._ask_tips(self._reference)[0]:
+                    self._fetch(tip, is_whole=True)
+            sizes |= self._sizes(missing)
+        small = [id_ for id_ in ids if sizes.get(id_, MAX_RUN_BYTES + 1) <= MAX_RUN_BYTES]
+        output = self._local("cat-file", "--batch", given=_lines(small)) if small else b""
+        found, place = {}, 0
+        for id_ in small:
+            begin = output.index(b"\n", place) + 1
+            place = begin + sizes[id_] + 1
+            found[id_] = output[begin : place - 1]
+        return found
+
+    def _sizes(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return id → bytes of the texts that are here."""
+        rows = map(bytes.split, self._local("cat-file", "--batch-check", given=_lines(ids)).splitlines())
+        return {words[0].decode(): int(words[-1]) for words in rows if words[-1].isdigit()}
 
     # ---- Writing ----
 
     def _put(self, number: int, data: bytes) -> Put:
+        text = self._local("hash-object", "-w", "--stdin", given=data).decode().strip()
         for is_new_try in (False, *[True] * _TRIES):
             # What is known may be old: another machine may have pushed, perhaps another number.
             if is_new_try or self._tip is None or self._is_out(number):
                 self._look()
-            if not self._is_out(number):
-                # That can bring a newer commit, in which the number is in use.
-                self._have_trees()
             if self._is_out(number):
                 return Put(PutOutcome.TAKEN)
-            id_ = self._repository.write_text(data)
-            commit = self._repository.commit(self._tip or "", {path_of(number): id_}, f"Append run {number}")
-            outcome = self._push(commit, {**self._runs, number: id_})
+            outcome = self._push({number: text}, f"Append run {number}")
             if outcome is not PutOutcome.TAKEN:
-                return Put(outcome, id_ if outcome is PutOutcome.DONE else "")
+                return Put(outcome, text if outcome is PutOutcome.DONE else "")
         return Put(PutOutcome.UNKNOWN)
 
     def _is_out(self, number: int) -> bool:
@@ -212,41 +306,40 @@ class GitStore:
         return number in self._runs or (number > 1 and number - 1 not in self._runs)
 
     def _erase(self, before: int) -> None:
+        empty = self._local("hash-object", "-w", "--stdin").decode().strip()
         for _ in range(_TRIES):
             self._look()
-            if not self._tip:
-                return
-            # A push of a commit without a parent sends what it has anew, texts and all.
-            self._fetch(self._tip, texts=True)
-            empty = self._repository.write_text(b"")
             gone = {number: empty for number, id_ in self._runs.items() if number < before and id_ != empty}
             if not gone:
                 return
-            files = {path_of(number): empty for number in gone}
-            commit = self._repository.commit(self._tip, files, f"Erase runs before {before}", is_root=True)
-            if self._push(commit, {**self._runs, **gone}) is PutOutcome.DONE:
+            # A push of a commit without a parent sends what it has anew, texts and all.
+            self._receive(is_whole=True)
+            if self._push(gone, f"Erase runs before {before}", is_root=True) is PutOutcome.DONE:
                 return
         raise UnreachableError(self.address, "others push all the time")
 
-    def _have_trees(self) -> None:
-        """Fetch the last commit where only its numbers are known."""
-        if self._tip and not self._has_trees:
-            self._fetch(self._tip, texts=False)
+    def _push(self, texts: Mapping[int, str], message: str, *, is_root: bool = False) -> PutOutcome:
+        """Push a commit with other texts of runs, and find out what became of it if the remote does not confirm it.
 
-    def _push(self, commit: str, runs: Mapping[int, str]) -> PutOutcome:
-        """Push a commit, and find out what became of it if the remote does not confirm it."""
+        Args:
+            texts: Number → id of the text.
+            message: The first line of the commit's message.
+            is_root: Whether it has no parent, so that the remote need not keep what was replaced.
+        """
         expected = self._tip or ""
+        commit = self._commit(texts, message, is_root=is_root)
+        lease = f"--force-with-lease={self._reference}:{expected}"
         for pause in _PAUSES_S:
             sleep(pause)
             try:
-                done = self._repository.push(commit, expected)
-                tip = self._repository.remote_tips()[0] if done.code else commit
+                done = self._git(*_PUSH, lease, "--", self.address, f"{commit}:{self._reference}")
+                tip = self._ask_tips(self._reference)[0] if done.code else commit
             except GitFailedError:
                 self._tip = None
                 return PutOutcome.UNKNOWN
             if tip == commit:
-                self._tip, self._runs, self._has_trees = commit, runs, True
-                self._repository.note(commit, runs)
+                self._tip, self._runs = commit, {**self._runs, **texts}
+                self._keep_tip(commit)
                 return PutOutcome.DONE
             if tip != expected:
                 return PutOutcome.TAKEN
@@ -255,6 +348,135 @@ class GitStore:
         if b"remote: " in done.errors and _DAMAGE.search(done.refusal):
             raise DamagedEngineError(self.address, done.refusal)
         raise ReadOnlyError(self.address, done.refusal)
+
+    def _commit(self, texts: Mapping[int, str], message: str, *, is_root: bool) -> str:
+        """Make a commit that adds or replaces texts of the last one, and return its id."""
+        index = {"GIT_INDEX_FILE": os.path.join(self._aside, "index")}
+        with suppress(FileNotFoundError):
+            os.unlink(index["GIT_INDEX_FILE"])
+        # Trees and commits are kept: they go into the repository itself.
+        if self._tip:
+            self._local("read-tree", self._tip, is_kept=True, variables=index)
+        rows = "".join(f"100644 {id_}\t{path_of(number)}\n" for number, id_ in texts.items()).encode()
+        self._local("update-index", "--add", "--index-info", given=rows, is_kept=True, variables=index)
+        tree = self._local("write-tree", "--missing-ok", is_kept=True, variables=index).decode().strip()
+        # The id keeps apart two pushes of the same bytes in the same second, of which only one may succeed.
+        text = f"{message}\n\nPush {clock.new_id(clock.utc_now().unix_us)} [skip ci]\n".encode()
+        parent = ("-p", self._tip) if self._tip and not is_root else ()
+        words = ("commit-tree", tree, *parent, "-F", "-")
+        return self._local(*words, given=text, is_kept=True, variables=_AUTHOR).decode().strip()
+
+    # ---- Our repository ----
+
+    def _call(self, work: Callable[[], _Answer]) -> _Answer:
+        """Do something with our repository, and once more in a new one if it was damaged."""
+        try:
+            with self._locked():
+                try:
+                    return work()
+                except _DamagedRepositoryError:
+                    self._make(self._tip or "")
+                    return work()
+        except GitFailedError as error:
+            # Ours was made anew before.
+            what = DamagedEngineError if _DAMAGE.search(str(error)) else UnreachableError
+            raise what(self.address, str(error)) from error
+        except OSError as error:
+            raise CannotWriteError(self._path, disk.reason(error)) from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the repository for this process alone, and make it if it is missing or not as we write it."""
+        disk.make_folder(self._folder, durable=False)
+        path = os.path.join(self._folder, "lock")
+        fd = disk.open_file(path, write=True, create=True)
+        try:
+            disk.lock(fd, path, int(self._limit_s * 1000))
+            os.makedirs(self._objects, exist_ok=True)
+            if not self._is_ours():
+                self._make()
+            yield
+        finally:
+            os.close(fd)
+
+    def _is_ours(self) -> bool:
+        """Return whether the repository is there, with the configuration that we write, and points nowhere else."""
+        if os.path.islink(self._path) or any(os.path.lexists(os.path.join(self._path, name)) for name in _REDIRECTS):
+            return False
+        with suppress(OSError), open(os.path.join(self._path, "config"), "rb") as file:
+            is_small = len(os.listdir(os.path.join(self._path, "objects", "pack"))) <= _MAX_PACKS
+            return is_small and file.read(4096) in {_CONFIG.encode() % 0, (_CONFIG % 1 + _SHA256).encode()}
+        return False
+
+    def _make(self, like: str = "") -> None:
+        """Make the repository anew, with the object format of a commit's id."""
+        if os.path.islink(self._path) or os.path.isfile(self._path):
+            os.unlink(self._path)
+        # A git that a killed process left may still write to it, so it is moved away first.
+        gone = f"{self._path}.deleted"
+        shutil.rmtree(gone, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            os.rename(self._path, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        shutil.rmtree(self._objects, ignore_errors=True)
+        os.mkdir(self._objects)
+        for name in ("objects", "objects/pack", os.path.dirname(_TIP)):
+            os.makedirs(os.path.join(self._path, name), 0o700)
+        is_long = len(like) == _SHA256_CHARS
+        for name, text in (("HEAD", "ref: refs/tallybook/none\n"), ("config", _CONFIG % is_long + _SHA256 * is_long)):
+            with open(os.path.join(self._path, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        self._tip = None
+
+    def _kept_tip(self) -> str:
+        """Return the commit whose trees are in our repository; empty without one."""
+        with suppress(OSError), open(os.path.join(self._path, _TIP), encoding="ascii", errors="replace") as file:
+            tip = file.read(100).strip()
+            return tip if tip.isalnum() else ""
+        return ""
+
+    def _keep_tip(self, commit: str) -> None:
+        disk.replace_cache_file(os.path.join(self._path, _TIP), f"{commit}\n".encode())
+
+    # ---- How git is run ----
+
+    def _local(
+        self, *words: str, given: bytes = b"", is_kept: bool = False, variables: Mapping[str, str] = _NOTHING
+    ) -> bytes:
+        """Return the output of a command that reads or writes objects.
+
+        Raises:
+            _DamagedRepositoryError: It failed.
+        """
+        done = self._git(*words, given=given, is_kept=is_kept, variables=variables)
+        if done.code:
+            raise _DamagedRepositoryError(done.reason)
+        return done.output
+
+    def _git(
+        self,
+        *words: str,
+        given: bytes = b"",
+        is_kept: bool = False,
+        variables: Mapping[str, str] = _NOTHING,
+        limit_s: float = 0.0,
+    ) -> Done:
+        """Run git; objects are stored in the temporary folder, or in our repository, and found in either."""
+        if self._ssh is None:
+            self._ssh = ssh_variables(self._path, self._limit_s)
+        folders = [self._objects, os.path.join(self._path, "objects")][:: -1 if is_kept else 1]
+        places = dict(zip(("GIT_OBJECT_DIRECTORY", _ALTERNATES), folders, strict=True))
+        return run_git(
+            [*self._options, f"--git-dir={self._path}", *words],
+            folder=self._folder,
+            given=given,
+            limit_s=limit_s or self._limit_s,
+            variables={**self._ssh, **places, **variables},
+        )
+
+
+def _lines(ids: Iterable[str]) -> bytes:
+    return "".join(f"{id_}\n" for id_ in ids).encode()
 
 
 def _may_pass(done: Done, *, is_first: bool) -> bool:

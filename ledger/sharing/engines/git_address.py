@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import os
 import re
-from typing import NamedTuple
 import unicodedata
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
@@ -16,64 +16,47 @@ TOP = "main"
 """The book of a project at the top of its repository."""
 DEFAULT_REMOTE = "origin"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
+_HELPER_NAME = re.compile(r"[A-Za-z0-9+.-]*::")
+_LOGIN = re.compile(r"//[^/]*@")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SCP = re.compile(r"(?:[\w.+~][\w.+~-]*@)?(?:[\w.][\w.-]*|\[[\w.:]+\]):[^-].*", re.DOTALL)
 _BOOK = re.compile(r"(?!.*\.\.)(?!.*\.lock\Z)[A-Za-z0-9_+=-](?:[A-Za-z0-9_.+=-]*[A-Za-z0-9_+=-])?", re.DOTALL)
 _BOOK_CHARS = 150
 _HINT = "use https://…, ssh://…, user@host:path, file:///… or a path"
+_TOKEN_CHARS = 20
 # Git asks the helper alone, and only for the address's own server; it never stores what the helper returns.
-_HELPER_COMMAND = (
-    '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n"'
-    ' "$TALLYBOOK_SHARE_USER" "$TALLYBOOK_SHARE_PASSWORD"; }; f'
-)
+_HELPER = '!f() { test "$1" = get && printf "username=%s\\npassword=%%s\\n" "$%s"; }; f'
 
 
-class Address(NamedTuple):
-    """The address of a remote.
-
-    Attributes:
-        url: What git is given. It never holds a password, because every user sees the arguments of a process.
-        shown: What messages show.
-        options: Options of git that pass on the password of the address.
-        variables: Variables in which git's processes find the password.
-    """
-
-    url: str
-    shown: str
-    options: tuple[str, ...] = ()
-    variables: tuple[tuple[str, str], ...] = ()
-
-
-def parse_address(text: str, folder: str = "") -> Address:
-    """Return an address that git may be given.
+def check_address(text: str, folder: str = "") -> str:
+    """Return an address as git may be given it.
 
     Args:
         text: The address as typed or configured.
         folder: Where a relative path begins; empty for the working directory.
 
     Raises:
-        BadInputError: It is not an address over https, ssh or the file system. The message shows no password.
+        BadInputError: It is not an address over https, ssh or the file system, or it holds a password or a token,
+            which the message does not show.
     """
-    shown = re.sub(r"//[^/]*@", "//", text)
     scheme = _SCHEME.match(text)
     if not text.isprintable() or not text or text.startswith("-"):
-        raise BadInputError(f"{shown!a}", "is not the address of a git remote", _HINT)
+        raise BadInputError(ascii(_LOGIN.sub("//", text)), "is not the address of a git remote", _HINT)
     if scheme:
-        return _parse_url(text, scheme[1].lower(), shown)
-    if _HELPER.match(text):
-        raise BadInputError(shown, "names a remote helper of git, which could run any command", _HINT)
+        return _check_url(text, scheme[1].lower())
+    if _HELPER_NAME.match(text):
+        raise BadInputError(text, "names a remote helper of git, which could run any command", _HINT)
     if os.path.isabs(text) or ":" not in text.partition("/")[0]:
-        path = os.path.abspath(os.path.join(folder, text))
-        return Address(path, path)
+        return os.path.abspath(os.path.join(folder, text))
     if not _SCP.fullmatch(text):
-        raise BadInputError(shown, "is not the address of a git remote", _HINT)
-    return Address(text, text)
+        raise BadInputError(_LOGIN.sub("//", text), "is not the address of a git remote", _HINT)
+    return text
 
 
-def _parse_url(text: str, scheme: str, shown: str) -> Address:
-    """Return the address that a URL names."""
+def _check_url(text: str, scheme: str) -> str:
+    shown = _LOGIN.sub("//", text)
     if scheme == "file" and text[len("file://") :].startswith("/"):
-        return Address(text, text)
+        return text
     if scheme not in {"https", "ssh"}:
         raise BadInputError(shown, f"git is not used over {scheme}:// here", _HINT)
     try:
@@ -83,28 +66,32 @@ def _parse_url(text: str, scheme: str, shown: str) -> Address:
         valid = False
     if not valid or parts.netloc.startswith("-") or (parts.hostname or "").startswith("-"):
         raise BadInputError(shown, "names no server", _HINT)
-    if scheme == "ssh":
-        if parts.password is not None:
-            raise BadInputError(shown, "ssh takes no password from an address", "use a key")
-        return Address(text, text)
-    return _https(parts)
+    user = parts.username or ""
+    # A token often stands in a user's place.
+    is_token = len(user) >= _TOKEN_CHARS and any(map(str.isdigit, user)) and "@" not in unquote(user)
+    if parts.password is not None or is_token or parts.query:
+        hint = "leave it out: git asks your credential helper; in CI, give --token-env NAME, a variable with the token"
+        raise BadInputError(shown.partition("?")[0], "its address holds a password or token", hint)
+    return text
 
 
-def _https(parts: SplitResult) -> Address:
-    """Return an address over https; a password in it is passed on in the environment."""
-    host = parts.netloc.rpartition("@")[2]
-    bare = parts._replace(netloc=host).geturl()
-    if parts.password is None:
-        # The name alone may choose among the user's own credentials.
-        return Address(parts.geturl(), bare)
-    user, password = unquote(parts.username or ""), unquote(parts.password)
-    if not (user + password).isprintable():
-        raise BadInputError(bare, "its password has control characters", "use a token")
-    options = []
-    for helper in ("", _HELPER_COMMAND):
-        options += ["-c", f"credential.https://{host}.helper={helper}"]
-    variables = (("TALLYBOOK_SHARE_USER", user), ("TALLYBOOK_SHARE_PASSWORD", password))
-    return Address(bare, bare, tuple(options), variables)
+def token_options(address: str, variable: str) -> list[str]:
+    """Return the options by which git takes a token from a variable, for the server of an address alone.
+
+    Raises:
+        BadInputError: The variable is not set, or the address is not one over https.
+    """
+    if not variable:
+        return []
+    parts = urlsplit(address)
+    user = parts.username or "x-access-token"
+    # The shell reads both.
+    if parts.scheme != "https" or not _WORD.fullmatch(variable) or not _WORD.fullmatch(user):
+        raise BadInputError("--token-env", "is the name of a variable, for an address over https", "leave it out")
+    if not os.environ.get(variable):
+        raise BadInputError(f"--token-env {variable}", "the variable is not set", "set it to the token")
+    place = f"credential.https://{parts.netloc.rpartition('@')[2]}.helper="
+    return ["-c", place, "-c", place + _HELPER % (user, variable)]
 
 
 def read_remote(folder: str, name: str = DEFAULT_REMOTE) -> str:
@@ -125,14 +112,11 @@ def read_remote(folder: str, name: str = DEFAULT_REMOTE) -> str:
     text = os.fsdecode(done.output.partition(b"\0")[0])
     if done.code or not text:
         raise BadInputError(f"remote {name}", f"{top} has none of this name", "give an address")
-    try:
-        address = parse_address(text, top)
-    except BadInputError:
-        # Outside of the repository, so that only the user's configuration counts.
-        resolved = git_process.run_git(["ls-remote", "--get-url", "--", text], folder=os.path.abspath(os.sep))
-        text = os.fsdecode(resolved.output).removesuffix("\n")
-        address = parse_address(text, top)
-    return address.url if os.path.isabs(address.url) else text
+    with suppress(BadInputError):
+        return check_address(text, top)
+    # Outside of the repository, so that only the user's configuration counts.
+    resolved = git_process.run_git(["ls-remote", "--get-url", "--", text], folder=os.path.abspath(os.sep))
+    return check_address(os.fsdecode(resolved.output).removesuffix("\n"), top)
 
 
 def default_book(folder: str) -> str:

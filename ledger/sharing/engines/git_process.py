@@ -11,6 +11,7 @@ import signal
 import subprocess
 from tempfile import TemporaryFile
 from threading import Event, Timer
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tallybook.ledger.sharing.engines.store import EngineError
@@ -64,6 +65,12 @@ class Done(NamedTuple):
     output: bytes
     errors: bytes
 
+    def require(self) -> Done:
+        """Return this where git succeeded, else raise GitFailedError."""
+        if self.code:
+            raise GitFailedError(self.reason)
+        return self
+
     @property
     def refusal(self) -> str:
         """Return why a push was refused: the words of the server, else its status, else the first line of git's own."""
@@ -88,7 +95,7 @@ def run_git(
     folder: str,
     given: bytes = b"",
     limit_s: float = _QUESTION_LIMIT_S,
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Done:
     """Run git in a folder to its end, whatever its exit code.
 
@@ -105,7 +112,7 @@ def run_git(
         GitFailedError: It could not be started.
     """
     program = find_git(os.environ.get("PATH", os.defpath))
-    return _run([program, *_OPTIONS, *words], folder, given, limit_s, _environment() | dict(variables or {}))
+    return _run([program, *_OPTIONS, *words], folder, given, limit_s, _environment() | dict(variables))
 
 
 @cache

@@ -39,6 +39,8 @@ DEFAULT_BOOK: Final = "playbook"
 @click.argument("address", metavar="[ADDRESS]", required=False)
 @click.option("--book", "name", help="Name the book; by default by the project's path.")
 @click.option("--as", "label", help="Name this machine; by default by user and host.")
+@click.option("--token-env", metavar="NAME", help="Log in to git with the token in this variable.")
+@click.option("--password-file", metavar="FILE", help="Log in to PostgreSQL with the password in this file.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what joining would publish and bring.")
 def share(project: Project, /, *, action: str, address: str | None, as_json: bool, **options: Any) -> int | None:
@@ -69,7 +71,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
 
 def _join(project: Project, engine_name: str, address: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
     part = _membership(project, engine_name, address, options)
-    with closing(engines.open_engine(engine_name, part.address, part.name, project.ledger)) as engine:
+    with closing(engines.open_engine(part, project.ledger)) as engine:
         shown = joining.preview(project, engine, part.name)
     if not as_json:
         say(*_preview_lines(shown))
@@ -128,7 +130,26 @@ def _membership(project: Project, engine: str, address: str | None, options: Map
     if address is None:
         raise BadInputError("ADDRESS", "is missing", f"say where: tallybook share {engine} ADDRESS")
     label = options["label"] or f"{getpass.getuser()}-{platform.node()}"
-    return Membership("", "", "", name or DEFAULT_BOOK, engine, address, membership.new_writer(label))
+    return Membership(
+        ledger="",
+        path="",
+        book="",
+        name=name or DEFAULT_BOOK,
+        engine=engine,
+        address=address,
+        writer=membership.new_writer(label),
+        login=_login(engine, options),
+    )
+
+
+def _login(engine: str, options: Mapping[str, Any]) -> str:
+    """Return where the engine finds what it logs in with; empty for its usual places."""
+    login: str = options.get(membership.LOGINS.get(engine, "")) or ""
+    if other := [
+        name for name in membership.LOGINS.values() if options.get(name) and membership.LOGINS.get(engine) != name
+    ]:
+        raise BadInputError(f"--{other[0].replace('_', '-')}", f"is not for {engine}", "leave it out")
+    return login and str(Path(login).absolute()) if engine == "postgres" else login
 
 
 def _preview_lines(shown: Preview) -> list[str]:
@@ -173,7 +194,7 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
 
 def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
-    with closing(engines.open_engine(part.engine, part.address, part.name, project.ledger)) as engine:
+    with closing(engines.open_engine(part, project.ledger)) as engine:
         done = joining.rejoin(project, part, engine)
     results.store_rejoined(project, before, done)
     if as_json:
@@ -215,7 +236,7 @@ def _require_consent(action: str, what: str, options: Mapping[str, Any], *, as_j
 def _opened(project: Project) -> tuple[Membership, Engine]:
     """Return the project's part in a book, and the engine."""
     part = membership.require(project)
-    return part, engines.open_engine(part.engine, part.address, part.name, project.ledger)
+    return part, engines.open_engine(part, project.ledger)
 
 
 def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it

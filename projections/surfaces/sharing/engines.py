@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tallybook.ledger.sharing.engines.store import Store
+    from tallybook.projections.surfaces.sharing.membership import Membership
 
 LIMIT_S: Final = 60.0
 """How many seconds an engine may take to answer, unless a shorter limit is given or it has a shorter one of its own."""
@@ -32,8 +33,9 @@ def _load(name: str) -> Any:
     return import_module(f"tallybook.ledger.sharing.engines.{name}")
 
 
-def _git(address: str, name: str, ledger: Path, limit_s: float) -> Store:
-    store: Store = _load("git").GitStore(address, name, cache_of(address, name, ledger), limit_s=limit_s)
+def _git(part: Membership, ledger: Path, limit_s: float) -> Store:
+    cache = cache_of(part.address, part.name, ledger)
+    store: Store = _load("git").GitStore(part.address, part.name, cache, login=part.login, limit_s=limit_s)
     return store
 
 
@@ -48,32 +50,33 @@ def cache_of(address: str, name: str, ledger: Path) -> str | None:
     return str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}")))
 
 
-def _postgres(address: str, name: str, _: Path, limit_s: float) -> Store:
-    store: Store = _load("postgres").PostgresStore(address, name, min(limit_s, _POSTGRES_LIMIT_S))
+def _postgres(part: Membership, _: Path, limit_s: float) -> Store:
+    limit_s = min(limit_s, _POSTGRES_LIMIT_S)
+    store: Store = _load("postgres").PostgresStore(part.address, part.name, limit_s, login=part.login)
     return store
 
 
-ENGINES: Final[dict[str, Callable[[str, str, Path, float], Store]]] = {
+ENGINES: Final[dict[str, Callable[[Membership, Path, float], Store]]] = {
     "git": _git,
     "postgres": _postgres,
 }
-"""Name of an engine → the function that opens its store: address, name of the book, folder of the ledger, limit."""
+"""Name of an engine → the function that opens its store: the part in a book, folder of the ledger, limit."""
 
 LIBRARIES: Final = {"postgres": ("psycopg", "psycopg[binary]")}
 """Name of an engine → the module of its client library, and the package that installs it."""
 
 
-def open_engine(engine: str, address: str, name: str, ledger: Path, *, limit_s: float = LIMIT_S) -> Engine:
-    """Return an engine for a ledger, with a limit for each of its answers; nothing is asked of it yet.
+def open_engine(part: Membership, ledger: Path, *, limit_s: float = LIMIT_S) -> Engine:
+    """Return the engine of a book for a ledger, with a limit for each of its answers; nothing is asked of it yet.
 
     Raises:
         BadInputError: There is no such engine, or it does not take the address.
         MissingLibraryError: Its client library is not installed.
     """
-    if engine not in ENGINES:
-        raise BadInputError(engine, "is not an engine", f"use {', '.join(ENGINES)}")
-    opened = ENGINES[engine](address, name, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
-    module, package = LIBRARIES.get(engine, ("", ""))
+    if part.engine not in ENGINES:
+        raise BadInputError(part.engine, "is not an engine", f"use {', '.join(ENGINES)}")
+    opened = ENGINES[part.engine](part, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
+    module, package = LIBRARIES.get(part.engine, ("", ""))
     if module and find_spec(module) is None:
         opened.close()
         raise MissingLibraryError(opened.address, package, install_command(package))

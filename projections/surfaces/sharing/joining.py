@@ -138,7 +138,7 @@ def moves(before: Membership | None, part: Membership) -> bool:
 
 
 def _open(project: Project, part: Membership) -> Engine:
-    return engines.open_engine(part.engine, part.address, part.name, project.ledger)
+    return engines.open_engine(part, project.ledger)
 
 
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:

@@ -26,6 +26,8 @@ from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
+LOGINS = {"git": "token_env", "postgres": "password_file"}
+"""Name of an engine → the option of `share` that says where it finds what it logs in with."""
 _LABEL_CHARS = 40
 _LEFT = ".left"
 _RANDOM_BYTES = 4
@@ -51,6 +53,8 @@ class Membership:
         writer: Label of this machine in the book.
         end: Event number and chain value of the replica's end at the last sync.
         unmasked: Digests of own texts that leave as they are, although a secret was found in them.
+        login: The name of a variable with git's token, or of a file with PostgreSQL's password; empty for the usual
+            places of the engine.
     """
 
     ledger: str
@@ -62,6 +66,7 @@ class Membership:
     writer: str
     end: tuple[int, str] = (0, "")
     unmasked: tuple[str, ...] = ()
+    login: str = ""
 
 
 def digest(text: str) -> str:
@@ -147,7 +152,10 @@ def find_misfit(project: Project) -> tuple[str, str] | None:
 
 def share_command(membership: Membership) -> str:
     """Return the command that shares the same book."""
-    return shlex.join(["tallybook", "share", membership.engine, membership.address, "--book", membership.name])
+    words = ["tallybook", "share", membership.engine, membership.address, "--book", membership.name]
+    if membership.login:
+        words += [f"--{LOGINS[membership.engine].replace('_', '-')}", membership.login]
+    return shlex.join(words)
 
 
 def require(project: Project) -> Membership:

@@ -35,7 +35,7 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
     """
     before = status.own_end(project)
     try:
-        opened = engines.open_engine(part.engine, part.address, part.name, project.ledger, limit_s=limit_s)
+        opened = engines.open_engine(part, project.ledger, limit_s=limit_s)
         with closing(opened) as engine:
             result = joining.run(project, part, engine, limit_s)
     except LockHeldError:
