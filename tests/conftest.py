@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
     from helpers.postgres_server import Database
+    from helpers.s3_server import Buckets
     from helpers.transcripts import Client
 
 # A deadline would make a slow disk a failure; in CI every run tries the same examples.
@@ -88,6 +89,14 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
 def installed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that holds the package as an installer leaves it; the tests import it from the clone."""
     return lay_out(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="session")
+def s3_bucket() -> Iterator[Buckets]:
+    """Return an emulated S3 on loopback."""
+    from helpers.s3_server import serve_buckets  # noqa: PLC0415 - as below
+
+    yield from serve_buckets()
 
 
 @pytest.fixture(scope="session")

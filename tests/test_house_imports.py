@@ -59,6 +59,7 @@ STDLIB_ALONE = [
 """What a hook may load: the standard library and one another, nothing that was installed."""
 
 ENGINE_CLIENTS = {
+    "tallybook.ledger.sharing.engines.objects": "obstore",
     "tallybook.ledger.sharing.engines.postgres": "psycopg",
 }
 """Module of an engine → the client library that its functions import; it is loaded only where a book needs it."""

@@ -159,7 +159,7 @@ def test_every_dependency_has_its_reason() -> None:
     listed = {cell.strip("`") for cell in first_cells(section(CONTRIBUTING, "Dependencies")) if cell.startswith("`")}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["postgres"]]
+    wanted = [*project["dependencies"], *extras["objects"], *extras["postgres"]]
     assert {re.split(r"[<>=~ \[]", name)[0] for name in wanted} == listed
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
 
-ADDRESSES = {"postgres": "postgresql://127.0.0.1:9/tally"}
+ADDRESSES = {"objects": "file:///nowhere", "postgres": "postgresql://127.0.0.1:9/tally"}
 MOST_S = 8.0
 
 
@@ -42,9 +42,14 @@ def test_a_server_that_says_nothing_is_given_up_at_the_limit(
 ) -> None:
     """An engine that accepts a connection and never answers is unreachable soon after the limit of a sync."""
     monkeypatch.setenv(caches.VARIABLE, str(tmp_path / "caches"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "anna")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"127.0.0.1:{silent.getsockname()[1]}"
-        addresses = {"git": f"https://{place}/x.git", "postgres": f"postgresql://{place}/x"}
+        addresses = {
+            "git": f"https://{place}/x.git",
+            "objects": f"s3://x?endpoint=http://{place}",
+            "postgres": f"postgresql://{place}/x",
+        }
         part = Membership("", "", "", "main", engine, addresses[engine], "anna-1")
         start = clock.elapsed_s()
         opened = engines.open_engine(part, tmp_path, limit_s=2)

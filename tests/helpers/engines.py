@@ -6,17 +6,18 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from helpers.git_repositories import make_remote
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.sharing.engines.engine import Engine
 from tallybook.ledger.sharing.engines.git import GitStore
+from tallybook.ledger.sharing.engines.objects import ObjectStore
 from tallybook.ledger.sharing.engines.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-
-    import pytest
 
     from helpers.postgres_server import Database
 
@@ -72,7 +73,30 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[Connect]:
         yield connect
 
 
+def objects_engine(address: str, book: str = "main", limit_s: float = 30) -> Engine:
+    """Return the engine of a book in an object store."""
+    return Engine(ObjectStore(address, book, limit_s))
+
+
+@contextmanager
+def folder(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Give every machine the same folder, by obstore."""
+    pytest.importorskip("obstore", reason="the extra objects is not installed")
+    place = request.getfixturevalue("tmp_path") / "objects"
+    place.mkdir()
+    yield lambda: objects_engine(f"file://{place}")
+
+
+@contextmanager
+def s3(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Give every machine the same prefix of a bucket, which moto has on loopback."""
+    address = request.getfixturevalue("s3_bucket").new_address()
+    yield lambda: objects_engine(address)
+
+
 ENGINES: dict[str, Make] = {
+    "folder": folder,
+    "s3": s3,
     "git by path": partial(_git, scheme=""),
     "git by file": partial(_git, scheme="file://"),
     "memory": memory,

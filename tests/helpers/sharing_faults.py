@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.books import plain
-from helpers.memory_store import MemoryStore
+from helpers.memory_store import FaultyStore, MemoryStore
 from tallybook.ledger.line import START, Draft, Position, Stamp, frame
 from tallybook.ledger.log import Transaction
 from tallybook.ledger.reading.scan import choose_digest, verify_run
@@ -35,7 +35,7 @@ class ShakyEngine(Engine):
 
     Attributes:
         before_append: What another machine does before the next append.
-        unknown: Whether the next append is done although its answer is lost, or not done; None for neither.
+        faults: Lets the next put go wrong.
         refusal: What the next append raises; None for nothing.
     """
 
@@ -44,9 +44,9 @@ class ShakyEngine(Engine):
         self.draw = draw
         store = MemoryStore() if engine is None else engine._store
         self.memory = store if isinstance(store, MemoryStore) else None
-        super().__init__(store, draw.choice((600, 4_000, 2_000_000)))
+        self.faults = FaultyStore(store)
+        super().__init__(self.faults, draw.choice((600, 4_000, 2_000_000)))
         self.before_append: Callable[[], None] | None = None
-        self.unknown: bool | None = None
         self.refusal: EngineError | None = None
 
     @property
@@ -61,6 +61,7 @@ class ShakyEngine(Engine):
 
     def put(self, runs: list[Run]) -> None:
         """Let somebody with the right to replace everything put this there."""
+        self.faults.fault = ""
         if self.memory is not None:
             self.memory.runs.clear()
             assert Outcome.DONE is super().append(NOTHING, runs).outcome
@@ -69,7 +70,8 @@ class ShakyEngine(Engine):
 
     def calm(self) -> None:
         """End all troubles."""
-        self.before_append = self.unknown = self.refusal = None
+        self.before_append = self.refusal = None
+        self.faults.fault = ""
 
     def read(self, after: int, limit: int | None = None, since: End = NOTHING) -> Contents:
         """Read, at one of the steps at which a sync can be killed, and not all at once where a sync asks for pieces."""
@@ -85,11 +87,6 @@ class ShakyEngine(Engine):
                 quicker()
         if self.refusal is not None:
             raise self.refusal
-        if self.unknown is not None:
-            done, self.unknown = self.unknown, None
-            if done:
-                super().append(expected, runs)
-            return Appended(Outcome.UNKNOWN)
         answer = super().append(expected, runs)
         step("engine.append, after")
         return answer

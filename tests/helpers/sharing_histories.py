@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from helpers import sharing_steps
+from helpers.memory_store import FAULTS
 from helpers.sharing_faults import CrashError, ShakyEngine, crashing
 from helpers.sharing_machines import Site
 from helpers.sharing_model import Intent, Model
@@ -245,7 +246,7 @@ class History:
             self.told.append(f"{other.label} is quicker")
             self.engine.before_append = lambda: self.sync_whole(other)
         elif how < 0.35:
-            self.engine.unknown = self.random.choice((True, False))
+            self.engine.faults.fault = self.random.choice(FAULTS)
         elif how < 0.4:
             self.engine.refusal = ReadOnlyError("memory", "you may not write")
         elif how < 0.45:

@@ -5,16 +5,21 @@ An engine knows nothing about events. A run is one object, a line of JSON that i
     {"first":12,"last":14,"before":"…","after":"…"}
 
 ``fresh`` in a head says that the book begins with this run, and where the fresh runs end that were put together.
+Where a request takes long, as in an object store, a segment is a thousand runs in one object of a second series: a
+line of JSON with their sizes and then their bytes. Whoever reads a full thousand puts it, and it is only a help.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import Enum
+from itertools import accumulate, pairwise
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallybook.ledger.line import GENESIS, digest
-from tallybook.ledger.sharing.engines.store import PutOutcome, UnreachableError
+from tallybook.ledger.line import GENESIS, Position, digest
+from tallybook.ledger.reading.scan import choose_digest, verify_run
+from tallybook.ledger.sharing.engines.store import EngineError, PutOutcome, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +31,7 @@ RUN_BYTES: Final = 1024 * 1024
 MAX_RUN_BYTES: Final = 64 * 1024 * 1024
 """What is larger is no run, and is not fetched."""
 PAGE: Final = 1000
-"""So many numbers share a digest of their tags; a store of objects lists as many at once."""
+"""So many numbers share a digest of their tags, and a segment; a store of objects lists as many at once."""
 _GET: Final = 64
 """So many runs are asked for at once."""
 _HEAD_BYTES: Final = 1024
@@ -212,8 +217,33 @@ class Engine:
             ReadOnlyError: This user may not do that.
             UnreachableError: The engine cannot be reached.
         """
-        if end.number:
-            self._store.erase(end.number + 1)
+        if not end.number:
+            return
+        self._store.erase(end.number + 1)
+        if (segments := self._store.segments) is not None:
+            last = -(-end.number // PAGE)
+            for number in range(1, last + 1):
+                # Not free either: who has read these runs could still put them.
+                segments.put(number, b"")
+            segments.erase(last + 1)
+
+    def false_segments(self) -> Sequence[int]:
+        """Return the numbers of the segments that are not what their runs make.
+
+        Raises:
+            UnreachableError: The engine cannot be reached.
+        """
+        segments, entries = self._store.segments, self._list_new(NOTHING) or []
+        if segments is None:
+            return []
+        false = []
+        for segment in segments.list(0):
+            group = entries[(segment.number - 1) * PAGE : segment.number * PAGE]
+            if segment.size:
+                found = dict(self._get_runs(group))
+                stored = segments.get([segment.number]).get(segment.number)
+                false += [segment.number] * (stored != _join([found.get(entry, b"") for entry in group]))
+        return false
 
     def close(self) -> None:
         """Close connections."""
@@ -238,6 +268,34 @@ class Engine:
         return None if place.number < number else new
 
     def _get(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
+        """Yield runs with their bytes, a full thousand from its segment where there is one."""
+        segments, place = self._store.segments, 0
+        if segments is not None and entries:
+            place = -(entries[0].number - 1) % PAGE
+            yield from self._get_runs(entries[:place])
+            # The run after a segment proves it.
+            while len(entries) > place + PAGE:
+                group, number = entries[place : place + PAGE], entries[place].number // PAGE + 1
+                size = sum(entry.size or 0 for entry in group)
+                has_segment = all(entry.size for entry in group) and size <= MAX_RUN_BYTES
+                stored = segments.get([number]).get(number) if has_segment else b""
+                runs = _split(stored or b"", group, next(iter(self._get_runs(entries[place + PAGE :][:1])))[1])
+                yield from zip(group, runs, strict=True) if runs else self._put_segment(number, group, stored)
+                place += PAGE
+        yield from self._get_runs(entries[place:])
+
+    def _put_segment(self, number: int, group: Sequence[Entry], stored: bytes | None) -> Iterator[tuple[Entry, bytes]]:
+        """Yield runs with their bytes, and put their segment, if there is none, after the last one."""
+        found = []
+        for entry, data in self._get_runs(group):
+            found.append(data)
+            yield entry, data
+        if stored is None and self._store.segments is not None and all(found):
+            # It is only a help, which this user may not be allowed to give.
+            with suppress(EngineError):
+                self._store.segments.put(number, _join(found))
+
+    def _get_runs(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
         """Yield runs with their bytes: none for those that were erased, and those that are too large."""
         for begin in range(0, len(entries), _GET):
             group = entries[begin : begin + _GET]
@@ -294,6 +352,37 @@ def _parse(entry: Entry, data: bytes) -> _Stored:
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
     return _Stored(Run(0, 0, "", "", data, place, entry.author), None)
+
+
+def _join(runs: Sequence[bytes]) -> bytes:
+    """Return the segment of runs."""
+    return json.dumps([len(data) for data in runs], separators=(",", ":")).encode() + b"\n" + b"".join(runs)
+
+
+def _split(segment: bytes, entries: Sequence[Entry], following: bytes) -> Sequence[bytes]:
+    """Return the runs of a segment; none where the run after it does not prove each byte of it.
+
+    That run names the chain value before it, which depends on all that it follows.
+    """
+    sizes = [entry.size or 0 for entry in entries]
+    line = json.dumps(sizes, separators=(",", ":")).encode() + b"\n"
+    if len(segment) != len(line) + sum(sizes) or not segment.startswith(line):
+        return []
+    ends = [*accumulate(sizes, initial=len(line))]
+    found = [segment[begin:end] for begin, end in pairwise(ends)]
+    runs = [_parse(entry, data).run for entry, data in zip(entries, found, strict=True)]
+    last, chain = runs[0].first - 1, runs[0].before
+    for run, data in zip(runs, found, strict=True):
+        batches = verify_run(run.data, Position(last, chain, 0), (), choose_digest(len(run.data))).batches
+        end = (batches[-1].last, batches[-1].chain, batches[-1].end) if batches else None
+        if _encode(run._replace(first=last + 1, before=chain), None) != data or end != (
+            run.last,
+            run.after,
+            len(run.data),
+        ):
+            return []
+        last, chain = run.last, run.after
+    return found if _parse(entries[0], following).run.before == chain else []
 
 
 def _from_fresh(stored: Sequence[_Stored]) -> Sequence[Run]:

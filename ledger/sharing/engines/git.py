@@ -131,6 +131,7 @@ class GitStore:
     Attributes:
         address: As in `Store`.
         warnings: As in `Store`; none.
+        segments: As in `Store`; none.
     """
 
     def __init__(
@@ -151,6 +152,7 @@ class GitStore:
         check_book(book)
         self.address = check_address(address)
         self.warnings: tuple[str, ...] = ()
+        self.segments = None
         self._options = token_options(self.address, login)
         self._book = book
         self._reference = REFERENCES + book

@@ -112,6 +112,7 @@ class PostgresStore:
     Attributes:
         address: As in `Store`.
         warnings: As in `Store`.
+        segments: As in `Store`; none.
     """
 
     def __init__(self, address: str, book: str, timeout: float = 30, *, login: str = "") -> None:
@@ -129,6 +130,7 @@ class PostgresStore:
         _check_address(address)
         self.address = address
         self.warnings: tuple[str, ...] = ()
+        self.segments = None
         self._book = book
         self._timeout = timeout
         self._login = login

@@ -64,6 +64,11 @@ class Store(Protocol):
     address: str
     warnings: tuple[str, ...]
 
+    @property
+    def segments(self) -> Store | None:
+        """Return the series of segments; None where the runs alone are read fast enough."""
+        ...
+
     def list(self, after: int) -> Sequence[Entry]:
         """Return the numbers in use after a number, ascending.
 

@@ -34,23 +34,24 @@ DEFAULT_REMOTE: Final = "origin"
 DEFAULT_BOOK: Final = "playbook"
 
 
-@click.command(cls=Verb, example="tallybook share git; tallybook share postgres postgresql://db.example/books")
+@click.command(cls=Verb, example="tallybook share git; tallybook share objects s3://bucket/path")
 @click.argument("action", metavar="ACTION")
 @click.argument("address", metavar="[ADDRESS]", required=False)
 @click.option("--book", "name", help="Name the book; by default by the project's path.")
 @click.option("--as", "label", help="Name this machine; by default by user and host.")
 @click.option("--token-env", metavar="NAME", help="Log in to git with the token in this variable.")
 @click.option("--password-file", metavar="FILE", help="Log in to PostgreSQL with the password in this file.")
+@click.option("--profile", metavar="NAME", help="Log in to an object store as this profile, or `instance`.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what joining would publish and bring.")
 def share(project: Project, /, *, action: str, address: str | None, as_json: bool, **options: Any) -> int | None:
     """Share the playbook with other machines.
 
-    The machines meet in a book that git or PostgreSQL holds. ACTION is git or postgres to join the book there or
-    make it; status; verify, repair or upgrade to look after the book; publish to let the masked text of an own
-    event leave, which ADDRESS names; or off to stop sharing. For git, ADDRESS is the name or address of a
-    remote, by default origin. Joining, and what changes the book for everyone, asks first; off a terminal it needs
-    --yes, and inside an agent it is refused.
+    The machines meet in a book that git, PostgreSQL or an object store holds. ACTION is git, postgres or objects to
+    join the book there or make it; status; verify, repair or upgrade to look after the book; publish to let the
+    masked text of an own event leave, which ADDRESS names; or off to stop sharing. For git, ADDRESS is the name or
+    address of a remote, by default origin. Joining, and what changes the book for everyone, asks first; off a
+    terminal it needs --yes, and inside an agent it is refused.
     """
     if action in engines.ENGINES:
         try:

@@ -56,13 +56,19 @@ def _postgres(part: Membership, _: Path, limit_s: float) -> Store:
     return store
 
 
+def _objects(part: Membership, _: Path, limit_s: float) -> Store:
+    store: Store = _load("objects").ObjectStore(part.address, part.name, limit_s, login=part.login)
+    return store
+
+
 ENGINES: Final[dict[str, Callable[[Membership, Path, float], Store]]] = {
     "git": _git,
     "postgres": _postgres,
+    "objects": _objects,
 }
 """Name of an engine → the function that opens its store: the part in a book, folder of the ledger, limit."""
 
-LIBRARIES: Final = {"postgres": ("psycopg", "psycopg[binary]")}
+LIBRARIES: Final = {"postgres": ("psycopg", "psycopg[binary]"), "objects": ("obstore", "obstore")}
 """Name of an engine → the module of its client library, and the package that installs it."""
 
 

@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
-LOGINS = {"git": "token_env", "postgres": "password_file"}
+LOGINS = {"git": "token_env", "postgres": "password_file", "objects": "profile"}
 """Name of an engine → the option of `share` that says where it finds what it logs in with."""
 _LABEL_CHARS = 40
 _LEFT = ".left"
@@ -48,13 +48,13 @@ class Membership:
         path: Real path of the ledger's folder.
         book: Id of the book; empty until the first sync.
         name: Name of the book.
-        engine: Name of the engine: git, postgres.
+        engine: Name of the engine: git, objects, postgres.
         address: Address of the engine, without a password.
         writer: Label of this machine in the book.
         end: Event number and chain value of the replica's end at the last sync.
         unmasked: Digests of own texts that leave as they are, although a secret was found in them.
-        login: The name of a variable with git's token, or of a file with PostgreSQL's password; empty for the usual
-            places of the engine.
+        login: The name of a variable with git's token, of a file with PostgreSQL's password, or of an object store's
+            profile; empty for the usual places of the engine.
     """
 
     ledger: str

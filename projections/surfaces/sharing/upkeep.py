@@ -72,9 +72,19 @@ def verify(project: Project, engine: Engine) -> BookCheck:
     pairs = list(zip(counted.batches, copy, strict=False))
     differs = next((one.first for one, other in pairs if chained_bytes(one.data) != chained_bytes(other.data)), 0)
     redacted = [one.first for one, other in pairs if one.raw != other.raw and one.chain == other.chain]
-    end, skipped = copy[-1].last if copy else 0, counted.skipped
+    end = copy[-1].last if copy else 0
+    why = "is not what its runs make, which every machine reads in its place"
+    false = [SkippedRun(f"segment {number}", "", why) for number in engine.false_segments()]
     last = counted.batches[-1].last if counted.batches else 0
-    return BookCheck(len(runs), len(runs) - len(skipped), last, skipped, end, differs, redacted)
+    return BookCheck(
+        runs=len(runs),
+        counted=len(runs) - len(counted.skipped),
+        events=last,
+        skipped=[*counted.skipped, *false],
+        end=end,
+        differs=differs,
+        redacted=redacted,
+    )
 
 
 def check_lines(check: BookCheck, address: str) -> list[str]:

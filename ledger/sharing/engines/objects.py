@@ -1,0 +1,206 @@
+"""A book in an object store, by the library obstore: S3 and what speaks it, Google's, Azure's, or a local folder.
+
+Run 4711 is the object ``PREFIX/BOOK/runs/000000004711.jsonl``; the store creates it only if there is none.
+A folder is for tests and for disks that nobody else uses: obstore flushes nothing.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from importlib import import_module
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.sharing.engines.store import (
+    Entry,
+    MissingLibraryError,
+    Put,
+    PutOutcome,
+    ReadOnlyError,
+    UnreachableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from urllib.parse import SplitResult
+
+INSTANCE: Final = "instance"
+"""What ``--profile`` says for the role that the cloud gives this machine."""
+_HINT: Final = "use s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH?account=NAME or file:///FOLDER"
+_CLASSES: Final = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore", "file": "LocalStore"}
+_OPTIONS: Final = {"s3": {"endpoint": "endpoint", "region": "region"}, "az": {"account": "account_name"}}
+_VARIABLES: Final = {
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+    "gs": ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT"),
+    "az": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_KEY", "AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE"),
+}
+"""Scheme → the variables of which one must be set: without, the library asks the cloud's metadata address."""
+_LOOPBACK: Final = ("localhost", "127.0.0.1")
+_KEY: Final = re.compile(r"(\d{12})\.jsonl")
+_AT_ONCE: Final = 16
+_RETRIES: Final = 2
+_REASON_CHARS: Final = 300
+
+
+class ObjectStore:
+    """Holds the runs of a book as objects.
+
+    Attributes:
+        address: As in `Store`.
+        warnings: As in `Store`; none.
+        segments: The series of segments; None for that series itself.
+    """
+
+    def __init__(
+        self, address: str, book: str, limit_s: float = 60.0, *, login: str = "", series: str = "runs"
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            address: ``s3://``, ``gs://`` or ``az://`` with bucket and path, or ``file://`` with a folder.
+            book: The book's name.
+            limit_s: How many seconds a request may take.
+            login: A profile of AWS, or the role of this machine; empty for the usual variables.
+            series: The name of the series of numbers.
+
+        Raises:
+            BadInputError: The address is not one, or holds a secret, or nothing says how to log in.
+        """
+        self._parts = _check_address(address, login)
+        self.address = address
+        self.warnings: tuple[str, ...] = ()
+        self.segments = (
+            ObjectStore(address, book, limit_s, login=login, series="segments") if series == "runs" else None
+        )
+        self._login = login
+        self._limit_s = limit_s
+        path = "" if self._parts.scheme == "file" else self._parts.path.strip("/")
+        self._folder = f"{path}/{book}/{series}/".lstrip("/")
+        self._client: Any = None
+
+    def list(self, after: int) -> Sequence[Entry]:
+        """Return the numbers of the objects; other names are passed over."""
+        import obstore
+
+        entries = []
+        try:
+            for rows in obstore.list(self._connect(), prefix=self._folder, offset=self._key(after)):
+                for row in rows:
+                    match = _KEY.fullmatch(row["path"].removeprefix(self._folder))
+                    # A folder lists what is left of a put that was cut short, and in no order.
+                    if match and int(match[1]) > after:
+                        entries.append(Entry(int(match[1]), row["e_tag"] or "", row["size"]))
+        except Exception as error:
+            raise self._unreachable(error) from error
+        return sorted(entries)
+
+    def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """Return the objects of numbers, several at once."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = zip(numbers, pool.map(self._get, numbers), strict=True)
+            return {number: data for number, data in found if data is not None}
+
+    def _get(self, number: int) -> bytes | None:
+        import obstore
+
+        try:
+            return bytes(obstore.get(self._connect(), self._key(number)).bytes())
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._unreachable(error) from error
+
+    def put(self, number: int, data: bytes) -> Put:
+        """Create an object, unless there is one of this number."""
+        return self._put(number, data, "create")
+
+    def erase(self, before: int) -> None:
+        """Overwrite earlier objects with nothing: after a delete their numbers would be free again."""
+        for entry in self.list(0):
+            if entry.number < before and entry.size:
+                self._put(entry.number, b"", "overwrite")
+
+    def close(self) -> None:
+        """Do nothing: the library closes its connections."""
+
+    def _key(self, number: int) -> str:
+        return f"{self._folder}{number:012d}.jsonl"
+
+    def _put(self, number: int, data: bytes, mode: Any) -> Put:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError
+
+        try:
+            result = obstore.put(self._connect(), self._key(number), data, mode=mode)
+        except AlreadyExistsError:
+            return Put(PutOutcome.TAKEN)
+        except PermissionDeniedError as error:
+            raise ReadOnlyError(self.address, _reason(error)) from error
+        except (FileNotFoundError, ImportError) as error:
+            raise self._unreachable(error) from error
+        except BaseError:
+            return Put(PutOutcome.UNKNOWN)
+        return Put(PutOutcome.DONE, result["e_tag"] or "")
+
+    def _connect(self) -> Any:
+        """Return the library's store, which asks nothing yet."""
+        if self._client is None:
+            import obstore.store
+
+            parts, given = self._parts, dict(parse_qsl(self._parts.query))
+            scheme, limit = parts.scheme, timedelta(seconds=self._limit_s)
+            options: dict[str, Any] = {_OPTIONS[scheme][name]: value for name, value in given.items()}
+            if scheme != "file":
+                is_plain = given.get("endpoint", "").startswith("http:")
+                options["client_options"] = {"connect_timeout": limit, "timeout": limit, "allow_http": is_plain}
+                options["retry_config"] = {"max_retries": _RETRIES, "retry_timeout": limit}
+            if self._login not in {"", INSTANCE}:
+                options["credential_provider"] = self._profile()
+            self._client = getattr(obstore.store, _CLASSES[scheme])(parts.netloc or parts.path, **options)
+        return self._client
+
+    def _profile(self) -> Any:
+        try:
+            boto3 = import_module("boto3")
+            from obstore.auth.boto3 import Boto3CredentialProvider
+        except ImportError as error:
+            raise MissingLibraryError(self.address, "boto3") from error
+        return Boto3CredentialProvider(boto3.Session(profile_name=self._login))
+
+    def _unreachable(self, error: Exception) -> Exception:
+        return error if isinstance(error, MissingLibraryError) else UnreachableError(self.address, _reason(error))
+
+
+def _check_address(address: str, login: str) -> SplitResult:
+    """Return the parts of an address.
+
+    Raises:
+        BadInputError: It is not one, or holds a secret, or nothing says how to log in.
+    """
+    parts = urlsplit(address)
+    scheme, options = parts.scheme, dict(parse_qsl(parts.query))
+    endpoint = urlsplit(options.get("endpoint", "https://x"))
+    is_place = bool(parts.path.strip("/") and not parts.netloc if scheme == "file" else parts.netloc)
+    if scheme not in _CLASSES or not is_place or not address.isprintable():
+        raise BadInputError("ADDRESS", "is not that of an object store", _HINT)
+    if "@" in parts.netloc + endpoint.netloc or parts.fragment or options.keys() - _OPTIONS.get(scheme, {}).keys():
+        why = "holds a login or an unknown option; keys are taken from the cloud's usual variables, or --profile NAME"
+        raise BadInputError(f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", why, _HINT)
+    if endpoint.scheme != "https" and endpoint.hostname not in _LOOPBACK:
+        raise BadInputError(options["endpoint"], "is not protected", "use an endpoint over https")
+    if login and scheme != "s3" and login != INSTANCE:
+        raise BadInputError(f"--profile {login}", f"{scheme}:// has none", f"set {_VARIABLES.get(scheme, ('',))[0]}")
+    if not login and scheme != "file" and not any(map(os.environ.get, _VARIABLES[scheme])):
+        hint = f"set {_VARIABLES[scheme][0]}, or give --profile NAME; --profile {INSTANCE} is the role of this machine"
+        raise BadInputError(address, "nothing says how to log in", hint)
+    return parts
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of the library's message, without what the server sent and without queries."""
+    line = str(error).partition("\n")[0].partition(": <")[0]
+    return re.sub(r"\?\S*", "", line)[:_REASON_CHARS]

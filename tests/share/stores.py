@@ -1,0 +1,166 @@
+"""What engines do, one layer below machines: processes that race for numbers, and what a sync costs."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+import importlib
+import multiprocessing
+from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import patch
+
+from helpers.books import make_runs
+from helpers.engines import ENGINES
+from helpers.postgres_server import start_database
+from helpers.s3_server import serve_buckets
+from tallybook.ledger.line import Position
+from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome
+from tallybook.ledger.sharing.engines.store import PutOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pytest
+
+    from tallybook.ledger.sharing.engines.engine import End, Engine
+
+NAMES = ("folder", "git by path", "postgres", "s3")
+PROCESSES = 8
+NUMBERS = 200
+_RUNS = 300
+_PUSHES = 20
+_TRIPS: dict[str, tuple[str, str, Callable[[Any], object]]] = {
+    "git": ("git", "run_git", lambda words: {"ls-remote", "fetch", "push"} & {*words[0]}),
+    "objects": ("objects", "ObjectStore._connect", bool),
+    "postgres": ("postgres", "_cut_after", bool),
+}
+"""Where each engine talks to its server: module, function, and which calls of it do."""
+
+
+class _Request:
+    """What the contexts of engines ask of pytest."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+
+    def getfixturevalue(self, name: str) -> Any:
+        """Return the folder, or a server that is started for it."""
+        if name == "tmp_path":
+            return self._folder
+        servers = {"postgres_database": start_database, "s3_bucket": contextmanager(serve_buckets)}
+        return self._stack.enter_context(servers[name]())
+
+
+@contextmanager
+def open_book(name: str, folder: Path) -> Iterator[Callable[[], Engine]]:
+    """Start an engine on loopback, and give a function that opens one more machine's engine on one new book."""
+    with ExitStack() as stack:
+        request = cast("pytest.FixtureRequest", _Request(folder, stack))
+        yield stack.enter_context(ENGINES[name](request))
+
+
+def _put_all(connect: Callable[[], Engine], writer: int, numbers: int) -> list[int]:
+    """Put a run of its own under each number in turn, and return the numbers that were free."""
+    store, won = connect()._store, []
+    for number in range(1, numbers + 1):
+        answer = store.put(number, b"%d" % writer)
+        if answer.outcome is PutOutcome.DONE or (
+            answer.outcome is PutOutcome.UNKNOWN and store.get([number]).get(number) == b"%d" % writer
+        ):
+            won.append(number)
+    store.close()
+    return won
+
+
+def race(name: str, folder: Path, processes: int = PROCESSES, numbers: int = NUMBERS) -> list[str]:
+    """Let processes race for numbers, and return what is wrong: a number that was not won exactly once."""
+    context = multiprocessing.get_context("fork")
+    with open_book(name, folder) as connect:
+        results = [context.Pipe(duplex=False) for _ in range(processes)]
+
+        def run(writer: int) -> None:
+            results[writer][1].send(_put_all(connect, writer, numbers))
+
+        workers = [context.Process(target=run, args=(writer,)) for writer in range(processes)]
+        for worker in workers:
+            worker.start()
+        won = [reader.recv() for reader, _ in results]
+        for worker in workers:
+            worker.join()
+        winners = {number: [one for one in range(processes) if number in won[one]] for number in range(1, numbers + 1)}
+        store = connect()._store
+        store.list(0)
+        stored = store.get([*winners])
+    return [
+        f"{name}: number {number} was won by {winner}, and holds {stored.get(number)!r}"
+        for number, winner in winners.items()
+        if [b"%d" % writer for writer in winner] != [stored.get(number)]
+    ]
+
+
+def report_race(folder: Path) -> int:
+    """Let processes race on every engine, and print what is wrong."""
+    wrong = []
+    for name in NAMES:
+        (folder / name).mkdir()
+        (folder / name).chmod(0o755)
+        found = race(name, folder / name)
+        print(f"{name}: {PROCESSES} processes, {NUMBERS} numbers, {NUMBERS - len(found)} won once")  # noqa: T201
+        wrong += found
+    print(*wrong, sep="\n", end="")  # noqa: T201
+    return bool(wrong)
+
+
+@contextmanager
+def _counted(name: str) -> Iterator[list[Any]]:
+    """Note each call of an engine's server."""
+    module, function, is_trip = _TRIPS["git" if name.startswith("git") else name if name == "postgres" else "objects"]
+    owner = importlib.import_module(f"tallybook.ledger.sharing.engines.{module}")
+    *classes, function = function.split(".")
+    for part in classes:
+        owner = getattr(owner, part)
+    calls: list[Any] = []
+    real = getattr(owner, function)
+
+    def note(*words: Any, **options: Any) -> Any:
+        if is_trip(words):
+            calls.append(words)
+        return real(*words, **options)
+
+    with patch.object(owner, function, note):
+        yield calls
+
+
+def _append(engine: Engine, end: End, writer: str) -> End:
+    answer = engine.append(end, make_runs(1, writer, Position(end.seq, end.chain, 0)))
+    assert answer.outcome is Outcome.DONE
+    return answer.end or NOTHING
+
+
+def report_cost(folder: Path) -> int:
+    """Print the round trips of a sync with nothing new and of one that sends a rating, and what a remote grows by."""
+    for name in NAMES:
+        (folder / name).mkdir()
+        (folder / name).chmod(0o755)
+        with open_book(name, folder / name) as connect:
+            engine = connect()
+            end = engine.append(NOTHING, make_runs(_RUNS)).end or NOTHING
+            with _counted(name) as nothing:
+                engine.read(end.seq, since=end)
+            with _counted(name) as sent:
+                engine.read(end.seq, since=end)
+                end = _append(engine, end, "anna")
+            grown = ""
+            if name.startswith("git"):
+                before = _size(folder / name / "remote.git")
+                for number in range(_PUSHES):
+                    end = _append(engine, end, f"writer{number}")
+                bytes_ = (_size(folder / name / "remote.git") - before) / _PUSHES
+                grown = f"; the remote grows by {bytes_:,.0f} bytes a push before its gc"
+        print(f"{name}: {len(nothing)} round trips with nothing new, {len(sent)} with one rating out{grown}")  # noqa: T201
+    return 0
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
