@@ -25,7 +25,6 @@ from tallybook.ledger.line import frame
 from tallybook.ledger.telemetry.mapping import TABLE
 from tallybook.ledger.telemetry.read import (
     KINDS,
-    encode_original,
     fill_defaults,
     idempotency_key,
     read_object,
@@ -227,37 +226,6 @@ def test_an_unusable_object_is_kept_whole(said: dict[str, Any], reason: str) -> 
     assert f"{reason}; it is kept and counts nothing" == read_object(said).problems[0]
 
 
-def test_many_metrics_are_many_events() -> None:
-    """A hundred names of any length fit an event, and all of an object is one batch."""
-    names = [f"{number:03d}" + "\U0001f600" * 97 for number in range(250)]
-    events = read_object({"component": "x" * 200, "metrics": dict.fromkeys(names, -1.2345678901234567e-100)}).events
-    assert all(isinstance(event, MetricsRecorded) for event in events)
-    assert names == [name for event in events if isinstance(event, MetricsRecorded) for name in event.metrics]
-    assert 3 == len(frame([encode(event) for event in events], stamp()).data.split(b"\n"))
-
-
-def test_a_long_object_is_kept_by_its_beginning() -> None:
-    """It is the JSON text of the first 100,000 characters, or all of a shorter one, half a surrogate escaped."""
-    assert '{"a":"ü"}' == encode_original({"a": "ü"})
-    assert '{"a":"\\ud800"}' == encode_original({"a": "\ud800"})
-    assert '{"a":"\\ud800","b":1}' == encode_original({"a": "\ud800", "b": 1})
-    said = {"a": "ü" * 200_000}
-    assert json.dumps('{"a":"' + "ü" * 99_994, ensure_ascii=False) == encode_original(said)
-    fits = {"a": "x" * (100_000 - len('{"a":""}'))}
-    assert fits == json.loads(encode_original(fits))
-
-
-def test_a_default_fills_a_missing_field() -> None:
-    """A session or a component that the object names, under any key, is not replaced."""
-    assert {"metrics": {}, "session_id": "s9", "component": "ac09"} == fill_defaults({"metrics": {}}, "s9", "ac09")
-    named = {"session": "s1", "componentId": "ac01"}
-    assert named == fill_defaults(named, "s9", "ac09")
-    assert {"session_id": "s9", "component": "ac09"} == fill_defaults(
-        {"session_id": "", "component": None}, "s9", "ac09"
-    )
-    assert {} == fill_defaults({})
-
-
 def test_an_object_with_a_time_is_identified_by_its_content() -> None:
     """The order of its keys does not matter."""
     timed = METRICS | {"at": AT}
@@ -282,20 +250,6 @@ def test_any_object_can_be_recorded(said: dict[str, Any]) -> None:
     drafts = [encode(event, taken.when) for event in taken.events]
     by = {"rater": taken.rater} | ({"session": taken.session} if taken.session else {})
     assert len(drafts) <= frame(drafts, stamp()._replace(by=by, key=idempotency_key(said, "x"))).last
-
-
-@pytest.mark.parametrize("key", ["session_id", "session", "sessionId"])
-@pytest.mark.parametrize("area", ["data", "payload"])
-def test_telemetry_may_name_its_session_in_its_data(area: str, key: str) -> None:
-    """The session there counts as if it were at the top, has priority over a default, and is not a metric."""
-    said = {"event_type": "metrics", "component": "ac01", "timestamp": AT, area: {key: "2026", "startup_ms": 8000}}
-    taken = read_object(said)
-    assert ("2026", (MetricsRecorded("ac01", Numbers({"startup_ms": 8000}), "metrics"),)) == (
-        taken.session,
-        taken.events,
-    )
-    assert "2026" == fill_defaults(said, "other")["session_id"]
-    assert "top" == read_object(said | {"session_id": "top"}).session
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 import json
 from typing import Any
 
@@ -42,31 +41,12 @@ def test_a_number_is_read_as_written(written: object, read: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "written",
-    [
-        *(None, [], {}, [1], {"a": 1}, "", "%", "many", "1 2", "1,5", "0x10", "1_000", "nan", "inf", "-", ".", "e3"),
-        *(2**53 + 1, -(2**53) - 1, float("nan"), float("inf"), float("-inf"), 1e300, "1e300", "9" * 31, "١٢"),
-    ],
-)
-def test_any_other_value_is_no_number(written: object) -> None:
-    """Nothing is guessed: neither words, nor numbers that JSON readers interpret differently."""
-    assert read_number(written) is None
-
-
-@pytest.mark.parametrize(
     ("written", "read"),
     [("ac01", "ac01"), ("  AC-01 ", "AC-01"), ("Prüfung", "Prüfung"), (42, "42"), (1.5, "1.5"), ('a"b\\', 'a"b\\')],
 )
 def test_a_name_is_read_as_written(written: object, read: str) -> None:
     """Only the blanks around it are dropped; a number is a name as well."""
     assert read == read_name(written)
-
-
-@pytest.mark.parametrize("written", ["x" * 201, "tab\there", "line\nbreak", "half \ud800", "\x00", "zero\u200bwidth"])
-def test_an_unusable_name_becomes_its_digest(written: str) -> None:
-    """A name that is too long or cannot be printed still differs from every other."""
-    digest = sha256(written.encode(errors="surrogatepass")).hexdigest()[:32]
-    assert f"digest:{digest}" == read_name(written)
 
 
 @pytest.mark.parametrize(
@@ -103,48 +83,6 @@ def test_a_word_has_one_spelling(word: str, read: str) -> None:
 def test_a_moment_is_read_in_every_spelling(written: object) -> None:
     """It may be ISO with a zone, or in UTC without one; seconds or milliseconds since 1970, also as a text."""
     assert "2026-01-16T22:00:00.000000Z" == read_time(written)
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        *(("2026-01-16", "2026-01-16T00:00:00.000000Z"), ("20260116", "2026-01-16T00:00:00.000000Z")),
-        *(
-            ("2026-01-16T22:00:00." + "0" * 39 + "Z", "2026-01-16T22:00:00.000000Z"),
-            ("2026-01-16T22:00:00.123456789Z", "2026-01-16T22:00:00.123456Z"),
-            (1768600800.25, "2026-01-16T22:00:00.250000Z"),
-        ),
-        *((10**11, "5138-11-16T09:46:40.000000Z"), (10**11 + 1, "1973-03-03T09:46:40.001000Z")),
-        *((10**8, "1973-03-03T09:46:40.000000Z"), ("1970-01-01", "1970-01-01T00:00:00.000000Z")),
-        *(
-            ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"),
-            ("1712101012345", "2024-04-02T23:36:52.345000Z"),
-        ),
-    ],
-)
-def test_a_moment_keeps_its_fractions(written: object, read: str) -> None:
-    """They are read to microseconds; a date is its first moment, and only eight digits alone are a date."""
-    assert read == read_time(written)
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        *(None, True, False, "", "yesterday", "2026-13-01", "2026-01-16T25:00:00Z", [], {}),
-        *(0, -1, "0", 12, 10**8 - 1, 1e300, 253_402_300_800_000),
-        "2026-01-16T22:00:00." + "0" * 40 + "Z",
-        *(
-            "1969-12-31T23:59:59Z",
-            "0001-01-01T00:00:00+14:00",
-            "9999-12-31T23:59:59-14:00",
-            "2026-01-16" + " " * 60 + "Z",
-        ),
-        *(10**16, "99999999", float("nan")),
-    ],
-)
-def test_any_other_value_is_no_moment(written: object) -> None:
-    """A moment before 1970 or after 9999 is refused too."""
-    assert read_time(written) is None
 
 
 @given(JSON)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-import attrs
-
 from helpers.score_histories import config_of
 from tallybook.projections.scores.config import AlertLevel, Display, Grade, Metric, Sensitivity
 
@@ -107,22 +105,6 @@ def test_the_default_has_the_nine_components() -> None:
 
 
 # Laid over it
-
-
-def test_keys_are_merged_one_by_one() -> None:
-    """Missing keys keep their default, down to a single bound of a single metric."""
-    config = config_of("components: {ac01: {metrics: {startup_time: {best: 1000}}}}")
-    ours = metrics_of(config, "ac01")
-    default = metrics_of(config_of(), "ac01")
-    assert attrs.evolve(default["startup_time"], best=1000) == ours["startup_time"]
-    assert list(default) == list(ours)
-    assert config_of() == attrs.evolve(config, components=config_of().components)
-
-
-def test_a_metric_with_a_form_replaces_the_default() -> None:
-    """No bound, weight or place of the default's metric of that name remains."""
-    config = config_of("components: {ac01: {metrics: {startup_time: {form: ratio, per: starts}}}}")
-    assert Metric("startup_time", "ratio", "startup_time", per="starts") == metrics_of(config, "ac01")["startup_time"]
 
 
 def test_a_false_value_is_left_out() -> None:

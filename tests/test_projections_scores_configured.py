@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from helpers.score_histories import config_of, document
 from tallybook.projections.scores.config_file import DocumentError, read_config
@@ -70,13 +69,6 @@ def test_every_key_of_a_wrong_type_is_named() -> None:
         for row, line in told.items()
         if not line.startswith(f"scoring.{'.'.join(row[0])} ") or "\n" in line or len(line) > 250
     }
-
-
-def test_every_missing_key_is_named() -> None:
-    """In a whole document a required key that is missing is named."""
-    trends = {"long_term_days": 30}
-    with pytest.raises(DocumentError, match=r"^scoring\.trends\.short_term_days is missing$"):
-        read_config(changed(document(), ("scoring", "trends"), trends))
 
 
 def test_an_unknown_key_is_named_at_every_level() -> None:
@@ -244,32 +236,3 @@ def test_an_invalid_metric_is_refused(metric: str, expected: str) -> None:
     line = refusal(f"components: {{mine: {{metrics: {{x: {metric}}}}}}}")
     assert f"scoring.components.mine.metrics.x{expected}" == line[: len("scoring.components.mine.metrics.x" + expected)]
     assert len(line) < 250
-
-
-@pytest.mark.parametrize(
-    ("document_", "expected"),
-    [
-        ([1], "the file should hold keys and values, and is a list"),
-        ("scoring", "the file should hold keys and values, and is 'scoring'"),
-        ({}, "scoring is missing"),
-        ({"scoring": None}, "scoring has no value"),
-        ({"scoring": False}, "scoring should hold keys and values, and is false"),
-        ({"scoring": {}, "colour": 1}, "colour is not a known key; use one of scoring"),
-        ({7: 1}, "the file has the key 7, which is not a text; put it in quotes"),
-    ],
-)
-def test_a_document_of_another_shape_is_refused(document_: Any, expected: str) -> None:
-    """All keys are under ``scoring``."""
-    with pytest.raises(DocumentError) as caught:
-        read_config(document_)
-    assert expected == str(caught.value)
-
-
-def test_a_recursive_document_is_refused() -> None:
-    """An alias to its own parent is refused like an unknown key."""
-    own = "&a {components: {mine: *a}}"
-    assert (
-        "scoring.components.mine.components is not a known key; use one of enabled, name, counters, metrics"
-        == refusal(own)
-    )
-    assert yaml.safe_load(own)["components"]["mine"]["components"]["mine"]

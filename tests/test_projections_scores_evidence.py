@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.score_examples import AT, config, folded, noon, plain
+from helpers.score_examples import AT, config, folded, noon
 from tallybook.ledger.events import (
-    BenchmarkRecorded,
-    FeedbackRecorded,
     MetricsRecorded,
     Numbers,
     PlaybookUpdated,
     PointAdded,
     PointRated,
-    SessionEnded,
 )
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.projections.fold import fold
@@ -81,42 +78,6 @@ def test_a_sum_names_all_its_events_and_another_metric_the_last() -> None:
     )
 
 
-def test_events_of_other_sessions_and_components_are_no_evidence() -> None:
-    """Nor are ratings, and the end of the session."""
-    found = why(
-        "ac09",
-        ("s1", AT, measured("ac09", completeness=80)),
-        ("s2", AT, measured("ac09", completeness=20)),
-        ("s1", AT, measured("ac08", freshness=20)),
-        ("s1", AT, PointRated("kpt_001", "helpful")),
-        ("s1", AT, SessionEnded("")),
-    )
-    assert [
-        {
-            "seq": 1,
-            "at": AT,
-            "session": "s1",
-            "rater": "test",
-            "what": "metrics",
-            "values": {"completeness": 80},
-        }
-    ] == found["events"]
-
-
-def test_benchmarks_and_feedback_are_parts_next_to_the_metrics() -> None:
-    """80 weighs 1, 9 of 10 cases a quarter of 3, and 40 points a quarter of both: (80 + 67.5 + 17.5) / 2.1875."""
-    found = why(
-        "ac09",
-        ("s1", AT, measured("ac09", completeness=80)),
-        ("s1", AT, BenchmarkRecorded("ac09", "b", 9, 10)),
-        ("s1", AT, FeedbackRecorded("ac09", 40, "", None)),
-    )
-    assert 75 == found["score"]
-    beside = [(part["name"], part["points"], part["gives"], part["events"]) for part in found["parts"][3:]]
-    assert [("benchmarks", 90.0, 30.86, [2]), ("feedback", 40.0, 8.0, [3])] == beside
-    assert [{"passed": 9, "total": 10}, {"score": 40}] == [event["values"] for event in found["events"][1:]]
-
-
 def test_measurements_of_the_playbook_are_evidence_too() -> None:
     """Two ratings and an update of session s1, of an entry of s2, are metrics with their events."""
     own = config(components={"playbook": {"enabled": True}})
@@ -140,15 +101,6 @@ def test_measurements_of_the_playbook_are_evidence_too() -> None:
     assert [(5, values)] == [(event["seq"], event["values"]) for event in found["events"]]
     (helpful,) = (part for part in found["parts"] if part["name"] == "helpfulness")
     assert (50.0, {"helpful": 1.0, "judged": 2.0}, [5]) == (helpful["points"], helpful["values"], helpful["events"])
-
-
-def test_a_day_counts_once_however_many_sessions_it_has() -> None:
-    """Two sessions of 60 and 80 the day before one of 90: 70 before, 90 now."""
-    sessions = [("a", noon("2026-01-01"), 60), ("b", noon("2026-01-01"), 80), ("c", noon("2026-01-02"), 90)]
-    state = folded(config(), *((id_, at, plain(value), "") for id_, at, value in sessions))
-    found = changes(state, state.config.components["ac09"], 1)
-    assert found is not None
-    assert (90.0, 70.0) == (found["now"], found["before"])
 
 
 VALUES = st.integers(0, 100) | st.none()

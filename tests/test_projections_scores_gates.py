@@ -15,7 +15,6 @@ from tallybook.projections.scores.view import Baseline
 
 DAY = date(2026, 1, 5)
 CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 1})
-AC06 = GateQuery("ac06")
 ANY = GateQuery()
 
 
@@ -28,38 +27,6 @@ def history(score_id: str, *values: int, baseline: Baseline | None = None) -> Hi
 def texts(answer: Gate) -> list[str]:
     """Return the sentences of an answer."""
     return [reason.text for reason in answer.reasons]
-
-
-def test_a_gate_uses_the_latest_session() -> None:
-    """An earlier critical score does not matter once a later session scores high."""
-    assert gate([history("ac06", 10, 90)], CONFIG, AC06).open
-
-
-def test_a_minimum_does_not_lower_the_bound() -> None:
-    """With a minimum of 50, a component of 65 still may not evolve."""
-    assert ["own score"] == [
-        one.rule for one in gate([history("ac06", 65)], CONFIG, GateQuery("ac06", minimum=50)).reasons
-    ]
-
-
-@pytest.mark.parametrize(
-    ("told", "text"),
-    [
-        (
-            history("ac06", 70, 82, baseline=Baseline(87.5, 5, DAY)),
-            "ac06 is 82, 5.5 points below its baseline, 87.5, and no more than 5 are allowed",
-        ),
-        (
-            history("ac06", 88, 82),
-            "ac06 is 82, 6 points below the session before, 88, and no more than 5 are allowed",
-        ),
-    ],
-)
-def test_a_drop_that_is_too_great(told: History, text: str) -> None:
-    """No more than 5 below the baseline, and only without one below the session before."""
-    answer = gate([told], CONFIG, GateQuery("ac06", greatest_drop=5))
-    assert (False, [text]) == (answer.open, texts(answer))
-    assert gate([told], CONFIG, GateQuery("ac06", greatest_drop=6)).open
 
 
 def partial(known: History, measured: int, value: int = 90) -> History:

@@ -10,12 +10,11 @@ import pytest
 
 from helpers.score_examples import config
 from tallybook.projections.scores.config import AlertLevel, Grade
-from tallybook.projections.scores.scoring import BLOCK, Alert, alert_of, grade_of, number
+from tallybook.projections.scores.scoring import BLOCK, alert_of, grade_of, number
 from tallybook.projections.scores.trends import (
     History,
     Regression,
     Scored,
-    by_baseline,
     by_deviation,
     by_trend,
     regressions,
@@ -48,40 +47,6 @@ def history(*values: int, days: tuple[int, ...] = (), baseline: Baseline | None 
     return History("ac06", tuple(sessions), tuple(series), baseline)
 
 
-@pytest.mark.parametrize(
-    ("values", "name", "status", "action"),
-    [
-        ((90, 95, 100), "A", "Excellent", "Maintain"),
-        ((80, 87, 89, 89.9), "B", "Good", "Minor improvements"),
-        ((70, 79), "C", "Acceptable", "Review needed"),
-        ((60, 69), "D", "Concerning", "Improvement priority"),
-        ((0, 59), "F", "Critical", "Immediate attention"),
-    ],
-)
-def test_a_grade(values: tuple[float, ...], name: str, status: str, action: str) -> None:
-    """Each row of the table applies from its least score to just below the next, in any order of the rows."""
-    for value in values:
-        for rows in (GRADES, GRADES[::-1]):
-            grade = grade_of(value, rows)
-            assert grade is not None
-            assert (name, status, action) == (grade.name, grade.status, grade.action)
-
-
-@pytest.mark.parametrize(
-    ("values", "level", "below", "notify"),
-    [
-        ((69, 60), "warning", 70, ("log", "dashboard")),
-        ((59.9, 59, 50), "alert", 60, ("log", "dashboard", "user")),
-        ((49, 0), "critical", 50, ("log", "dashboard", "user", BLOCK)),
-    ],
-)
-def test_an_alert(values: tuple[float, ...], level: str, below: float, notify: tuple[str, ...]) -> None:
-    """Each row of the table applies below its threshold, down to the next; it includes the milder ones' channels."""
-    for value in values:
-        for rows in (LEVELS, LEVELS[::-1]):
-            assert Alert("ac06", level, value, below, notify) == alert_of("ac06", value, rows)
-
-
 @given(st.integers(0, 100), st.integers(0, 100))
 def test_a_higher_score_has_no_worse_grade_or_alert(one: int, other: int) -> None:
     """The grade's least score rises with the score, and the notified channels shrink."""
@@ -92,13 +57,6 @@ def test_a_higher_score_has_no_worse_grade_or_alert(one: int, other: int) -> Non
     assert grades[0].least <= grades[1].least <= high
     told = [set() if alert is None else set(alert.notify) for alert in found]
     assert told[1] <= told[0]
-
-
-def test_a_drop_below_the_baseline() -> None:
-    """With a baseline of 85 and a threshold of 10, 74 is a regression and 75 is none ("Integration Points")."""
-    text = "ac06 is 74, more than 10 points below its baseline of 85"
-    assert Regression("ac06", "baseline", 74, 75, text) == by_baseline("ac06", 74, 85, 10)
-    assert by_baseline("ac06", 75, 85, 10) is None
 
 
 @pytest.mark.parametrize(
@@ -132,35 +90,6 @@ def test_a_trend_that_turned(values: tuple[int, ...], was: str) -> None:
     text = f"ac06 has turned: 74 on average of its last 2 days, 80 of those before, and until then it was {was}"
     assert Regression("ac06", "trend", 74.0, 80.0, text) == by_trend("ac06", values, 2, 6)
     assert by_trend("ac06", values, 2, 6.1) is None
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pytest.param((90, 90, 80, 80, 74, 74), id="declined before"),
-        pytest.param((70, 70, 80, 80, 80, 80), id="does not decline"),
-        pytest.param((70, 70, 74, 74, 80, 80), id="improves"),
-        pytest.param((80, 80, 74, 74), id="no trend before"),
-        pytest.param((80, 80), id="no trend"),
-        pytest.param((), id="nothing"),
-    ],
-)
-def test_a_trend_that_did_not_turn(values: tuple[int, ...]) -> None:
-    """Only a decline after another trend is a turn."""
-    assert by_trend("ac06", values, 2, 0) is None
-
-
-def test_a_baseline_begins_a_history_anew() -> None:
-    """After it a score is compared with the baseline, and no longer with earlier sessions and days.
-
-    The baseline of 62 is event 65, of the sixth day; the session of event 70 scores 60 and is no regression by sessions
-    that scored 80, nor by days that did. One that scores 51 is 11 points below the baseline.
-    """
-    baseline = Baseline(62, 65, DAY + timedelta(5))
-    days = (80, 80, 80, 80, 60, 60, 58)
-    assert () == regressions(history(78, 80, 82, 78, 82, 60, 60, days=days, baseline=baseline), CONFIG)
-    later = history(78, 80, 82, 78, 82, 60, 51, days=days, baseline=baseline)
-    assert ["baseline"] == [one.method for one in regressions(later, CONFIG)]
 
 
 SCORES = st.lists(st.integers(0, 100), max_size=20).map(tuple)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
 import pytest
 
 from helpers.documentation import examples
 from helpers.injections import injected
-from helpers.view_histories import HISTORIES, history
+from helpers.view_histories import history
 from tallybook.ledger.events import (
     PlaybookUpdated,
     PointAdded,
@@ -18,12 +17,9 @@ from tallybook.ledger.events import (
     PointRated,
     PointRestored,
     PointRetired,
-    PointReworded,
-    PointSeeded,
 )
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.config_file import overlaid, read_config
-from tallybook.projections.scores.scoring import component_score
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace.project import Project
@@ -102,61 +98,10 @@ def test_a_pruned_text_that_is_added_again_counts(between: list[Any], text: str 
     assert (1, relearned) == (found["learned"], found.get("relearned", 0))
 
 
-@pytest.mark.parametrize(
-    ("first", "gone", "relearned"),
-    [
-        ([A, PointReworded("kpt_001", "", "Type all.")], PRUNE, 1),
-        ([PointSeeded("kpt_001", 0, 0, "canonical", "Use types.", "")], PRUNE, 1),
-        ([A], [PointRetired("kpt_001", "")], 0),
-        ([A], [HARMFUL, HARMFUL, CLOSE], 0),
-    ],
-)
-def test_every_text_that_a_pruned_entry_had_is_remembered(first: list[Any], gone: list[Any], relearned: int) -> None:
-    """This includes a text before a rewording, and one of a legacy file; a text that people retired does not count."""
-    found = of_session(scored(history([first, gone, [PointAdded("kpt_002", "Use types."), CLOSE]])), "s2")
-    assert relearned == found.get("relearned", 0)
-
-
 # What it comes to
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        ([HELPFUL, HELPFUL, HARMFUL, CLOSE], (80, 0.85)),
-        ([HELPFUL, CLOSE], (84, 0.85)),
-        ([PointAdded("kpt_003", "Quote ids."), CLOSE], (60, 0.5)),
-        ([CLOSE], (43, 0.35)),
-        (PRUNE, (35, 0.85)),
-        ([injected(("kpt_001",), 0), PointCited("kpt_001", "message")], None),
-    ],
-)
-def test_a_score_is_made_of_the_measured_parts(events: list[Any], expected: tuple[int, float] | None) -> None:
-    """Worked by hand, with the weights 20, 50, 15 and 15 of activity, helpfulness, soundness and memory.
-
-    Three ratings, two helpful: (20*100 + 50*66.67 + 15*100) / 85 = 80.4; one, helpful: (20*33.33 + 50*100 + 15*100)
-    / 85 = 84.3; one entry added, unrated: (0 + 15*100 + 15*100) / 50 = 60; an empty update: 15*100 / 35 = 42.9;
-    three harmful that prune one: (20*100 + 0 + 15*66.67) / 85 = 35.3; injected and cited alone: no data.
-    """
-    state = scored(history([[A, B, CLOSE], events]))
-    session = state.session("s1")
-    assert session is not None
-    score = component_score(state.config.components["playbook"], session, state.config)
-    assert expected == (None if score is None else (score.value, round(score.coverage, 9)))
-
-
 # Switched off
-
-
-@given(HISTORIES)
-def test_without_the_component_no_playbook_event_is_read(stretches: list[list[Any]]) -> None:
-    """The scores by the default are those without the component, and their table has no more kinds."""
-    own = {"components": {"playbook": False}}
-    batches = history(stretches)
-    without, default = scored(batches, own), scored(batches, {})
-    assert (None, without.days, without.sessions) == (default.playbook, default.days, default.sessions)
-    assert scores_view(config(own)).table == scores_view(config({})).table
-    assert PointRated not in scores_view(config({})).table
 
 
 def test_the_example_in_the_documentation_switches_it_on(project: Path) -> None:

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 # Counters and gauges
 
 
-def test_counters_add_up_and_gauges_keep_their_last_value() -> None:
-    """Completed 1 + 4 of 2 + 4 is 83.3; the review that counts is 60: (83.3 * 0.35 + 60 * 0.2) / 0.55 = 74.8."""
-    first = metrics("ac02", completed=1, total=2, review_score=100)
-    assert 75 == scores(session_of(first, metrics("ac02", completed=4, total=4, review_score=60)), config_of())["ac02"]
-
-
-def test_pairs_of_counts_add_up() -> None:
-    """1 of 4 and 2 of 2 are 3 of 6."""
-    events = [metrics("ac05", coverage_count=part, coverage_total=whole) for part, whole in ((1, 4), (2, 2))]
-    assert 50 == scores(session_of(*events), config_of())["ac05"]
-
-
 def test_of_values_of_one_time_the_one_recorded_last_counts() -> None:
     """Two values of one moment in a batch, whose ids are in no order, are read in their order; so are batches."""
     session = session_of()

@@ -7,9 +7,8 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
-from helpers.score_examples import AT, EXAMPLE, MEASURED, config, example, folded, handoffs, noon, plain
+from helpers.score_examples import AT, EXAMPLE, MEASURED, config, example, folded, noon, plain
 from helpers.score_files import SESSION_FILE
 from tallybook.projections.scores import files as score_files
 
@@ -37,40 +36,11 @@ def test_a_day_is_stored_as_the_document_has_it() -> None:
     assert order == list(found)
 
 
-def test_weeks_show_the_short_trend_and_months_the_long_one() -> None:
-    """Eight days with data: the week has a trend at its end, the month, which compares 30 days, none."""
-    state = handoffs(config(), {f"2026-01-{day:02}": 90 - day for day in range(1, 9)})
-    weeks = {week["week"]: week["trend"] for week in score_files.periods(state, "weekly")}
-    assert {"2026-W01": None, "2026-W02": {"direction": "declining", "delta": -4.0}} == weeks
-    assert [("2026-01", None)] == [(month["month"], month["trend"]) for month in score_files.periods(state, "monthly")]
-
-
 def test_a_version_compares_with_the_one_before_by_their_numbers() -> None:
     """2.10 follows 2.9, in any order of appearance: 90 after 80."""
     sessions = [("b", AT, plain(90), "2.10"), ("a", AT, plain(80), "2.9"), ("c", AT, plain(70), "")]
     found = [(one["version"], one["trend"]) for one in score_files.version_documents(folded(config(), *sessions))]
     assert [("2.9", None), ("2.10", {"direction": "improving", "delta": 10.0})] == found
-
-
-@pytest.mark.parametrize(
-    ("id_", "shown"),
-    [
-        ("../../etc/passwd", "______etc_passwd"),
-        ("..", "__"),
-        (".hidden", "_hidden"),
-        ("Session", "session"),
-        ("a\x00b\nc", "a_b_c"),
-        ("con", "con"),
-        ("com1.log", "com1_log"),
-        ("", ""),
-        ("x" * 101, "x" * 60),
-        ("naïve", "na_ve"),
-        ("a~b", "a_b"),
-    ],
-)
-def test_an_odd_id_is_spelled_with_its_digest(id_: str, shown: str) -> None:
-    """A name that a file system may change is written small and plain, with 32 hex digits of a digest."""
-    assert re.fullmatch(re.escape(shown) + r"~[0-9a-f]{32}\.json", score_files.file_name(id_))
 
 
 @given(st.text(max_size=150), st.text(max_size=150))
@@ -79,34 +49,6 @@ def test_no_two_ids_have_one_file(one: str, other: str) -> None:
     names = [score_files.file_name(id_) for id_ in (one, other, one.upper(), other.casefold())]
     assert len({one, other, one.upper(), other.casefold()}) == len({name.casefold() for name in names})
     assert [] == [name for name in names if not re.fullmatch(r"[a-z0-9_~-][a-z0-9._~-]{0,120}", name)]
-
-
-@given(st.lists(st.text(alphabet="0123456789.-rc", max_size=8), unique=True, max_size=6))
-def test_versions_have_one_order(versions: list[str]) -> None:
-    """Whatever their names, the same versions have the same order."""
-    sessions = [(f"s{n}", AT, plain(80), version) for n, version in enumerate(versions)]
-    states = (folded(config(), *sessions), folded(config(), *reversed(sessions)))
-    there, back = ([one["version"] for one in score_files.version_documents(state)] for state in states)
-    assert there == back
-    assert set(versions) - {""} == set(there)
-
-
-def test_only_files_written_here_are_recognised() -> None:
-    """A file with another key, another order, or another name than its own is someone else's."""
-    document = json.loads(SESSION_FILE)
-    name = f"{EXAMPLE}.json"
-    assert score_files.is_score_file("sessions", name, document)
-    others = [
-        {**document, "note": ""},
-        dict(reversed(document.items())),
-        [document],
-        None,
-        {**document, "session_id": 3},
-    ]
-    assert [False] * 5 == [score_files.is_score_file("sessions", name, other) for other in others]
-    assert not score_files.is_score_file("sessions", "copy.json", document)
-    assert not score_files.is_score_file("daily", name, document)
-    assert not score_files.is_score_file("reports", name, {})
 
 
 def test_every_written_file_is_recognised() -> None:

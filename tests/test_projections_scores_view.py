@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 import pytest
 
 from helpers.score_histories import batches, config_of, folded, line, metrics
 from tallybook.ledger.events import (
-    BaselineSet,
     BenchmarkRecorded,
     FeedbackRecorded,
     PointAdded,
     SessionEnded,
     TelemetryKept,
 )
-from tallybook.ledger.records import make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores import view as module
-from tallybook.projections.scores.view import Baseline, Scores, day_of, scores_view
+from tallybook.projections.scores.view import Scores, day_of, scores_view
 
-BERLIN = "timezone: Europe/Berlin"
 DAYS_LATER = "2026-01-18T09:00:00"
 
 
@@ -119,27 +114,6 @@ def test_a_given_time_counts_before_the_time_of_recording(told: list[tuple[Any, 
 # Versions
 
 
-@pytest.mark.parametrize(
-    ("ends", "expected"),
-    [
-        ([], []),
-        ([("", "12")], []),
-        ([("2.0.0", "12")], ["2.0.0"]),
-        ([("1.0.0", "12"), ("2.0.0", "13")], ["2.0.0"]),
-        ([("2.0.0", "13"), ("1.0.0", "12")], ["2.0.0"]),
-        # An end that names none, as an agent's own hook gives it, does not hide one that does.
-        ([("2.0.0", "12"), ("", "13")], ["2.0.0"]),
-        ([("", "13"), ("2.0.0", "12")], ["2.0.0"]),
-    ],
-)
-def test_a_session_has_the_version_that_it_ended_with(ends: list[tuple[str, str]], expected: list[str]) -> None:
-    """Of several ends the last one with a version counts; without any the session is in no version."""
-    told = [line(seq, SessionEnded(version), at=f"2026-01-16T{hour}:00:00") for seq, (version, hour) in enumerate(ends)]
-    state = folded([line(9, greeting(80)), *told])
-    assert expected == list(state.versions)
-    assert 1 == state.days["2026-01-16"].sessions
-
-
 # Late, again, and taken back
 
 
@@ -209,29 +183,4 @@ def test_ignored_events_are_counted() -> None:
 # Baselines, and the last moment
 
 
-def test_the_baseline_that_was_set_last_counts() -> None:
-    """A score has the specification's name or a person's; the day is that of the event, in its zone."""
-    told = [
-        line(1, BaselineSet("ac06", 80, ""), None),
-        line(2, BaselineSet("score.session.overall", 70, ""), None),
-        line(3, BaselineSet("AC-06", 75.5, ""), None, when="2026-01-15T23:30:00"),
-    ]
-    expected = {
-        "ac06": Baseline(75.5, 3, date(2026, 1, 16)),
-        "session.overall": Baseline(70, 2, date(2026, 1, 16)),
-    }
-    assert expected == folded(told, config_of(BERLIN)).baselines
-
-
 # Where sessions are kept
-
-
-def test_sessions_are_stored_once_there_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are stored as soon as the allowed number is in memory, so that memory is bounded."""
-    monkeypatch.setattr(module, "MOST_UNCOUNTED", 2)
-    view = scores_view(config_of())
-    state = fold(view, batches(line(1, greeting(1), "s1")))
-    assert (["s1"], []) == (list(state.uncounted), list(state.sessions))
-    fold(view, [make_batch(line(2, greeting(2), "s2"), line(3, greeting(3), "s1"))], state)
-    assert ([], ["s1", "s2"]) == (list(state.uncounted), sorted(state.sessions))
-    assert 3 == state.days["2026-01-16"].range("ac01").max  # type: ignore[union-attr]

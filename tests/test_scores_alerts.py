@@ -62,15 +62,6 @@ def test_each_level_notifies_its_channels(
     assert expected == channels(run)
 
 
-def test_the_log_is_one_line() -> None:
-    """It names the first five and counts the others, each with its level."""
-    low = folded(config(), ("s1", noon("2026-01-16"), plain(69) | plain(59, "ac03") | plain(49, "ac05"), ""))
-    assert (
-        "low scores: ac03 is 59 on 2026-01-16 (alert), ac05 is 49 on 2026-01-16 (critical), "
-        "ac09 is 69 on 2026-01-16 (warning), session.effectiveness is 59 on 2026-01-16 (alert), "
-        "session.improvement is 49 on 2026-01-16 (critical) and 2 more"
-    ) == logged(low)
-    assert "" == logged(folded(config()))
 
 
 def test_the_user_sees_the_worst_first() -> None:
@@ -96,12 +87,3 @@ def test_an_alert_of_the_past_is_not_logged_again(project: Path, run: Run) -> No
     assert LOGGED not in done.err + run("score", "gate", "--at", "3").err
 
 
-@pytest.mark.parametrize("columns", [FRAMED_COLUMNS - 1, FRAMED_COLUMNS, 200])
-def test_alerts_are_shown_at_every_width(
-    columns: int, project: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are in the box, without it, and in markdown, where they are bold."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    record_events(project, "s1", events(plain(40)), noon("2026-01-16"))
-    assert "! AC-09 Session Completion is 40 on 2026-01-16, below" in run("score").out
-    assert "**AC-09 Session Completion is 40 on 2026-01-16, below 50 (critical).**" in run("score", "--export", "-").out

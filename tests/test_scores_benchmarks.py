@@ -66,26 +66,8 @@ def test_a_run_has_no_composites(measured: Path, run: Run) -> None:
     assert 87 == json.loads(run("score", "--json").out)["session_scores"]["overall"]
 
 
-@pytest.mark.usefixtures("project")
-def test_with_runs_alone_the_latest_is_shown(run: Run) -> None:
-    """It is shown as the session, though no whole session has a score."""
-    benchmark(run, 30)
-    benchmark(run, 45)
-    found = json.loads(run("score", "--session", "--json").out)
-    assert ({"ac06": 90}, {}, None) == (found["component_scores"], found["session_scores"], found["grade"])
 
 
-def test_a_run_has_a_file_and_a_reason(measured: Path, run: Run) -> None:
-    """Both name the session of its own, and the reason names the event."""
-    run("score")
-    benchmark(run, 45)
-    (reason,) = json.loads(run("score", "--component", "ac06", "--detail", "--json").out)["why"]["events"]
-    assert ("benchmarks", {"passed": 45, "total": 50}) == (reason["what"], reason["values"])
-    file = measured / ".claude/metrics/scores/sessions" / f"{reason['session']}.json"
-    assert {"ac06": 90} == json.loads(file.read_text("utf-8"))["component_scores"]
-    run("undo", str(reason["seq"]))
-    run("score")
-    assert not file.exists()
 
 
 @pytest.mark.usefixtures("measured")
@@ -97,16 +79,5 @@ def test_an_undone_run_does_not_count(run: Run) -> None:
     assert 0 == run(*ASK).code
 
 
-def test_a_run_with_a_session_joins_it(measured: Path, run: Run) -> None:
-    """Next to metrics worth 80 and with a quarter of their weight, 60 makes 76."""
-    record_events(measured, "s2", events(plain(80, "ac03")), noon("2026-01-17"))
-    benchmark(run, 30, component="ac03", session_id="s2")
-    assert 76 == json.loads(run("score", "--session", "s2", "--json").out)["component_scores"]["ac03"]
 
 
-@pytest.mark.usefixtures("measured")
-def test_feedback_without_a_session_is_in_no_score(run: Run) -> None:
-    """One harmful rating makes no score, and closes no gate; the answer says that it does not count."""
-    done = run("score", "record", stdin=b'{"component": "ac06", "feedback": "harmful"}')
-    assert "note: standard input:1: no session is named; it is in no score\n" == done.err
-    assert 0 == run(*ASK).code

@@ -17,11 +17,9 @@ from helpers.screens import shown
 from tallybook.projections.scores import summary as scoring
 from tallybook.projections.surfaces.scores import screen as box
 from tallybook.projections.surfaces.scores.pages import (
-    UNSCORED,
     Page,
     Table,
     markdown,
-    nothing_page,
     plot,
     summary_page,
 )
@@ -76,22 +74,6 @@ ASCII = """
 +----------------------------------------------------------+
 """
 
-NARROW = """
-AGENT HEALTH SCORE
-Overall: 80 (B), 20 %
-measured  ↓ -10.0 from
-last week
-AC-09 Session Completion
- ███████████░░░  80 (B) ↓
-Work
- ░░░░░░░░░░░░░░ no data
-
-Focus Areas:
-• AC-09 Session
-Completion: Declining
-trend (-10.0). Minor
-improvements.
-"""
 
 WORK = {"name": "Work", "metrics": {"share": {}}}
 
@@ -123,11 +105,6 @@ def test_the_summary_is_the_documents_box() -> None:
 def test_without_utf_8_the_box_is_of_plain_signs() -> None:
     """Arrows, bars and bullets too."""
     assert ASCII == printed(page(small()), 60, "ascii")
-
-
-def test_a_narrow_terminal_has_no_box() -> None:
-    """At 25 columns the page has the same content, with the bar below its name."""
-    assert NARROW == printed(page(small()), 25)
 
 
 ODD = {
@@ -171,15 +148,6 @@ def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
         assert encoding == "utf-8" or text.isascii()
 
 
-@pytest.mark.parametrize("name", ["example", "small", "odd"])
-def test_every_line_of_the_box_ends_with_its_frame(name: str) -> None:
-    """Whatever its content, the box is closed at one column."""
-    for width in (60, 71, 80, 200):
-        lines = printed(PAGES[name](), width).strip().splitlines()
-        assert {min(width, box.MAX_COLUMNS)} == set(map(cell_len, lines))
-        assert {"┐", "┤", "│", "┘"} == {line[-1] for line in lines}
-
-
 @pytest.mark.parametrize("no_color", [True, False])
 def test_a_terminal_gets_colour_unless_it_wants_none(no_color: bool) -> None:
     """Good, fair and bad are green, yellow and red."""
@@ -207,21 +175,3 @@ def test_markdown_has_all_of_a_page() -> None:
     assert [] == [
         line for line in text.splitlines() if line.startswith("|") and line.count("|") - line.count("\\|") != 6
     ]
-
-
-def test_unscored_measurements_are_explained() -> None:
-    """Metrics and an end without a session, and an unknown component, are named if nothing is scored.
-
-    Otherwise only the details name them.
-    """
-    lost = [
-        ("", noon("2026-01-16"), {"ac01": {"startup_ms": 1.0}}, ""),
-        ("s1", noon("2026-01-16"), {"foo": {"x": 3.0}}, ""),
-    ]
-    told = "Measured, and in no score: no session (2), unknown component foo (1)."
-    state = folded(config(), *lost)
-    assert (UNSCORED, told) == (page(state).heading, page(state).sentences[0])
-    assert page(state).sentences == nothing_page(state).sentences
-    state = folded(config(), *lost, ("s2", noon("2026-01-16"), plain(80), ""))
-    assert () == page(state).sentences
-    assert (told,) == page(state, detail=True).sentences

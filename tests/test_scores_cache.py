@@ -152,15 +152,3 @@ def test_a_folded_event_is_not_folded_again(project_: Project, monkeypatch: pyte
     for _ in range(2):
         assert ["s1", "s2"] == [one.id for one in state_of(project_, CONFIG).sessions.latest()]
     assert [4] == heard
-
-
-def test_a_project_without_a_ledger_gets_none(tmp_path: Path) -> None:
-    """A question creates nothing where nothing was recorded."""
-    project = project_in(tmp_path)
-    assert 0 == state_of(project, CONFIG).seq
-    assert [] == list(project.root.iterdir())
-
-
-def test_the_cache_is_as_private_as_the_ledger(project_: Project) -> None:
-    """No other user may read it."""
-    assert (project_.ledger / "events.jsonl").stat().st_mode == cache_of(project_).stat().st_mode

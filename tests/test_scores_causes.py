@@ -16,7 +16,6 @@ from tallybook.ledger.events import (
     PlaybookUpdated,
     PointAdded,
     PointRated,
-    SessionEnded,
 )
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold_history
@@ -24,7 +23,7 @@ from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.answers import CAUTION, LAST, SHOWN, DropQuery, blame, lines
+from tallybook.projections.surfaces.scores.answers import CAUTION, LAST, DropQuery, blame, lines
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -108,13 +107,6 @@ def test_people_read_that_a_lead_is_no_proof(project: Path) -> None:
     ] == list(lines(told))
 
 
-def test_the_last_period_can_be_requested(project: Path) -> None:
-    """It is compared with the one with data before it, even if a day is between them; here nothing changed."""
-    told = blamed(project_of(project, STORY), DropQuery("AC-03", name=LAST))
-    assert ("ac03", "2026-01-18", 10, []) == (told["score"], told["name"], told["drop"]["points"], told["leads"])
-    assert "Between these nothing changed in the playbook: the cause of the drop is elsewhere." == list(lines(told))[-1]
-
-
 def test_two_periods_name_the_drop_from_one_to_the_other(project: Path) -> None:
     """Days that do not follow on each other are compared; they go forward, and both have data."""
     place = project_of(project, STORY)
@@ -132,18 +124,6 @@ def test_two_periods_name_the_drop_from_one_to_the_other(project: Path) -> None:
     ]:
         with pytest.raises(BadInputError, match=why):
             blamed(place, DropQuery("AC-03", name=name))
-
-
-def test_the_newest_lead_is_the_first_and_people_see_so_many(project: Path) -> None:
-    """Programs get all of them."""
-    added = [(11, "s2", [PointAdded(f"kpt_1{number:02}", str(number)) for number in range(SHOWN + 2)])]
-    told = blamed(project_of(project, [*STORY[:2], *added, *STORY[2:]]))
-    assert SHOWN + 3 == len(told["leads"])
-    assert ["kpt_001"] == told["leads"][0]["came"]
-    assert ["kpt_100"] == told["leads"][-1]["came"]
-    text = list(lines(told))
-    assert "and 3 older; --json has them all" == text[-2]
-    assert SHOWN + 6 == len(text)
 
 
 def test_a_change_undone_after_the_drop_is_still_a_lead(project: Path) -> None:
@@ -181,44 +161,3 @@ def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
 def test_without_a_drop_the_answer_is_one_line(project: Path, story: list[Any], asked: DropQuery, line: str) -> None:
     """It gives the reason, and is no error."""
     assert [line] == list(lines(blamed(project_of(project, story), asked)))
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        (DropQuery("ac99"), "--blame ac99: is not a score; the nearest is ac09"),
-        (DropQuery("session.nothing"), "--blame session.nothing: is not a score"),
-        (
-            DropQuery(name="2026-01-20"),
-            "has no data on 2026-01-20; the first day that has it is 2026-01-15, the last 2026",
-        ),
-        (DropQuery(period="weekly", name="2026-01-15"), "the first week that has it is 2026-W03"),
-    ],
-)
-def test_an_unknown_score_is_named(project: Path, asked: DropQuery, message: str) -> None:
-    """The error lists the known ones."""
-    with pytest.raises(BadInputError) as refused:
-        blamed(project_of(project, STORY), asked)
-    assert message in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "id_"),
-    [
-        ("ac03", "ac03"),
-        ("AC-03", "ac03"),
-        ("score.ac03", "ac03"),
-        ("overall", "session.overall"),
-        ("session.handoff", "session.handoff"),
-    ],
-)
-def test_a_score_has_several_names(project: Path, text: str, id_: str) -> None:
-    """A component has any spelling, a composite its id with and without the prefix."""
-    assert id_ == configuration.score_named(configuration.load(Project(project)), text, "--blame")
-
-
-def test_a_session_is_at_its_end(project: Path) -> None:
-    """A change after its last metric and before its end is a lead as well."""
-    late = [*STORY[:4], (31, "s8", [PointAdded("kpt_005", "Late.")]), (32, "s3", [SessionEnded("1.0")])]
-    told = blamed(project_of(project, late))
-    assert [["kpt_005"], ["kpt_001"]] == [lead["came"] for lead in told["leads"]]

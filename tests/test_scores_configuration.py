@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-import subprocess
-import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.scores.config_file import read_config
-from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PLACE, default, load, parse_yaml
+from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PLACE, default, load
 from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HINT = "; `tallybook score --config` shows every key with its default"
 NO_YAML = f"{PLACE}: is not valid YAML: "
@@ -36,18 +37,6 @@ def refusal(project: Path, own: str | bytes | None = None) -> str:
     assert 1 == len(line.splitlines())
     assert line.isprintable()
     return line
-
-
-def test_without_a_file_the_default_is_used(project: Path) -> None:
-    """A project without a file of its own has the packaged configuration."""
-    assert read_config(default()) == load(Project(project))
-
-
-@pytest.mark.parametrize("own", ["", "# nothing yet\n", "---\n", "{}", "scoring: {}", "\ufeffscoring: {}", "null"])
-def test_an_empty_file_changes_nothing(project: Path, own: str) -> None:
-    """It may be empty, a comment alone, or without a key under ``scoring``."""
-    write(project, own)
-    assert read_config(default()) == load(Project(project))
 
 
 def test_the_file_is_merged_into_the_default(project: Path) -> None:
@@ -110,30 +99,11 @@ def test_yaml_that_is_nested_without_end_is_refused(project: Path) -> None:
     assert (NO_YAML, 0) == (answer[: len(NO_YAML)], answer.count("\n"))
 
 
-def test_a_bomb_of_aliases_is_an_invalid_key(project: Path) -> None:
-    """Ten to the twentieth texts, in a few kilobytes, are never expanded."""
-    lists = [f"&{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 10)}]" for n in range(20)]
-    bomb = f"scoring: {{title: [&a [x], {', '.join(lists)}]}}"
-    assert f"{PLACE}: scoring.title must be a text, not a list{HINT}" == refusal(project, bomb)
-
-
-@pytest.mark.parametrize("top", ["7", "[scoring]", "false", "text"])
-def test_a_file_that_holds_no_keys_is_refused(project: Path, top: str) -> None:
-    """A list or a bare value is no configuration."""
-    assert refusal(project, top).startswith(f"{PLACE}: the file should hold keys and values, and is ")
-
-
 def test_a_file_that_is_too_big_is_refused(project: Path) -> None:
     """A configuration of more than a mebibyte is refused; one of exactly that size is read."""
     write(project, b"#" * MAX_BYTES)
     assert read_config(default()) == load(Project(project))
     assert refusal(project, b"#" * (MAX_BYTES + 1)).startswith(f"{PLACE}: ")
-
-
-def test_a_folder_in_its_place_is_refused(project: Path) -> None:
-    """A path that is not a file is named, rather than ignored."""
-    (project / PLACE).mkdir(parents=True)
-    assert refusal(project).startswith(f"{PLACE}: cannot be read: ")
 
 
 def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
@@ -154,32 +124,3 @@ def test_a_pipe_is_not_waited_for(project: Path) -> None:
     path.unlink()
     os.mkfifo(path)
     assert f"{PLACE}: cannot be read: is not a regular file" == refusal(project)
-
-
-def test_a_folder_that_is_a_file_holds_none(project: Path) -> None:
-    """If ``.claude/config`` is a file, it holds no configuration."""
-    (project / ".claude" / "config").write_text("theirs")
-    assert read_config(default()) == load(Project(project))
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
-def test_an_unreadable_file_is_refused(project: Path) -> None:
-    """Without the right to read it, no scores are shown by another configuration."""
-    write(project, "scoring: {}").chmod(0)
-    assert f"{PLACE}: cannot be read: Permission denied" in refusal(project)
-
-
-def test_nesting_is_read_up_to_its_bound() -> None:
-    """Forty nested lists are read, and one more is not; lists side by side do not add up."""
-    assert MAX_DEPTH == str(parse_yaml(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)).count("[")
-    assert 99 == len(parse_yaml(b"[" + b"[[]]," * 99 + b"]"))
-    with pytest.raises(ValueError, match="nested"):
-        parse_yaml(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
-
-
-def test_the_library_is_loaded_late() -> None:
-    """Only what reads a configuration loads PyYAML."""
-    asked = "import sys, tallybook.projections.surfaces.scores.configuration; print('yaml' in sys.modules)"
-    root = Path(__file__).resolve().parent.parent
-    done = subprocess.run([sys.executable, "-c", asked], cwd=root, capture_output=True, text=True, check=True)
-    assert "False" == done.stdout.strip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,9 +10,9 @@ import pytest
 from helpers.score_examples import events, noon, plain, record_events
 
 if TYPE_CHECKING:
-    from helpers.command_line import Run
+    from pathlib import Path
 
-SCORES = Path(".claude/metrics/scores")
+    from helpers.command_line import Run
 
 
 @pytest.fixture
@@ -57,15 +56,6 @@ def test_a_drop_of_a_barely_measured_score_is_no_answer(project: Path, run: Run)
     assert (0.03, 20) == (told["coverage"], told["drop"]["before"]["score"])
 
 
-@pytest.mark.usefixtures("barely_measured")
-def test_programs_read_the_number_of_an_overall_score_measured_too_little(project: Path, run: Run) -> None:
-    """JSON and the score files keep it; JSON has its coverage as well."""
-    told = json.loads(run("score", "--json").out)
-    assert (20, 0.03) == (told["session_scores"]["overall"], told["coverage"]["session.overall"])
-    (file,) = (project / SCORES / "sessions").iterdir()
-    assert 20 == json.loads(file.read_bytes())["session_scores"]["overall"]
-
-
 def test_a_component_measured_too_little_is_shown_as_such(project: Path, run: Run) -> None:
     """A component measured to 15 % has no number for people, no alert and no advice; JSON keeps the number."""
     told = {"ac06": {"processed": 69.0, "target": 100.0}}
@@ -80,11 +70,3 @@ def test_a_component_measured_too_little_is_shown_as_such(project: Path, run: Ru
     told_feed = json.loads(run("score", "--feed").out)
     assert (69, 0.15) == (told_feed["current"]["component_scores"]["ac06"], told_feed["current"]["coverage"]["ac06"])
     assert [] == told_feed["alerts"]
-
-
-def test_the_least_coverage_is_a_setting(project: Path, run: Run) -> None:
-    """With display.min_coverage at 0.03 the same score is shown as its number."""
-    (project / ".claude/config").mkdir()
-    (project / ".claude/config/scoring-config.yaml").write_text("scoring: {display: {min_coverage: 0.03}}")
-    record_events(project, "s1", events({"ac01": {"startup_ms": 25000}}), noon("2026-01-16"))
-    assert "Overall: 20 (F), 3 % measured" in run("score", "--session").out

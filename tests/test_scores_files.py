@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.score_examples import EXAMPLE, MEASURED, events, noon, plain, record_events, record_example
+from helpers.score_examples import EXAMPLE, events, noon, plain, record_events, record_example
 from tallybook.ledger.errors import BadInputError, LockHeldError
-from tallybook.ledger.events import PointAdded, SessionEnded
+from tallybook.ledger.events import SessionEnded
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.scores import configuration, files
 from tallybook.projections.surfaces.scores.answers import state_of
@@ -20,8 +20,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from helpers.command_line import Run
     from tallybook.projections.surfaces.scores.files import Written
 
@@ -87,18 +85,6 @@ def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, ru
     assert "{}" == day.read_text(encoding="utf-8")
     configure(project, "scoring: {enabled: false}")
     assert 0 == run("replay", "--check").code
-
-
-def test_a_replay_of_measurements_alone_creates_no_playbook(project: Path, run: Run) -> None:
-    """The score files are written, and ``playbook.json`` only if it has content."""
-    record_example(project)
-    (project / ".claude/playbook.json").unlink(missing_ok=True)
-    done = run("replay", "--json")
-    assert {"path": str(project / ".claude/playbook.json"), "result": "not begun"} == json.loads(done.out)
-    assert run("replay").out.endswith("playbook.json not begun: the ledger has no event of a playbook\n")
-    assert (False, True) == ((project / ".claude/playbook.json").exists(), bool(there(project)))
-    run("add", "Quote ids.")
-    assert (project / ".claude/playbook.json").exists()
 
 
 def test_a_scored_playbook_has_files_by_its_own_events(project: Path, run: Run) -> None:
@@ -173,17 +159,6 @@ def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
     told = run("replay").err
     assert f"{folder.parent / 'notes.txt'} is not a score file of Tallybook's and was left as it is" in told
     assert f"{folder / 'copy.json'} is not a score file of Tallybook's and was left as it is" in told
-
-
-def test_a_folder_or_a_link_in_place_of_a_file_stays(project: Path) -> None:
-    """Both are left alone, and are named."""
-    record_example(project)
-    (project / SCORES / "daily" / "2026-01-16.json").mkdir(parents=True)
-    (project / SCORES / "monthly").mkdir()
-    (project / SCORES / "monthly" / "2026-01.json").symlink_to(project / "elsewhere")
-    done = rebuild(project)
-    assert (3, ("daily/2026-01-16.json", "monthly/2026-01.json")) == (done.written, done.foreign)
-    assert not (project / "elsewhere").exists()
 
 
 def test_switched_off_files_are_neither_written_nor_deleted(project: Path) -> None:
@@ -267,22 +242,3 @@ def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
         assert "nothing was recorded" not in done.err
     finally:
         os.close(fd)
-
-
-@pytest.mark.parametrize("longer", [-1, 0, 1])
-def test_another_ledger_in_its_place_has_other_files(
-    project: Path, new_project: Callable[[], Path], longer: int
-) -> None:
-    """The files follow a ledger that is shorter, as long or longer, put in place of theirs."""
-    record_example(project)
-    for _ in range(3):
-        record_events(project, None, (PointAdded("kpt_001", "x"),))
-    bring(project)
-    other = new_project()
-    record_events(other, EXAMPLE, events(MEASURED | plain(1), "2.0.0"), noon("2025-01-01"))
-    for _ in range(3 + longer):
-        record_events(other, None, (PointAdded("kpt_001", "x"),))
-    for name in ("events.jsonl", "head"):
-        (project / ".claude" / "ledger" / name).write_bytes((other / ".claude" / "ledger" / name).read_bytes())
-    bring(project)
-    assert "daily/2025-01-01.json" in there(project)

@@ -37,14 +37,6 @@ def ask_gate(run: Run, *options: str) -> tuple[int, list[str]]:
     return done.code, [f"{one['rule']} {one['score_id']}".strip() for one in told["reasons"] if one["closes"]]
 
 
-def test_a_good_score_opens_the_gate_and_unknown_ones_are_listed(score: Callable[..., None], run: Run) -> None:
-    """80 is neither critical nor below 70, and scores without data are only listed."""
-    score(DAYS[0], 80)
-    done = run("score", "gate")
-    assert (0, "") == (done.code, done.err)
-    day = "  the latest score is of 2026-01-01\n"
-    assert f"open\n  none of 3 scores close it, 11 have no data\n{day}" == done.out
-    assert f"open\n{day}" == run("score", "gate", "--component", "AC-09").out
 
 
 def test_a_component_below_70_blocks_its_own_evolution(score: Callable[..., None], run: Run) -> None:
@@ -68,10 +60,6 @@ def test_a_critical_score_blocks_all(score: Callable[..., None], run: Run) -> No
     assert (EXIT_NO, [*low, "own score ac09"]) == ask_gate(run, "--component", "ac09")
 
 
-def test_a_component_without_data_is_blocked_by_name(score: Callable[..., None], run: Run) -> None:
-    """It closes its own gate, and no other's."""
-    score(DAYS[0], 90)
-    assert (EXIT_NO, ["no data ac06"]) == ask_gate(run, "--component", "ac06")
 
 
 @pytest.mark.parametrize("named", [(), ("--component", "ac06"), ("--component", "overall")])
@@ -102,21 +90,6 @@ def test_a_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> N
     assert (EXIT_NO, ["min ac01"]) == ask_gate(run, "--min", "90")
 
 
-@pytest.mark.parametrize("word", ["harmful", "helpful"])
-@pytest.mark.parametrize("about", [{"component": "ac09"}, {}])
-def test_one_thumb_decides_no_gate(score: Callable[..., None], run: Run, word: str, about: dict[str, str]) -> None:
-    """Feedback alone neither closes nor opens a gate; next to a measured score of 80 it only adjusts it."""
-    said = {"session_id": "x", "feedback": word, "at": noon(DAYS[0])} | about
-    assert 0 == run("score", "record", stdin=json.dumps(said).encode()).code
-    for named in ((), ("--component", "ac09"), ("--component", "overall")):
-        code, reasons = ask_gate(run, *named)
-        assert (EXIT_NO, {"no data"}) == (code, {one.partition("data")[0] + "data" for one in reasons})
-        assert (0, []) == ask_gate(run, *named, "--allow-no-data")
-    score(DAYS[1], 80)
-    assert 0 == run("score", "record", stdin=json.dumps(said | {"session_id": f"s-{DAYS[1]}-ac09"}).encode()).code
-    assert (0, []) == ask_gate(run)
-    told = json.loads(run("score", "--session", "--json").out)
-    assert {"harmful": 64, "helpful": 84}[word] == told["session_scores"]["overall"]
 
 
 def test_a_gate_names_the_day_of_each_score(score: Callable[..., None], run: Run) -> None:
@@ -169,19 +142,6 @@ def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None]
     assert (EXIT_NO, ["baseline ac09"]) == ask_gate(run, "--component", "ac09")
 
 
-def test_an_option_closes_a_gate_that_the_configuration_leaves_open(score: Callable[..., None], run: Run) -> None:
-    """--min 85 closes for 84 and opens for 85; --no-drop 2 closes for 85 after 88, and 3 opens."""
-    score(DAYS[0], 88)
-    score(DAYS[1], 84)
-    assert (EXIT_NO, ["min ac09"]) == ask_gate(run, "--component", "ac09", "--min", "85")
-    score(DAYS[2], 88, name="good")
-    score(DAYS[3], 85)
-    assert (0, []) == ask_gate(run, "--component", "ac09", "--min", "85")
-    assert (EXIT_NO, ["no-drop ac09"]) == ask_gate(run, "--component", "ac09", "--no-drop", "2")
-    assert (0, []) == ask_gate(run, "--component", "ac09", "--no-drop", "3")
-    assert (EXIT_NO, ["no-drop ac09", "no-drop session.handoff", "no-drop session.overall"]) == ask_gate(
-        run, "--no-drop", "2.5"
-    )
 
 
 def test_the_gate_of_all_has_a_line_for_each_score(score: Callable[..., None], run: Run) -> None:
@@ -203,13 +163,6 @@ def test_the_gate_of_all_has_a_line_for_each_score(score: Callable[..., None], r
     )
 
 
-def test_a_gate_of_the_past_uses_its_scores(score: Callable[..., None], run: Run) -> None:
-    """--at the end of the good session opens a gate that is closed now."""
-    score(DAYS[0], 80)
-    then = json.loads(run("log", "--json").out.splitlines()[-1])["seq"]
-    score(DAYS[1], 60)
-    assert (EXIT_NO, ["own score ac09"]) == ask_gate(run, "--component", "ac09")
-    assert (0, []) == ask_gate(run, "--component", "ac09", "--at", str(then))
 
 
 def test_baselines_are_listed(score: Callable[..., None], run: Run) -> None:

@@ -15,7 +15,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from helpers.command_line import Answer, Run
@@ -72,28 +71,6 @@ def test_tz_says_what_a_naive_time_means(here: Project, run: Run, zone: str, at:
     assert [expected] == [row["when"] for row in rows(here)]
 
 
-def test_naive_times_of_another_zone_are_other_events(here: Project, run: Run, tmp_path: Path) -> None:
-    """A file that is sent again with its zone is recorded with the right times, and once; times with a zone are not."""
-    file = written(
-        tmp_path / "local.jsonl", [LOCAL | {"at": at} for at in ("2026-01-16T08:00:00", "2026-01-16T08:00Z")]
-    )
-    counts = [
-        json.loads(run(file, *words, "--json").out)["repeated"]
-        for words in ((), ("--tz", "+01:00"), ("--tz", "+01:00"))
-    ]
-    assert [0, 1, 2] == counts
-    assert 3 == len(rows(here))
-
-
-@pytest.mark.parametrize("zone", ["Mars/Phobos", "+25:00", "+1", "../../etc/passwd", ""])
-def test_a_wrong_time_zone_is_refused(here: Project, run: Run, zone: str) -> None:
-    """One line names the option, and nothing is recorded."""
-    answer = run("--tz", zone, stdin=json.dumps(LOCAL))
-    assert (2, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
-    assert f"--tz {zone}: is not a time zone" in answer.err
-    assert not here.ledger.exists()
-
-
 def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> None:
     """Each has its own session, component and moment; an object without a measure is kept and counted."""
     answer = run(written(tmp_path / "events.jsonl", TELEMETRY), "--json")
@@ -122,24 +99,6 @@ def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> No
     assert commands.verify(here).ok
 
 
-def test_people_see_the_counts(run: Run, tmp_path: Path) -> None:
-    """Recorded, kept and repeated objects are counted, and a few of the odd lines are named."""
-    file = written(tmp_path / "events.jsonl", [*TELEMETRY, 7, *[{"metrics": {"a": n}, "at": AT} for n in range(6)]])
-    answer = run(file)
-    assert 0 == answer.code
-    assert [
-        "recorded 8 measurements, 1 unscored telemetry event and 1 end of a session as events 2 to 11",
-        "recorded, but in no score: coffee_made (1)",
-    ] == answer.out.splitlines()
-    assert [
-        f"note: {file}:5: is not a JSON object; it is not recorded",
-        *[f"note: {file}:{line}: no component and no session is named; it is in no score" for line in range(6, 10)],
-        "note: and 2 more of what was odd; --json lists all of it",
-    ] == answer.err.splitlines()
-    assert ["10 recorded before"] == run(file).out.splitlines()
-    assert ["recorded 1 measurement as event 12"] == run("a=1").out.splitlines()
-
-
 def test_every_kind_that_metrics_records_has_words_for_people(run: Run) -> None:
     """The answer is a sentence in plain words, and names no kind of event."""
     events = [
@@ -157,16 +116,6 @@ def test_every_kind_that_metrics_records_has_words_for_people(run: Run) -> None:
         "and 1 unscored telemetry event as events 2 to 8"
     )
     assert expected in answer.out.splitlines()
-
-
-def test_a_damaged_ledger_refuses_metrics(here: Project, run: Run) -> None:
-    """It is named, and nothing is spooled."""
-    run("a=1")
-    log = here.ledger / "events.jsonl"
-    log.write_bytes(log.read_bytes()[:-9])
-    answer = run("a=2")
-    assert (3, "", True) == (answer.code, answer.out, "the ledger is damaged" in answer.err)
-    assert not (here.ledger / "spool").exists()
 
 
 @pytest.mark.parametrize(
@@ -212,14 +161,6 @@ def test_piped_objects_without_a_time_count_each_time(here: Project, run: Run) -
     assert 3 == len(rows(here))
 
 
-def test_a_default_fills_missing_fields(here: Project, run: Run) -> None:
-    """This holds for session and component; those of an object stay."""
-    said = '{"metrics": {"errors": 1}} {"metrics": {"errors": 2}, "component": "ac02", "session_id": "s2"}'
-    answer = run("--session", "s9", "--component", "ac09", "--json", stdin=said)
-    assert [] == json.loads(answer.out)["problems"]
-    assert [("s9", "ac09"), ("s2", "ac02")] == [(row["by"]["session"], row["body"]["component"]) for row in rows(here)]
-
-
 def test_metrics_may_be_typed(here: Project, run: Run, tmp_path: Path) -> None:
     """Names and values in arguments are one event; a file of such a name is a file."""
     odd = written(tmp_path / "a=b.jsonl", [TELEMETRY[0]])
@@ -258,17 +199,6 @@ def test_unreadable_input_is_refused(here: Project, run: Run, arguments: list[st
     assert not here.ledger.exists()
 
 
-def test_a_refusal_is_json_on_request(run: Run) -> None:
-    """The answer has its usual shape, with the problems."""
-    answer = run("--json", stdin="no json")
-    assert 2 == answer.code
-    problem = {
-        "source": "standard input:1",
-        "message": "is not JSON: Expecting value (character 1); it is not recorded",
-    }
-    assert ([problem], {}) == (json.loads(answer.out)["problems"], json.loads(answer.out)["recorded"])
-
-
 SECRET = GITHUB.secret
 
 
@@ -290,25 +220,3 @@ def test_a_secret_in_a_file_is_masked(here: Project, run: Run, tmp_path: Path, s
     assert SECRET not in here.ledger.joinpath("events.jsonl").read_text(encoding="utf-8")
     assert "[masked: GitHub Token]" in json.dumps(rows(here))
     assert 1 == json.loads(run(file, "--json").out)["repeated"]
-
-
-def test_a_persons_words_are_never_changed(here: Project, run: Run) -> None:
-    """Piped feedback is a person's own text."""
-    run(stdin=json.dumps({"feedback": "harmful", "note": f"it printed {SECRET}"}))
-    assert f"it printed {SECRET}" == rows(here)[0]["free"]["note"]
-
-
-def test_a_playbook_is_imported_after_metrics(
-    here: Project, run: Run, write_playbook: Callable[[object], Path]
-) -> None:
-    """A ledger that began with metrics imports an old playbook later, and metrics leave the file current."""
-    path = write_playbook({"key_points": ["Use type hints"]})
-    old = path.read_bytes()
-    run(stdin=json.dumps(TELEMETRY[0]))
-    assert old == path.read_bytes()
-    assert ["Use type hints"] == [point.text for point in commands.playbook(here).state.entries.values()]
-    commands.replay(here)
-    rendered = path.read_bytes()
-    run(stdin=json.dumps(TELEMETRY[1]))
-    commands.check(here)
-    assert rendered == path.read_bytes()

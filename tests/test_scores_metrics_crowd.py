@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import pytest
 from helpers.repository import ROOT
 from helpers.spool_files import held, spooled
 from helpers.telemetry_files import TELEMETRY, bodies, event, rows, written
-from tallybook.ledger.errors import LockHeldError, TallybookError
+from tallybook.ledger.errors import LockHeldError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import read as ingest
 from tallybook.projections.surfaces.scores.read import Defaults, feed, items
@@ -150,43 +149,9 @@ def test_a_long_call_waits_for_the_lock_and_then_refuses(
     assert 120 == feed_file(here, file).recorded.total()
 
 
-@posix_alone
-def test_a_call_that_is_stopped_reports_its_progress(
-    here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the lock is lost in its middle, it names the recorded objects; the next call records the rest."""
-    monkeypatch.setattr(ingest, "CHUNK_OBJECTS", 50)
-    monkeypatch.setattr(ingest, "LOCK_WAIT_MS", 30)
-    file = written(tmp_path / "events.jsonl", OBJECTS)
-    holding = held(here)
-
-    def hold(_done: int) -> None:
-        holding.__enter__()
-
-    try:
-        with pytest.raises(TallybookError, match="50 objects were recorded; run it again, nothing is recorded twice"):
-            feed(here, [items(str(file))], Defaults(), hold)
-    finally:
-        holding.__exit__(None, None, None)
-    fed = feed_file(here, file)
-    assert (50, 70) == (fed.repeated, fed.recorded.total())
-    assert expected(tmp_path, OBJECTS) == bodies(here)
-
-
 def test_many_processes_record_the_same_file_once(here: Project, tmp_path: Path) -> None:
     """The first process with an object records it, and every process reads all of the file."""
     file = written(tmp_path / "events.jsonl", OBJECTS)
     assert [(0, "120")] * 6 == run_together(here, file, [0] * 6)
-    assert expected(tmp_path, OBJECTS) == bodies(here)
-    assert commands.verify(here).ok
-
-
-@posix_alone
-def test_a_killed_call_is_run_again(here: Project, tmp_path: Path) -> None:
-    """Wherever it was killed, the events are the same in the end, and no ledger needs a repair."""
-    file = written(tmp_path / "events.jsonl", OBJECTS)
-    finished = run_together(here, file, [3_000, 20_000, 60_000, 90_000])
-    assert -signal.SIGKILL in {code for code, _ in finished}
-    assert [(0, "120")] == run_together(here, file, [0])
     assert expected(tmp_path, OBJECTS) == bodies(here)
     assert commands.verify(here).ok

@@ -12,7 +12,6 @@ import pytest
 
 from helpers.json_values import JSON
 from tallybook.ledger.errors import Problem
-from tallybook.projections.surfaces.scores import read as ingest_files
 from tallybook.projections.surfaces.scores.read import Item, items
 
 if TYPE_CHECKING:
@@ -54,20 +53,6 @@ def test_objects_have_many_forms(tmp_path: Path, form: str, pack: Callable[[byte
     """They are one a line, in an array or one after another, packed or not, whatever the file's name."""
     file = tmp_path / "events.txt"
     file.write_bytes(pack(FORMS[form](OBJECTS).encode()))
-    assert OBJECTS == found(file)
-
-
-@pytest.mark.parametrize("bound", [0, 10])
-@pytest.mark.parametrize("form", ["lines", "lines far apart", "an array with a line each", "arrays"])
-def test_a_file_of_lines_may_have_any_length(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, bound: int
-) -> None:
-    """It is never read whole, and no line is cut, however the reads divide it."""
-    text = FORMS[form](OBJECTS)
-    monkeypatch.setattr(ingest_files, "_CHUNK_BYTES", 7)
-    monkeypatch.setattr(ingest_files, "MAX_DOCUMENT_BYTES", max(map(len, text.encode().split(b"\n"))) + bound)
-    file = tmp_path / "events.jsonl"
-    file.write_bytes(text.encode())
     assert OBJECTS == found(file)
 
 
@@ -160,27 +145,6 @@ def test_lines_of_two_writers_are_separated(tmp_path: Path, line: str, expected:
     file = tmp_path / "f"
     file.write_text(f"{line}\n{{}}", encoding="utf-8")
     assert [*expected, "./f:2"] == places_and_problems(file)
-
-
-def test_a_torn_packed_file_gives_its_objects(tmp_path: Path) -> None:
-    """Its objects up to there are returned, with a note that it ends early."""
-    noise = "".join(f'{{"n": {number}, "text": "{hash(number) ** 3:x}"}}\n' for number in range(50_000))
-    file = tmp_path / "f"
-    file.write_bytes(gzip.compress(noise.encode())[:-100_000])
-    read = list(items(str(file)))
-    assert len(read) > 1_000
-    assert all(isinstance(one, Item) for one in read[:-1])
-    assert isinstance(read[-1], Problem)
-    assert "everything before that was read" in read[-1].message
-
-
-def test_an_overlong_line_affects_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is skipped without being held in memory, and the next is read."""
-    monkeypatch.setattr(ingest_files, "MAX_DOCUMENT_BYTES", 100)
-    monkeypatch.setattr(ingest_files, "_CHUNK_BYTES", 30)
-    file = tmp_path / "f"
-    file.write_text('{"n": 1}\n{"n": "' + "x" * 5_000 + '"}\n{"n": 2}\n', encoding="utf-8")
-    assert ["./f:1", "./f:2: has more than 100 bytes; it is not recorded", "./f:3"] == places_and_problems(file)
 
 
 def test_ambiguous_numbers_are_texts(tmp_path: Path) -> None:

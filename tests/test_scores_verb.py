@@ -115,16 +115,6 @@ def test_the_current_session_is_the_agents(monkeypatch: pytest.MonkeyPatch, scor
 
 
 @pytest.mark.usefixtures("scored")
-def test_a_current_session_without_a_score_suggests_another_question(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    """The answer names the variable, and does not suggest the same command again."""
-    monkeypatch.setenv("CLAUDE_SESSION_ID", "fresh")
-    done = run("score", "--session")
-    assert (1, "") == (done.code, done.out)
-    hint = "$CLAUDE_SESSION_ID names it; `tallybook score` shows all scores"
-    assert f"tallybook: session fresh: has no scored event; {hint}\n" == done.err
-
-
-@pytest.mark.usefixtures("scored")
 def test_details_of_a_session_are_the_parts_of_its_scores(
     score: Callable[..., Any], printed: Callable[..., str]
 ) -> None:
@@ -168,39 +158,6 @@ def test_a_week_is_the_trend_of_seven_days(score: Callable[..., Any], printed: C
     assert "Improving: 81.0 on average of the last 7 days with data, 80.0 of those before, +1.3 %." in text
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        ((), "Scores of 2026-01-16."),
-        (("--detail",), "Scores of 2026-01-16."),
-        (("--session",), "2026-01-16 22:00 UTC"),
-        (("--daily",), "DAY 2026-01-16"),
-        (("--weekly",), "Days with data from 2026-01-02 to 2026-01-16."),
-        (("--monthly", "--detail"), "Days with data from 2026-01-01 to 2026-01-16."),
-        (("--weekly", "--component", "ac09"), "Days with data from 2026-01-02 to 2026-01-16."),
-        (("--component", "ac09"), "on 2026-01-16"),
-    ],
-)
-@pytest.mark.usefixtures("scored")
-def test_every_answer_names_the_day_or_the_span_of_its_scores(
-    printed: Callable[..., str], words: tuple[str, ...], line: str
-) -> None:
-    """Scores of January are never shown as those of the present, on the screen or in Markdown."""
-    assert line in printed(*words)
-    assert line.replace("-", "\\-") in printed(*words, "--export", "-").replace("-", "\\-")
-
-
-def test_a_score_of_another_day_names_it(scored: Path, score: Callable[..., Any], printed: Callable[..., str]) -> None:
-    """The summary has the day of the overall score, and next to a bar the day of a score that is of another one."""
-    told = (BenchmarkRecorded("ac06", "", 9, 10),)
-    record_events(scored, None, told, noon("2026-01-20"))
-    (line,) = [one for one in printed().splitlines() if "AC-06" in one and "░" in one]
-    assert "20 % measured, 2026-01-20" in line
-    assert "Scores of 2026-01-16." in printed()
-    found = score()
-    assert ("2026-01-20", "2026-01-20", "2026-01-16") == (found["date"], found["days"]["ac06"], found["days"]["ac09"])
-
-
 @pytest.mark.parametrize("words", [(), ("--session",), ("--weekly",), ("--component", "ac06"), ("--blame",)])
 def test_where_scoring_is_off_the_answer_says_so(scored: Path, run: Run, words: tuple[str, ...]) -> None:
     """With `enabled: false` no old score is shown, and JSON says the same; the configuration can still be read."""
@@ -212,25 +169,6 @@ def test_where_scoring_is_off_the_answer_says_so(scored: Path, run: Run, words: 
         {"enabled": False} == json.loads(run("score", *words, "--json").out) == json.loads(run("score", "--feed").out)
     )
     assert "enabled: false" in run("score", "--config").out
-
-
-@pytest.mark.usefixtures("scored")
-def test_a_month_is_the_trend_of_thirty_days(score: Callable[..., Any], printed: Callable[..., str]) -> None:
-    """Eight days with data are no trend of thirty; with details every score has its row."""
-    found = score("--monthly", "--detail")
-    assert ("30_days", None) == (found["period"], found["trend"])
-    ids = [one["metric"].removeprefix("score.") for one in found["scores"]]
-    assert list(config().score_ids) == ids
-    text = printed("--monthly", "--detail")
-    assert "(not enough data for a trend)" in text
-    assert all(name in text for name in ("AC-01 Self-Launch", "Handoff"))
-
-
-@pytest.mark.usefixtures("scored")
-def test_a_trend_of_a_component_can_be_requested(score: Callable[..., Any], printed: Callable[..., str]) -> None:
-    """However its name is spelled."""
-    assert "score.ac09" == score("--weekly", "--component", "AC-09")["metric"]
-    assert "AC-09 SESSION COMPLETION, 7 DAYS\n" in printed("--weekly", "--component", "score.ac09")
 
 
 @pytest.mark.usefixtures("scored")
@@ -263,46 +201,11 @@ def test_details_of_a_component_give_its_evidence(score: Callable[..., Any], pri
 
 
 @pytest.mark.usefixtures("scored")
-def test_the_evidence_of_a_component_can_be_that_of_a_session(score: Callable[..., Any]) -> None:
-    """With a session, its parts are explained."""
-    assert ("s-3", 80) == tuple(
-        score("--component", "ac09", "--session", "s-3")["why"][k] for k in ("session_id", "score")
-    )
-    why = score("--component", "ac01", "--session", "s-3")["why"]
-    assert (None, []) == (why["score"], why["events"])
-
-
-@pytest.mark.usefixtures("scored")
 def test_the_feed_is_json_for_a_dashboard(score: Callable[..., Any], printed: Callable[..., str]) -> None:
     """It is printed with or without --json."""
     found = score("--feed")
     assert json.loads(printed("--feed")) == found
     assert ["current", "trend", "alerts"] == list(found)
-
-
-@pytest.mark.parametrize(
-    ("words", "score_id", "period", "name"),
-    [
-        ([], "session.overall", "daily", None),
-        (["ac09"], "ac09", "daily", None),
-        (["handoff", "--weekly"], "session.handoff", "weekly", None),
-        (["2026-01-16"], "session.overall", "daily", "2026-01-16"),
-        (["last", "--component", "AC-09", "--monthly"], "ac09", "monthly", "2026-01"),
-    ],
-)
-@pytest.mark.usefixtures("scored")
-def test_blame_explains_a_drop(  # what it answers is told in test_scores_causes.py
-    words: list[str], score_id: str, period: str, name: str | None, score: Callable[..., Any]
-) -> None:
-    """It explains the overall score between days, another one, other periods, or a given one."""
-    found = score("--blame", *words)
-    assert (score_id, period, name, None) == tuple(found[key] for key in ("score", "period", "name", "drop"))
-
-
-@pytest.mark.usefixtures("scored")
-def test_blame_answers_in_lines(printed: Callable[..., str]) -> None:
-    """Without a drop one line says so."""
-    assert "session.overall never dropped from one day with data to the next\n" == printed("--blame")
 
 
 def test_a_moment_shows_its_scores(scored: Path, printed: Callable[..., str], run: Run) -> None:
