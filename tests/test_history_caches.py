@@ -35,7 +35,7 @@ from tallybook.projections.surfaces.history import cache_files, reading
 from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.answers import form_of
+from tallybook.projections.surfaces.scores.state import form_of
 from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from helpers.score_days import record_days
 from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.answers import state_of
+from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

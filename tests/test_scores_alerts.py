@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.score_examples import MEASURED, config, events, folded, noon, plain, record_events
-from tallybook.projections.scores.summary import current_scores, logged
+from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces.scores.pages import alert_lines
-from tallybook.projections.surfaces.scores.screen import FRAMED_COLUMNS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,8 +61,6 @@ def test_each_level_notifies_its_channels(
     assert expected == channels(run)
 
 
-
-
 def test_the_user_sees_the_worst_first() -> None:
     """The summary has five of them, and the number of others; a mere warning is none of them."""
     low = folded(config(), ("s1", noon("2026-01-16"), plain(69) | plain(59, "ac03") | plain(49, "ac05"), ""))
@@ -85,5 +82,3 @@ def test_an_alert_of_the_past_is_not_logged_again(project: Path, run: Run) -> No
     done = run("score", "--at", "3")
     assert "! AC-09" in done.out
     assert LOGGED not in done.err + run("score", "gate", "--at", "3").err
-
-

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.score_examples import MEASURED, events, noon, plain, record_events
-from tallybook.projections.surfaces.scores.answers import state_of
+from helpers.score_examples import MEASURED, events, noon, record_events
 from tallybook.projections.surfaces.scores.configuration import load
+from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from tallybook.projections.scores.config_file import overlaid, read_config
 from tallybook.projections.scores.inputs import Session
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.scores.answers import state_of
+from tallybook.projections.surfaces.scores.state import state_of
 
 if TYPE_CHECKING:
     from pathlib import Path

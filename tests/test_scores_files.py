@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.score_examples import EXAMPLE, events, noon, plain, record_events, record_example
+from helpers.score_examples import EXAMPLE, MEASURED, events, noon, plain, record_events, record_example
 from tallybook.ledger.errors import BadInputError, LockHeldError
-from tallybook.ledger.events import SessionEnded
+from tallybook.ledger.events import PointAdded, SessionEnded
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.scores import configuration, files
-from tallybook.projections.surfaces.scores.answers import state_of
+from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from helpers.command_line import Run
     from tallybook.projections.surfaces.scores.files import Written
 
@@ -29,13 +31,13 @@ SCORES = Path(".claude/metrics/scores")
 def rebuild(project: Path) -> Written:
     """Write every score file anew."""
     place = Project(project)
-    return files.rebuild(place, state_of(place, configuration.load(place)))
+    return files.write_files(place, state_of(place, configuration.load(place)), anew=True)
 
 
 def bring(project: Path) -> Written:
     """Bring the score files up to date."""
     place = Project(project)
-    return files.bring_up_to_date(place, state_of(place, configuration.load(place)))
+    return files.write_files(place, state_of(place, configuration.load(place)))
 
 
 def there(project: Path) -> dict[str, bytes]:
@@ -222,7 +224,7 @@ def test_an_older_state_does_not_replace_newer_files(project: Path) -> None:
     earlier = state_of(place, configuration.load(place))
     record_events(project, "s2", events(plain(80)), noon("2026-01-17"))
     bring(project)
-    assert (0, 0) == (files.bring_up_to_date(place, earlier).written, files.bring_up_to_date(place, earlier).deleted)
+    assert (0, 0) == (files.write_files(place, earlier).written, files.write_files(place, earlier).deleted)
     assert "sessions/s2.json" in there(project)
 
 
@@ -242,3 +244,22 @@ def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
         assert "nothing was recorded" not in done.err
     finally:
         os.close(fd)
+
+
+@pytest.mark.parametrize("longer", [-1, 0, 1])
+def test_another_ledger_in_its_place_has_other_files(
+    project: Path, new_project: Callable[[], Path], longer: int
+) -> None:
+    """The files follow a ledger that is shorter, as long or longer, put in place of theirs."""
+    record_example(project)
+    for _ in range(3):
+        record_events(project, None, (PointAdded("kpt_001", "x"),))
+    bring(project)
+    other = new_project()
+    record_events(other, EXAMPLE, events(MEASURED | plain(1), "2.0.0"), noon("2025-01-01"))
+    for _ in range(3 + longer):
+        record_events(other, None, (PointAdded("kpt_001", "x"),))
+    for name in ("events.jsonl", "head"):
+        (project / ".claude" / "ledger" / name).write_bytes((other / ".claude" / "ledger" / name).read_bytes())
+    bring(project)
+    assert "daily/2025-01-01.json" in there(project)

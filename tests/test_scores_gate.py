@@ -37,8 +37,6 @@ def ask_gate(run: Run, *options: str) -> tuple[int, list[str]]:
     return done.code, [f"{one['rule']} {one['score_id']}".strip() for one in told["reasons"] if one["closes"]]
 
 
-
-
 def test_a_component_below_70_blocks_its_own_evolution(score: Callable[..., None], run: Run) -> None:
     """69 closes the gate of that component alone, in one sentence with score and bound; 70 opens it."""
     score(DAYS[0], 69)
@@ -58,8 +56,6 @@ def test_a_critical_score_blocks_all(score: Callable[..., None], run: Run) -> No
     low = ["critical ac09", "critical session.handoff", "critical session.overall"]
     assert (EXIT_NO, low) == ask_gate(run, "--component", "ac03")
     assert (EXIT_NO, [*low, "own score ac09"]) == ask_gate(run, "--component", "ac09")
-
-
 
 
 @pytest.mark.parametrize("named", [(), ("--component", "ac06"), ("--component", "overall")])
@@ -88,8 +84,6 @@ def test_a_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> N
         "  the latest score is of 2026-01-01",
     ] == run("score", "gate").out.splitlines()
     assert (EXIT_NO, ["min ac01"]) == ask_gate(run, "--min", "90")
-
-
 
 
 def test_a_gate_names_the_day_of_each_score(score: Callable[..., None], run: Run) -> None:
@@ -142,8 +136,6 @@ def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None]
     assert (EXIT_NO, ["baseline ac09"]) == ask_gate(run, "--component", "ac09")
 
 
-
-
 def test_the_gate_of_all_has_a_line_for_each_score(score: Callable[..., None], run: Run) -> None:
     """Each has all reasons that close it, and one line counts them; a named gate answers in sentences."""
     score(DAYS[0], 90)
@@ -161,8 +153,6 @@ def test_the_gate_of_all_has_a_line_for_each_score(score: Callable[..., None], r
         "- ac09 is 40, below 50: critical, which blocks all (2026-01-02)"
         in run("score", "gate", "--component", "ac09").out
     )
-
-
 
 
 def test_baselines_are_listed(score: Callable[..., None], run: Run) -> None:

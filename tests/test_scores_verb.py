@@ -28,9 +28,9 @@ from tallybook.ledger.events import (
 from tallybook.projections.surfaces.scores import answers as score_answers
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores import screen as box
-from tallybook.projections.surfaces.scores.answers import state_of
 from tallybook.projections.surfaces.scores.files import bring_up_to_date, rebuild
 from tallybook.projections.surfaces.scores.pages import markdown
+from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -283,20 +283,20 @@ class Sessions(MutableMapping[str, Session]):
     """Sessions by id; a session that is taken out and changed must be put back.
 
     Attributes:
-        packed: Id → when the session was, and its bytes.
+        packed: Id → when the session was, the number of its last event, and its bytes.
     """
 
-    def __init__(self, packed: Mapping[str, tuple[str, bytes]] | None = None) -> None:
+    def __init__(self, packed: Mapping[str, tuple[str, int, bytes]] | None = None) -> None:
         """Begin with packed sessions."""
         self.packed = {**(packed or {})}
 
     def __getitem__(self, id_: str) -> Session:
         """Return the session of an id."""
-        return _decode(self.packed[id_][1])
+        return _decode(self.packed[id_][2])
 
     def __setitem__(self, id_: str, session: Session) -> None:
         """Store a new or changed session."""
-        self.packed[id_] = (session.at, _encode(session))
+        self.packed[id_] = (session.at, session.seq, _encode(session))
 
     def __delitem__(self, id_: str) -> None:
         """Remove a session."""
@@ -309,6 +309,10 @@ class Sessions(MutableMapping[str, Session]):
     def __len__(self) -> int:
         """Return the number of sessions."""
         return len(self.packed)
+
+    def changed_since(self, seq: int) -> list[str]:
+        """Return the ids of the sessions that have an event after this number."""
+        return [id_ for id_, (_, last, _) in self.packed.items() if last > seq]
 
     def latest(self) -> Iterator[Session]:
         """Yield the sessions, the latest first; of several at one time the greater id first."""

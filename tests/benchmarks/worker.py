@@ -19,7 +19,7 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.answers import state_of
+from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

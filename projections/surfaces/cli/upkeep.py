@@ -166,21 +166,21 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
 
 def _check(project: Project, *, as_json: bool) -> None:
     """Compare playbook.json and the score files with the ledger."""
-    from tallybook.projections.surfaces.scores import rebuild
+    from tallybook.projections.surfaces.scores import files as score_files
 
     commands.check(project)
-    rebuild.check(project)
+    score_files.check(project)
     _print_result(project, "is what the ledger says", as_json=as_json)
 
 
 def _rebuild(project: Project, *, as_json: bool) -> None:
     """Write playbook.json and the score files."""
-    from tallybook.projections.surfaces.scores import rebuild
+    from tallybook.projections.surfaces.scores import files as score_files
 
     try:
         commands.replay(project)
         # The score files come before the answer, so that no error follows an answer that says all is well.
-        notes = list(rebuild.rebuild(project))
+        notes = list(score_files.rebuild(project))
     except OSError as error:
         # `run_guarded` excuses an error once an edit is recorded; who asks for a replay asks for the files.
         raise CannotWriteError(project.playbook, reason(error), "the ledger is intact; try again") from error

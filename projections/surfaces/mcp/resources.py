@@ -106,8 +106,8 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
     elif uri == f"{_SCHEME}scores":
         # Slow to load.
         from tallybook.projections.scores import summary
-        from tallybook.projections.surfaces.scores import answers as score_state
         from tallybook.projections.surfaces.scores import configuration
+        from tallybook.projections.surfaces.scores import state as score_state
 
         value = summary.feed(score_state.state_of(ledger.project, configuration.load(ledger.project)))
     elif uri.startswith(_ENTRY):

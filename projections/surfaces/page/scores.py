@@ -25,7 +25,7 @@ from tallybook.projections.scores.summary import names
 from tallybook.projections.scores.view import series
 from tallybook.projections.surfaces.page.film import Interned, to_ms
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.answers import state_of
+from tallybook.projections.surfaces.scores.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

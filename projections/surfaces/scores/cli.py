@@ -23,10 +23,10 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
 from tallybook.projections.surfaces.console.options import announce_input, as_json, at_when, provenance_of
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
-from tallybook.projections.surfaces.scores.answers import state_of
 from tallybook.projections.surfaces.scores.configuration import load, score_named
+from tallybook.projections.surfaces.scores.files import refresh
 from tallybook.projections.surfaces.scores.read import Defaults, IngestReport, Item, feed, items
-from tallybook.projections.surfaces.scores.rebuild import refresh
+from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def score(project: Project, /, **options: Any) -> None:
     from tallybook.projections.scores import summary
     from tallybook.projections.surfaces.scores import answers as score_answers
     from tallybook.projections.surfaces.scores import configuration, work
-    from tallybook.projections.surfaces.scores.answers import state_of
+    from tallybook.projections.surfaces.scores.state import state_of
 
     config = configuration.load(project)
     component = (

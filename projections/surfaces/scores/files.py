@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
-from tallybook.ledger.events import EventRedacted, EventsVoided
+from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, TallybookError
+from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.line import Position
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.scores import files as score_files
-from tallybook.projections.scores.inputs import session_of
-from tallybook.projections.scores.view import scores_view
+from tallybook.projections.scores.inputs import KINDS
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_own_log
+from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import PLACE, as_json
+from tallybook.projections.surfaces.scores.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -33,8 +35,9 @@ LOCK: Final = "scores.lock"
 KEY: Final = "scoring.storage.path"
 _STAMP: Final = "score-files"
 # Increased when the content of score files changes, so that files of earlier versions are written again.
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _DEFAULT_PATHS: Final = (".claude/metrics/scores/",)
+_FOREIGN_SHOWN: Final = 5
 
 
 @attrs.frozen
@@ -62,7 +65,7 @@ class _Stamp:
 
     Attributes:
         position: The position in the ledger up to which they do.
-        made_by: What else decides them: the configuration, this boot (they are not flushed), and their format.
+        made_by: What else decides them: configuration, undos, this boot (they are not flushed), and their format.
         paths: Every ``storage.path`` under which score files were written, the latest last.
     """
 
@@ -89,59 +92,103 @@ def folder_of(project: Project, path: str) -> Path:
     return folder
 
 
-def rebuild(project: Project, state: Scores) -> Written:
-    """Compare every score file with what it should be, write those that differ, and delete those no longer wanted.
+def has_scores(project: Project) -> bool:
+    """Return whether anything may be scored, without decoding the ledger.
+
+    With a configuration of the project's own, events of the playbook may be scored as well.
+    """
+    log = open_own_log(project)
+    has_scored_events = any(log.may_contain(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in KINDS)
+    return has_scored_events or (project.root / PLACE).exists()
+
+
+def rebuild(project: Project) -> Iterator[str]:
+    """Write every score file that differs from the ledger, and yield what to report, a line each.
+
+    Raises:
+        TallybookError: The configuration is invalid, or a file cannot be written.
+    """
+    if not has_scores(project):
+        return
+    result = write_files(project, state_of(project, configuration.load(project)), anew=True)
+    if result.written or result.deleted:
+        yield f"{result.folder}: {format_count(result.written, 'score file')} written, {result.deleted} deleted"
+    yield from _remarks(result)
+
+
+def check(project: Project) -> None:
+    """Compare the score files with the ledger; expired files and files of other programs are ignored.
+
+    Raises:
+        DriftError: Some are missing, or differ.
+    """
+    if not has_scores(project):
+        return
+    state = state_of(project, configuration.load(project))
+    folder = folder_of(project, state.config.storage.path)
+    places = [
+        place
+        for place, document in (score_files.files(state) if state.config.enabled else ())
+        if _read(folder / place) not in {None, score_files.document_bytes(document)}
+    ]
+    if places:
+        others = f", and {format_count(len(places) - 1, 'more such file')}" if len(places) > 1 else ""
+        raise commands.DriftError(folder / places[0], f"is missing or differs from the ledger{others}")
+
+
+def refresh(project: Project, state: Scores) -> Iterator[str]:
+    """Write the score files that are out of date, and yield what to report, a line each.
+
+    A file that cannot be written is reported and is not an error: the caller asked for scores, not for files.
+
+    Raises:
+        BadInputError: The configuration names a folder that cannot be used.
+    """
+    try:
+        yield from _remarks(write_files(project, state))
+    except BadInputError:
+        raise
+    except (TallybookError, OSError) as error:
+        # Nothing was to be recorded, so that part of the message would only confuse.
+        why = disk.reason(error) if isinstance(error, OSError) else str(error).partition("; nothing was recorded")[0]
+        yield f"the score files are not up to date: {why}"
+
+
+def _remarks(result: Written) -> Iterator[str]:
+    for place in result.foreign[:_FOREIGN_SHOWN]:
+        yield f"{result.folder / place} is not a score file of Tallybook's and was left as it is"
+    if len(result.foreign) > _FOREIGN_SHOWN:
+        yield f"{len(result.foreign) - _FOREIGN_SHOWN} more such files"
+    for former in result.former:
+        yield f"{former}: score files of an earlier storage.path stay as they are; delete them if nothing reads them"
+
+
+def write_files(project: Project, state: Scores, *, anew: bool = False) -> Written:
+    """Compare the score files with what they should be, write those that differ, and delete those no longer wanted.
 
     Args:
         project: Whose files.
         state: What was scored, counted, at the end of the ledger.
+        anew: Compare every file. Without it, those that what was recorded since the last time changes: outdated files
+            of sessions and versions stay, and foreign files are not named.
 
     Raises:
         BadInputError: The folder is outside the project.
         LockHeldError: Another process writes them.
         CannotWriteError: A file cannot be written.
     """
-    return _write_changed(project, state, anew=True)
-
-
-def bring_up_to_date(project: Project, state: Scores) -> Written:
-    """Do as `rebuild` for what was recorded since the last time, where that is known.
-
-    Outdated files of sessions and versions stay until ``rebuild``, and foreign files are not named.
-    """
-    return _write_changed(project, state, anew=False)
-
-
-def differing(project: Project, state: Scores) -> list[str]:
-    """Return the paths, in their folder, of the score files that are missing or differ; nothing is written.
-
-    Expired files and files of other programs are ignored here; ``rebuild`` handles them.
-    """
     folder = folder_of(project, state.config.storage.path)
-    if not state.config.enabled:
-        return []
-    return [
-        place
-        for place, document in score_files.files(state)
-        if _read(folder / place) not in {None, score_files.document_bytes(document)}
-    ]
-
-
-def _write_changed(project: Project, state: Scores, *, anew: bool) -> Written:
-    folder = folder_of(project, state.config.storage.path)
-    if not state.config.enabled or not (state.last_at or folder.exists()):
-        return Written(folder)
-    if not project.ledger.exists():
+    if not state.config.enabled or not (state.last_at or folder.exists()) or not project.ledger.exists():
         return Written(folder)
     cache, lock = caches.find_folder(project.ledger), project.ledger / LOCK
     fd = disk.open_file(lock, write=True, create=True)
     try:
         disk.lock(fd, lock, disk.LOCK_WAIT_MS)
         before, path = _read_stamp(cache), state.config.storage.path
-        paths = (*(one for one in (before.paths if before else _DEFAULT_PATHS) if one != path), path)
+        paths = (*(former for former in (before.paths if before else _DEFAULT_PATHS) if former != path), path)
         now = _Stamp(Position(state.seq, state.chain, state.end), _made_by(state), paths)
-        since = None if before is None or anew or not folder.exists() else _since(project, state, before, now)
-        done = Written(folder) if since == frozenset() else _write(folder, state, since)
+        since = None if before is None or anew or not folder.exists() else _since(project, before, now)
+        done = Written(folder) if since == now.position.seq else _write(folder, state, since)
         if cache is not None and (before is None or since is None or before.position.seq < now.position.seq):
             with suppress(CannotWriteError):
                 caches.make_folder(cache, project.ledger)
@@ -164,7 +211,8 @@ def _former(project: Project, paths: Sequence[str]) -> Iterator[Path]:
 
 
 def _made_by(state: Scores) -> str:
-    return sha256(json.dumps([_FORMAT, disk.boot_id(), as_json(state.config)]).encode()).hexdigest()
+    values = [_FORMAT, disk.boot_id(), as_json(state.config), state.rewrites]
+    return sha256(json.dumps(values).encode()).hexdigest()
 
 
 def _read_stamp(cache: str | None) -> _Stamp | None:
@@ -175,40 +223,30 @@ def _read_stamp(cache: str | None) -> _Stamp | None:
     return None
 
 
-def _since(project: Project, state: Scores, before: _Stamp, now: _Stamp) -> frozenset[str] | None:
-    """Return the sessions with events that the files do not show; None where all files may have changed.
+def _since(project: Project, before: _Stamp, now: _Stamp) -> int | None:
+    """Return the number of the last event that the files show; None where all files may have changed.
 
     Files that show a later moment are not set back to an earlier one.
     """
-    if before.made_by != now.made_by or (
-        before.position.seq == now.position.seq and before.position.chain != now.position.chain
-    ):
+    shown, seq, log = before.position.seq, now.position.seq, open_own_log(project)
+    if seq < shown <= log.head().seq:
+        return seq
+    if before.made_by != now.made_by or shown > seq or (shown == seq and before.position.chain != now.position.chain):
         return None
-    log = open_own_log(project)
-    if before.position.seq >= now.position.seq:
-        # Another process wrote later files; or the ledger was replaced by a shorter one.
-        return frozenset() if before.position.seq <= log.head().seq else None
-    changing = scores_view(state.config).table.keys()
-    session_ids: set[str] = set()
-    try:
-        for batch in decode(log.read(before.position)):
-            kinds = set(map(type, batch.events))
-            if kinds & {EventsVoided, EventRedacted}:
-                return None
-            if kinds & changing:
-                session_ids.update(filter(None, map(session_of, batch.records)))
-    except DamagedLedgerError:
-        # The files show another history than this one.
-        return None
-    return frozenset(session_ids)
+    with suppress(DamagedLedgerError):
+        # Reading on there shows whether the files are of this history.
+        next(iter(log.read(before.position)), None)
+        return shown
+    return None
 
 
-def _write(folder: Path, state: Scores, since: frozenset[str] | None = None) -> Written:
-    """Write the files that differ and delete those not wanted, of these sessions and what they lie in, or of all."""
+def _write(folder: Path, state: Scores, since: int | None) -> Written:
+    """Write the files that differ and delete those not wanted, of what changed since an event, or of all."""
     written, wanted = 0, set()
     foreign: list[str] = []
+    touched = None if since is None else state.sessions.changed_since(since)
     versions = () if since is None else _names_in(folder, score_files.VERSIONS)
-    for place, document in score_files.files(state, since, versions):
+    for place, document in score_files.files(state, touched, versions):
         wanted.add(place)
         path, data = folder / place, score_files.document_bytes(document)
         present = _read(path)
@@ -220,7 +258,7 @@ def _write(folder: Path, state: Scores, since: frozenset[str] | None = None) -> 
             # Not flushed: there may be very many, and each can be written again.
             disk.replace_file(path, data, durable=False)
             written += 1
-    obsolete, others = _find_obsolete(folder, wanted, since)
+    obsolete, others = _find_obsolete(folder, wanted, touched)
     for path in obsolete:
         path.unlink(missing_ok=True)
     foreign = [] if since is not None else [*find_foreign(folder), *foreign, *others]
@@ -268,12 +306,14 @@ def _inner(folder: Path, name: str) -> list[Path]:
     return sorted(path for path in inner.iterdir() if not path.name.startswith("."))
 
 
-def _find_obsolete(folder: Path, wanted: Collection[str], since: frozenset[str] | None) -> tuple[list[Path], list[str]]:
-    """Return the score files that are not wanted, and the foreign ones; of sessions only those in ``since``."""
+def _find_obsolete(
+    folder: Path, wanted: Collection[str], touched: Collection[str] | None
+) -> tuple[list[Path], list[str]]:
+    """Return the score files that are not wanted, and the foreign ones; of sessions only the touched."""
     ours, foreign = [], []
     for name in score_files.KEYS:
-        whole = since is None or name != score_files.SESSIONS or (folder / name).is_symlink()
-        paths = _inner(folder, name) if whole else [folder / name / score_files.file_name(id_) for id_ in since or ()]
+        whole = touched is None or name != score_files.SESSIONS or (folder / name).is_symlink()
+        paths = _inner(folder, name) if whole else [folder / name / score_files.file_name(id_) for id_ in touched or ()]
         for path in paths:
             place = f"{name}/{path.name}"
             if place in wanted:
