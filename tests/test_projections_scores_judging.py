@@ -10,7 +10,7 @@ import pytest
 
 from helpers.score_examples import config
 from tallybook.projections.scores.config import AlertLevel, Grade
-from tallybook.projections.scores.scoring import BLOCK, alert_of, grade_of, number
+from tallybook.projections.scores.scoring import BLOCK, alerts, grade_of, number
 from tallybook.projections.scores.trends import (
     History,
     Regression,
@@ -51,11 +51,14 @@ def history(*values: int, days: tuple[int, ...] = (), baseline: Baseline | None 
 def test_a_higher_score_has_no_worse_grade_or_alert(one: int, other: int) -> None:
     """The grade's least score rises with the score, and the notified channels shrink."""
     low, high = sorted((one, other))
-    grades, found = [grade_of(value, GRADES) for value in (low, high)], [alert_of("a", v, LEVELS) for v in (low, high)]
+    grades, found = (
+        [grade_of(value, GRADES) for value in (low, high)],
+        [alerts({"a": value}, LEVELS, "log") for value in (low, high)],
+    )
     assert grades[0] is not None
     assert grades[1] is not None
     assert grades[0].least <= grades[1].least <= high
-    told = [set() if alert is None else set(alert.notify) for alert in found]
+    told = [{channel for alert in reached for channel in alert.notify} for reached in found]
     assert told[1] <= told[0]
 
 

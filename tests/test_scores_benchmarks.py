@@ -66,10 +66,6 @@ def test_a_run_has_no_composites(measured: Path, run: Run) -> None:
     assert 87 == json.loads(run("score", "--json").out)["session_scores"]["overall"]
 
 
-
-
-
-
 @pytest.mark.usefixtures("measured")
 def test_an_undone_run_does_not_count(run: Run) -> None:
     """The gate uses the run before it again."""
@@ -77,7 +73,3 @@ def test_an_undone_run_does_not_count(run: Run) -> None:
     assert 1 == run(*ASK).code
     assert 0 == run("undo").code
     assert 0 == run(*ASK).code
-
-
-
-

@@ -23,7 +23,7 @@ from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.answers import CAUTION, LAST, DropQuery, blame, lines
+from tallybook.projections.surfaces.scores.answers import CAUTION, LAST, DropQuery, blame, drop_lines
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def test_people_read_that_a_lead_is_no_proof(project: Path) -> None:
         f"Between these the playbook had 1 change, the newest first. {CAUTION}",
         f'{lead:>6}  2026-01-15 20:00 UTC  reflector in session s2: learned kpt_001 "Delete the build cache."',
         f"`tallybook show --at {told['moment']}` shows the playbook as of then",
-    ] == list(lines(told))
+    ] == list(drop_lines(told))
 
 
 def test_two_periods_name_the_drop_from_one_to_the_other(project: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_change_undone_after_the_drop_is_still_a_lead(project: Path) -> None:
     assert [lead] == blamed(undone)["leads"]
     told = blamed(undone, when="2026-01-15T12:00")
     assert (None, None, None, []) == (told["drop"], told["between"], told["moment"], told["leads"])
-    assert ["session.overall did not drop: only one day has data of it"] == list(lines(told))
+    assert ["session.overall did not drop: only one day has data of it"] == list(drop_lines(told))
 
 
 def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
@@ -160,4 +160,4 @@ def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
 )
 def test_without_a_drop_the_answer_is_one_line(project: Path, story: list[Any], asked: DropQuery, line: str) -> None:
     """It gives the reason, and is no error."""
-    assert [line] == list(lines(blamed(project_of(project, story), asked)))
+    assert [line] == list(drop_lines(blamed(project_of(project, story), asked)))

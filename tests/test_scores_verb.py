@@ -28,7 +28,7 @@ from tallybook.ledger.events import (
 from tallybook.projections.surfaces.scores import answers as score_answers
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores import screen as box
-from tallybook.projections.surfaces.scores.files import bring_up_to_date, rebuild
+from tallybook.projections.surfaces.scores.files import write_files
 from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
@@ -325,7 +325,7 @@ def test_any_history_answers_every_question(
     own = config()
     for id_, batch, when in told:
         record_events(folder, id_, tuple(batch), when)
-        bring_up_to_date(project, state_of(project, own))
+        write_files(project, state_of(project, own))
     state = state_of(project, own)
     for period, name, detail in ASKED:
         component = None if name is None else own.components[name]
@@ -336,5 +336,5 @@ def test_any_history_answers_every_question(
         assert shown(partial(box.show, page=page), 40).strip()
         assert markdown(page)
     # What was brought up to date step by step lacks nothing.
-    first, second = rebuild(project, state), rebuild(project, state)
+    first, second = (write_files(project, state, anew=True) for _ in range(2))
     assert (0, 0, 0) == (first.written, second.written, second.deleted)

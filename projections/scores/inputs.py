@@ -251,15 +251,15 @@ def _metrics(session: Session, event: MetricsRecorded, moment: EventTime) -> Non
 
 
 def _benchmark(session: Session, event: BenchmarkRecorded, _moment: EventTime) -> None:
-    component = component_id(event.component)
-    share = session.benchmarks.get(component, Share())
-    session.benchmarks[component] = share.plus(Share(event.passed, event.total))
+    _add_share(session.benchmarks, event.component, Share(event.passed, event.total))
 
 
 def _feedback(session: Session, event: FeedbackRecorded, _moment: EventTime) -> None:
-    component = component_id(event.component)
-    share = session.feedback.get(component, Share())
-    session.feedback[component] = share.plus(Share(exact(event.score), 1))
+    _add_share(session.feedback, event.component, Share(exact(event.score), 1))
+
+
+def _add_share(shares: dict[str, Share], component: str, share: Share) -> None:
+    shares[component_id(component)] = shares.get(component_id(component), Share()).plus(share)
 
 
 def _ended(session: Session, event: SessionEnded, moment: EventTime) -> None:

@@ -71,32 +71,22 @@ class Alert:
     notify: tuple[str, ...]
 
 
-def alert_of(score_id: str, value: float | None, levels: Iterable[AlertLevel]) -> Alert | None:
-    """Return the alert of a score; None for no data and for a score above all levels.
-
-    Args:
-        score_id: Which score.
-        value: From 0 to 100.
-        levels: The rows, in any order; the one with the lowest bound is the worst.
-    """
-    reached = [] if value is None else [level for level in levels if value < level.below]
-    if value is None or not reached:
-        return None
-    reached.sort(key=lambda level: -level.below)
-    channels = dict.fromkeys(name for level in reached for name in level.notify)
-    return Alert(score_id, reached[-1].name, value, reached[-1].below, tuple(channels))
-
-
 def alerts(scores: Mapping[str, float | None], levels: Sequence[AlertLevel], channel: str) -> tuple[Alert, ...]:
-    """Return the alerts of all scores for one channel, in the order of the scores.
+    """Return the alerts of all scores for one channel, in the order of the scores; no data and high scores have none.
 
     Args:
         scores: Score id → score, None for no data.
-        levels: The rows.
+        levels: The rows, in any order; the one with the lowest bound is the worst.
         channel: One of LOG, DASHBOARD, USER and BLOCK.
     """
-    reached = (alert_of(score_id, value, levels) for score_id, value in scores.items())
-    return tuple(alert for alert in reached if alert is not None and channel in alert.notify)
+    low = []
+    for score_id, value in scores.items():
+        below = [level for level in levels if value is not None and value < level.below]
+        reached = sorted(below, key=lambda level: -level.below)
+        channels = tuple(dict.fromkeys(name for level in reached for name in level.notify))
+        if value is not None and channel in channels:
+            low.append(Alert(score_id, reached[-1].name, value, reached[-1].below, channels))
+    return tuple(low)
 
 
 def number(value: float) -> str:

@@ -33,7 +33,6 @@ from tallybook.projections.scores.scoring import (
     alerts,
     component_score,
     grade_of,
-    is_enough,
     parts_of,
 )
 from tallybook.projections.scores.trends import forecast, trend, trend_json
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.scores.config import Component, Config
     from tallybook.projections.scores.inputs import Session
-    from tallybook.projections.scores.scoring import Part
+    from tallybook.projections.scores.scoring import Alert, Part
     from tallybook.projections.scores.trends import Trend
     from tallybook.projections.scores.view import Scores, Series
 
@@ -136,11 +135,6 @@ def _current_score(state: Scores, score: str, name: str, day: str) -> CurrentSco
     return CurrentScore(score, name, days, shown, days[-1][1] if day else None, day, measured, short)
 
 
-def _is_enough(state: Scores, score: str, day: str) -> bool:
-    """Return whether enough of a score was measured on a day that has it."""
-    return is_enough(state.days[day].measured(score), state.config.display.min_coverage)
-
-
 def _last_days(state: Scores) -> dict[str, str]:
     """Return score id → the last day that has it, without days that are too long ago."""
     if not state.days:
@@ -150,21 +144,16 @@ def _last_days(state: Scores) -> dict[str, str]:
     return {score: day for day in days for score in state.days[day].scores}
 
 
-def values(state: Scores) -> dict[str, float | None]:
-    """Return score id → the current score, in the configuration's order, without those that are not shown.
-
-    This looks at the days of a long trend alone, however many there are.
-    """
-    days = {score: day for score, day in _last_days(state).items() if _is_enough(state, score, day)}
-    ranges = {score: state.days[days[score]].range(score) for score in state.config.score_ids if score in days}
-    return {score: one.avg for score, one in ranges.items() if one is not None}
+def low_scores(scores: Mapping[str, CurrentScore], config: Config, channel: str) -> tuple[Alert, ...]:
+    """Return the alerts of the scores of which enough was measured, for one channel."""
+    return alerts({one.id: one.value for one in scores.values() if one.is_shown}, config.levels, channel)
 
 
 def logged(state: Scores) -> str:
     """Return the line for a log about scores with an alert; empty without any, and where scoring is off."""
-    low = alerts(values(state) if state.config.enabled else {}, state.config.levels, LOG)
-    days = _last_days(state) if low else {}
-    shown = [f"{one.score_id} is {one.value:g} on {days[one.score_id]} ({one.level})" for one in low[:LOGGED]]
+    scores = current_scores(state) if state.config.enabled else {}
+    low = low_scores(scores, state.config, LOG)
+    shown = [f"{one.score_id} is {one.value:g} on {scores[one.score_id].day} ({one.level})" for one in low[:LOGGED]]
     more = f" and {len(low) - LOGGED} more" if len(low) > LOGGED else ""
     return f"low scores: {', '.join(shown)}{more}" if low else ""
 
@@ -233,7 +222,6 @@ def feed(state: Scores) -> dict[str, Any]:
 
 def alerts_of(scores: Mapping[str, CurrentScore], config: Config) -> list[dict[str, Any]]:
     """Return the alerts of the channel ``dashboard`` in order, each ``{score, level, value, day, below, notify}``."""
-    low = alerts({one.id: one.value for one in scores.values() if one.is_shown}, config.levels, DASHBOARD)
     return [
         {
             "score": one.score_id,
@@ -243,7 +231,7 @@ def alerts_of(scores: Mapping[str, CurrentScore], config: Config) -> list[dict[s
             "below": one.below,
             "notify": list(one.notify),
         }
-        for one in low
+        for one in low_scores(scores, config, DASHBOARD)
     ]
 
 

@@ -37,7 +37,7 @@ from tallybook.projections.scores.inputs import (
 from tallybook.projections.scores.scoring import FULL, covered, is_enough, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import tzinfo
 
     from tallybook.ledger.records import Batch, EventRecord
@@ -73,20 +73,14 @@ class Tally:
     scores: dict[str, dict[int, int]] = attrs.field(factory=dict)
     unmeasured: dict[str, int] = attrs.field(factory=dict)
 
-    def add(self, scores: Mapping[str, int], unmeasured: Mapping[str, int], sign: int = 1) -> None:
-        """Add a session, or with a sign of -1 subtract one that was added."""
-        self.sessions += sign
-        for score, value in scores.items():
-            counts = self.scores.setdefault(score, {})
-            counts[value] = counts.get(value, 0) + sign
-            if not counts[value]:
-                del counts[value]
-            if not counts:
+    def add(self, other: Tally, sign: int = 1) -> None:
+        """Add the sessions of another tally, or with a sign of -1 subtract those that were added."""
+        self.sessions += sign * other.sessions
+        for score, counts in other.scores.items():
+            _add(self.scores.setdefault(score, {}), counts, sign)
+            if not self.scores[score]:
                 del self.scores[score]
-        for score, points in unmeasured.items():
-            self.unmeasured[score] = self.unmeasured.get(score, 0) + sign * points
-            if not self.unmeasured[score]:
-                del self.unmeasured[score]
+        _add(self.unmeasured, other.unmeasured, sign)
 
     def range(self, score: str) -> Range | None:
         """Return average, least and greatest of a score, None where no session has it."""
@@ -102,18 +96,12 @@ class Tally:
         return percent(1 - self.unmeasured.get(score, 0) / sum(self.scores[score].values()) / FULL)
 
 
-def together(tallies: Iterable[Tally]) -> Tally:
-    """Add up the tallies of several periods."""
-    whole = Tally()
-    for tally in tallies:
-        whole.sessions += tally.sessions
-        for score, counts in tally.scores.items():
-            into = whole.scores.setdefault(score, {})
-            for value, count in counts.items():
-                into[value] = into.get(value, 0) + count
-        for score, unmeasured in tally.unmeasured.items():
-            whole.unmeasured[score] = whole.unmeasured.get(score, 0) + unmeasured
-    return whole
+def _add(into: dict[Any, int], numbers: Mapping[Any, int], sign: int) -> None:
+    """Add numbers by key; what comes to 0 is removed."""
+    for key, value in numbers.items():
+        into[key] = into.get(key, 0) + sign * value
+        if not into[key]:
+            del into[key]
 
 
 Series = list[tuple[date, int]]
@@ -141,10 +129,10 @@ PERIODS: Final[dict[str, tuple[str, Callable[[str], str]]]] = {
 
 def grouped(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict[str, Tally]:
     """Return the periods of days, in order, with the tallies of their days added up."""
-    groups: dict[str, list[Tally]] = {}
+    groups: dict[str, Tally] = {}
     for day in sorted(days):
-        groups.setdefault(name_of(day), []).append(days[day])
-    return {name: together(tallies) for name, tallies in groups.items()}
+        groups.setdefault(name_of(day), Tally()).add(days[day])
+    return groups
 
 
 def series(periods: Mapping[str, Tally], score: str, least: float = 0.0) -> Series:
@@ -228,8 +216,8 @@ class Scores(State):
 
     config: Config = attrs.field(kw_only=True)
     sessions: Sessions = attrs.field(factory=Sessions)
-    days: MutableMapping[str, Tally] = attrs.field(factory=dict)
-    versions: MutableMapping[str, Tally] = attrs.field(factory=dict)
+    days: dict[str, Tally] = attrs.field(factory=dict)
+    versions: dict[str, Tally] = attrs.field(factory=dict)
     baselines: dict[str, Baseline] = attrs.field(factory=dict)
     uncounted: dict[str, Session] = attrs.field(factory=dict)
     last_at: str = ""
@@ -256,18 +244,13 @@ class Scores(State):
     def _tally(self, counted: Contribution | None, sign: int) -> None:
         if counted is None:
             return
-        _tally(self.days, counted.day, counted, sign)
-        if counted.version:
-            _tally(self.versions, counted.version, counted, sign)
-
-
-def _tally(periods: MutableMapping[str, Tally], name: str, counted: Contribution, sign: int) -> None:
-    tally = periods.get(name) or Tally()
-    tally.add(counted.scores, counted.unmeasured, sign)
-    if tally.sessions:
-        periods[name] = tally
-    else:
-        del periods[name]
+        scores = {score: {value: 1} for score, value in counted.scores.items()}
+        tally = Tally(1, scores, {**counted.unmeasured})
+        for periods, name in ((self.days, counted.day), (self.versions, counted.version)):
+            if name:
+                periods.setdefault(name, Tally()).add(tally, sign)
+                if not periods[name].sessions:
+                    del periods[name]
 
 
 def _contribution(session: Session, config: Config) -> Contribution | None:

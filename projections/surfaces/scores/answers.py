@@ -143,7 +143,7 @@ def _session_json(session: ScoredSession) -> dict[str, Any]:
     return {"session": session.session, "at": session.at, "score": session.score}
 
 
-def lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
+def drop_lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
     """Yield the answer for people, a line each; names and texts in it are as they were recorded.
 
     Args:

@@ -16,15 +16,19 @@ import click
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError
 from tallybook.ledger.events import BaselineSet
 from tallybook.ledger.telemetry import read as lenient
+from tallybook.projections.scores import summary
 from tallybook.projections.scores.scoring import SCORING_OFF, number
-from tallybook.projections.scores.summary import logged
 from tallybook.projections.scores.trends import METHODS, NO_DATA, NOT_ENOUGH, GateQuery, gate, histories
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
 from tallybook.projections.surfaces.console.options import announce_input, as_json, at_when, provenance_of
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
+from tallybook.projections.surfaces.history.as_of import describe
+from tallybook.projections.surfaces.lift import notes
+from tallybook.projections.surfaces.scores import answers, configuration, work
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.files import refresh
+from tallybook.projections.surfaces.scores.pages import markdown, reasons
 from tallybook.projections.surfaces.scores.read import Defaults, IngestReport, Item, feed, items
 from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -122,8 +126,6 @@ def report_json(report: IngestReport) -> dict[str, Any]:
 def lines(report: IngestReport) -> Iterator[str]:
     """Yield the answer for people, a line each: first what is in no score."""
     if report.unscored:
-        from tallybook.projections.surfaces.scores.pages import reasons
-
         yield f"in no score: {reasons(report.unscored.most_common())}; `tallybook score --config` shows what is scored"
     if report.recorded:
         counts = [f"{count:,} {NOUNS[kind][count != 1]}" for kind, count in report.recorded.most_common()]
@@ -226,8 +228,6 @@ def _one_of(given_options: Mapping[str, Any]) -> str:
 
 def _configured(project: Project, *, as_json: bool) -> None:
     """Print the configuration in force; the packaged one, with an error, where the project's own is invalid."""
-    from tallybook.projections.surfaces.scores import configuration
-
     try:
         text, document = configuration.in_force(project)
     except BadInputError as error:
@@ -268,21 +268,15 @@ def score(project: Project, /, **options: Any) -> None:
     if period == "configured":
         _configured(project, as_json=options["as_json"])
         return
-    from tallybook.projections.scores import summary
-    from tallybook.projections.surfaces.scores import answers as score_answers
-    from tallybook.projections.surfaces.scores import configuration, work
-    from tallybook.projections.surfaces.scores.state import state_of
-
-    config = configuration.load(project)
-    component = (
-        None if options["component"] is None else score_answers.find_component(config.components, options["component"])
-    )
+    config = load(project)
+    named = options["component"]
+    component = None if named is None else answers.find_component(config.components, named)
     if not config.enabled:
         answer({"enabled": False}) if options["as_json"] or period == "feed" else say(SCORING_OFF)
         return
     when = find_moment(project, options["when"])
     state = state_of(project, config, when)
-    note(*_notes(project, state, when))
+    note(*([] if when else refresh(project, state)), *commands.spool_notes(project), *_low(state, when))
     if period == "feed":
         answer(summary.feed(state))
         return
@@ -290,65 +284,52 @@ def score(project: Project, /, **options: Any) -> None:
         _blame(project, state, when, options)
         return
     session = None if options["session"] == _CURRENT else options["session"]
-    result, page = score_answers.look(
-        score_answers.ScoreQuery(project, state, when, options["detail"], component, session), period
-    )
+    query = answers.ScoreQuery(project, state, when, options["detail"], component, session)
+    result, page = answers.look(query, period)
     if options["export"] is not None:
         _export(project, options, _dated(page, when, state), state)
     elif options["as_json"]:
         answer(result)
     else:
+        # rich takes a while to import, and JSON and Markdown do without it.
         from tallybook.projections.surfaces.console import terminal
-        from tallybook.projections.surfaces.scores import screen as box
+        from tallybook.projections.surfaces.scores import screen
 
-        box.show(terminal.console_for(sys.stdout), page)
+        screen.show(terminal.console_for(sys.stdout), page)
         # Under the box, which is that of the specification.
         is_summary = not period and component is None and when is None
         say(*filter(None, [page.day, work.line(project) if is_summary else ""]))
 
 
-def _notes(project: Project, state: Scores, when: Moment | None) -> Iterator[str]:
-    """Yield what to report before an answer, a line each; now, the score files are written."""
-    from tallybook.projections.scores import summary
-
-    if when is None:
-        yield from refresh(project, state)
-    yield from commands.spool_notes(project)
-    if when is None and (low := summary.logged(state)):
-        yield low
+def _low(state: Scores, when: Moment | None) -> list[str]:
+    """Return the line for a log about low scores, as long as these are the present ones; else none."""
+    low = summary.logged(state) if when is None else ""
+    return [low] if low else []
 
 
 def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
     """Return a page that names the moment that it shows."""
     if when is None:
         return page
-    from tallybook.projections.surfaces.history.as_of import describe
-
     return attrs.evolve(page, sentences=(*page.sentences, f"As of {describe(state, when.seq, when.named)}."))
 
 
 def _blame(project: Project, state: Scores, when: Moment | None, options: Mapping[str, Any]) -> None:
     """Print what changed in the playbook before a score dropped."""
-    from tallybook.projections.surfaces.scores import answers as drop_report
-
     given = options["blame"]
-    dated = given == drop_report.LAST or given[:1].isdecimal()
+    dated = given == answers.LAST or given[:1].isdecimal()
     score = options["component"] or (_OVERALL if dated else given)
     period = next((name for name in ("weekly", "monthly") if options[name]), "daily")
-    answered = drop_report.blame(project, state, drop_report.DropQuery(score, period, given if dated else None), when)
+    answered = answers.blame(project, state, answers.DropQuery(score, period, given if dated else None), when)
     if options["as_json"]:
         answer(answered)
         return
-    say(*drop_report.lines(answered, state.config.display.min_coverage))
-    from tallybook.projections.surfaces.lift import notes
-
+    say(*answers.drop_lines(answered, state.config.display.min_coverage))
     say(*notes.summary_lines(project, when))
 
 
 def _export(project: Project, options: Mapping[str, Any], page: Page, state: Scores) -> None:
     """Write a page to a file, or to standard output for ``-``."""
-    from tallybook.projections.surfaces.scores.pages import markdown
-
     data = markdown(page).encode()
     if options["export"] == "-":
         sys.stdout.buffer.write(data)
@@ -464,8 +445,7 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     """
     query = GateQuery(**options)
     answered, state = ask(project, query, find_moment(project, when))
-    if when is None and (low := logged(state)):
-        note(low)
+    note(*_low(state, when))
     if as_json:
         reasons = [attrs.asdict(reason) for reason in answered.reasons]
         answer({"open": answered.open, "day": answered.day or None, "reasons": reasons})

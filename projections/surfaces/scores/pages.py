@@ -12,7 +12,7 @@ import attrs
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import SESSION
 from tallybook.projections.scores.files import OVERALL_ID, grade_name
-from tallybook.projections.scores.scoring import USER, alerts, grade_of, is_enough, number
+from tallybook.projections.scores.scoring import USER, grade_of, is_enough, number
 from tallybook.projections.scores.trends import NOT_ENOUGH
 from tallybook.projections.scores.view import UNSCORED_TYPE
 from tallybook.projections.surfaces.console.chart import GLYPHS, LINES
@@ -239,8 +239,7 @@ def summary_page(state: Scores, answer: Answer, *, detail: bool) -> Page:
 
 def alert_lines(current: Mapping[str, CurrentScore], config: Config) -> Iterator[str]:
     """Yield the alerts of the channel ``user``, the worst first: ``AC-06 is 45 on 2026-01-16, below …``."""
-    values = {one.id: one.value for one in current.values() if one.is_shown}
-    reached = alerts(values, config.levels, USER)
+    reached = summary.low_scores(current, config, USER)
     for one in sorted(reached, key=lambda alert: alert.value)[:MOST_FOCUS]:
         score = current[one.score_id]
         yield f"{score.name} is {number(one.value)} on {score.day}, below {number(one.below)} ({one.level})."
