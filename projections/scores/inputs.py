@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import MutableMapping
 from fractions import Fraction
+from functools import cached_property
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import zlib
@@ -279,16 +280,20 @@ _EFFECTS: Final[dict[type[Any], Callable[[Session, Any, EventTime], None]]] = {
 KINDS: Final = tuple(_EFFECTS)
 
 
+Packed = tuple[str, int, bytes]
+
+
 class Sessions(MutableMapping[str, Session]):
-    """Sessions by id; a session that is taken out and changed must be put back.
+    """Sessions by id; a session that is taken out and changed must be put back."""
 
-    Attributes:
-        packed: Id → when the session was, the number of its last event, and its bytes.
-    """
+    def __init__(self, load: Callable[[], dict[str, Packed]] = dict) -> None:
+        """Begin with packed sessions; a long history has very many, and most questions need none."""
+        self._load = load
 
-    def __init__(self, packed: Mapping[str, tuple[str, int, bytes]] | None = None) -> None:
-        """Begin with packed sessions."""
-        self.packed = {**(packed or {})}
+    @cached_property
+    def packed(self) -> dict[str, Packed]:
+        """Return id → when the session was, the number of its last event, and its bytes."""
+        return self._load()
 
     def __getitem__(self, id_: str) -> Session:
         """Return the session of an id."""
@@ -316,7 +321,7 @@ class Sessions(MutableMapping[str, Session]):
 
     def latest(self) -> Iterator[Session]:
         """Yield the sessions, the latest first; of several at one time the greater id first."""
-        for id_ in sorted(self.packed, key=lambda id_: (self.packed[id_][0], id_), reverse=True):
+        for _, id_ in sorted(((at, id_) for id_, (at, *_) in self.packed.items()), reverse=True):
             yield self[id_]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor import hooks, ledger, reflection, settings
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
-from tallybook.projections.surfaces.scores import rebuild
+from tallybook.projections.surfaces.scores import files as score_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +51,7 @@ def checkout_checks(query: GateQuery, *, if_present: bool = False) -> dict[str, 
     table: dict[str, Check] = {
         "head": ledger.check_head,
         "playbook.json": partial(_compare, commands.check),
-        "score files": partial(_compare, rebuild.check),
+        "score files": partial(_compare, score_files.check),
         "files of agents": _check_exports,
         "gate": partial(_check_gate, query),
     }
@@ -94,7 +94,7 @@ def _check_exports(context: Context) -> Iterator[Finding]:
 
 def _check_gate(query: GateQuery, context: Context) -> Iterator[Finding]:
     """Ask the gate, unless nothing was ever measured."""
-    if not rebuild.has_scores(context.project):
+    if not score_files.has_scores(context.project):
         yield Finding(NOTE, "nothing was measured, so there is no score to judge")
         return
     from tallybook.projections.scores.trends import METHODS

@@ -54,6 +54,7 @@ SWEEP_STAMP: Final = "swept"
 MAX_UNUSED_US: Final = 30 * caches.DAY_US
 _FOLDER: Final = re.compile(rf"[0-9a-f-]+/[0-9a-f]{{{caches.DIGEST_CHARS}}}")
 _SUM_CHARS: Final = 32
+_LARGE_BYTES: Final = 4 * 1024 * 1024
 _IMPORT: Final = re.compile(rb"^from (tallybook[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
@@ -130,13 +131,13 @@ class Blob:
             return None
         return cls(log, Path(folder, f"{name}{SUFFIX}"), _code_digest(modules, key), head)
 
-    def read(self) -> bytes | None:
+    def read(self) -> memoryview | None:
         """Return the body, None where the file is missing, damaged or was written by other code."""
         try:
-            data = disk.read_file(self.path, sys.maxsize)
+            data = memoryview(disk.read_file(self.path, sys.maxsize))
         except FAULTS:
             return None
-        is_intact = data.startswith(_checksum(data[_SUM_CHARS:]) + self.code.encode())
+        is_intact = data[: 2 * _SUM_CHARS] == _checksum(data[_SUM_CHARS:]) + self.code.encode()
         return data[2 * _SUM_CHARS :] if is_intact else None
 
     def write(self, seq: int, body: bytes) -> None:
@@ -167,7 +168,12 @@ class Blob:
             os.close(fd)
 
 
-def _checksum(content: bytes) -> bytes:
+def _checksum(content: bytes | memoryview) -> bytes:
+    if len(content) > _LARGE_BYTES:
+        # OpenSSL takes a while to load, and is several times as fast.
+        from hashlib import sha256 as fast_sha256
+
+        return fast_sha256(content).hexdigest()[:_SUM_CHARS].encode()
     return sha256(content).hexdigest()[:_SUM_CHARS].encode()
 
 

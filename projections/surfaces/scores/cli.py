@@ -276,7 +276,7 @@ def score(project: Project, /, **options: Any) -> None:
         return
     when = find_moment(project, options["when"])
     state = state_of(project, config, when)
-    note(*([] if when else refresh(project, state)), *commands.spool_notes(project), *_low(state, when))
+    note(*([] if when else refresh(project, state)), *commands.spool_notes(project), *_low(state, is_now=when is None))
     if period == "feed":
         answer(summary.feed(state))
         return
@@ -301,9 +301,9 @@ def score(project: Project, /, **options: Any) -> None:
         say(*filter(None, [page.day, work.line(project) if is_summary else ""]))
 
 
-def _low(state: Scores, when: Moment | None) -> list[str]:
+def _low(state: Scores, *, is_now: bool) -> list[str]:
     """Return the line for a log about low scores, as long as these are the present ones; else none."""
-    low = summary.logged(state) if when is None else ""
+    low = summary.logged(state) if is_now else ""
     return [low] if low else []
 
 
@@ -445,7 +445,7 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     """
     query = GateQuery(**options)
     answered, state = ask(project, query, find_moment(project, when))
-    note(*_low(state, when))
+    note(*_low(state, is_now=when is None))
     if as_json:
         reasons = [attrs.asdict(reason) for reason in answered.reasons]
         answer({"open": answered.open, "day": answered.day or None, "reasons": reasons})
