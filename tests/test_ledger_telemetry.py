@@ -1,4 +1,4 @@
-"""The table of telemetry: every row with the events that it must give, written out by hand."""
+"""Telemetry and other objects become events: names, numbers and times in many spellings, and odd parts named."""
 
 from __future__ import annotations
 
@@ -10,19 +10,37 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.json_values import JSON
+from helpers.ledger_lines import stamp
+from tallybook.ledger import clock
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import (
+    BaselineSet,
+    BenchmarkRecorded,
+    FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
+    SessionEnded,
+    TelemetryKept,
+)
+from tallybook.ledger.line import frame
 from tallybook.ledger.telemetry.mapping import TABLE
-from tallybook.ledger.telemetry.read import find_row, normalize_type, read_metrics, read_number
+from tallybook.ledger.telemetry.read import (
+    KINDS,
+    fill_defaults,
+    find_row,
+    idempotency_key,
+    read_metrics,
+    read_name,
+    read_number,
+    read_object,
+    read_time,
+    to_snake_case,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ONE = {"count": 1, "total": 1}
-NONE = {"count": 0, "total": 1}
-
-
-def pair(measure: str, counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the two counters of a measure."""
-    return {f"{measure}_{end}": count for end, count in counts.items()}
+    from tallybook.ledger.events import Event
 
 
 def read(type_: str, component: str = "", *areas: dict[str, Any]) -> str:
@@ -35,174 +53,6 @@ def read(type_: str, component: str = "", *areas: dict[str, Any]) -> str:
 def metrics_as_json(metrics: Mapping[str, float]) -> str:
     """Return metrics in the same form."""
     return json.dumps(metrics, sort_keys=True)
-
-
-ALWAYS: list[tuple[str, Mapping[str, float]]] = [
-    ("component_start evolution_start reflection_start research_start maintenance_start", {"starts": 1}),
-    ("component_end reflection_end research_end maintenance_end loop_end", {"ends": 1}),
-    ("milestone_detected milestone_found milestone_reached", {"milestones": 1}),
-    ("component_skip component_skipped", {"skips": 1}),
-    ("component_error error exception", {"errors": 1}),
-    ("session_start launch_end startup_end self_launch_end", {"sessions": 1}),
-    ("greeting_shown greeting_displayed greeting_generated greeting_end", {"greetings": 1}),
-    ("task_start", {"total": 1, "completed": 0, "drift_events": 0}),
-    ("task_error task_abandoned task_cancelled task_aborted", {"completed": 0}),
-    ("iteration_start loop_iteration_start pass_start", {"iterations": 1, "drift_events": 0}),
-    ("iteration_end loop_iteration_end pass_end", {"iterations_ended": 1}),
-    ("drift_detected drift_found scope_drift scope_drift_detected", {"drift_events": 1, "drift_corrected": 0}),
-    ("review_end milestone_review_end review_scored", {"reviews": 1}),
-    ("criterion_skipped review_criterion_skipped", pair("thoroughness", NONE)),
-    ("review_finding finding_reported issue_found", {"findings": 1}),
-    ("finding_rejected false_positive", pair("accuracy", NONE)),
-    ("finding_ignored finding_dismissed", pair("actionability", NONE)),
-    ("checkpoint_error checkpoint_lost context_checkpoint_error", pair("checkpoint_reliability", NONE)),
-    ("checkpoint_restore_error context_resume_error session_resume_error resume_error", pair("resume_success", NONE)),
-    ("context_clear context_cleared context_compacted compaction compaction_end", {"clears": 1}),
-    ("pattern_identified pattern_detected pattern_found", {"patterns": 1}),
-    ("pattern_missed pattern_rejected", pair("pattern_detection", NONE)),
-    ("correction_logged self_correction", {"corrections": 1}),
-    ("insight_rejected", pair("insight_quality", NONE)),
-    ("session_skipped", pair("coverage", NONE)),
-    ("proposal_created", {"proposals": 1}),
-    ("evolution_validate_error evolution_validation_error", {"validated": 0}),
-    ("evolution_error", {"successful": 0}),
-    ("evolution_rollback evolution_rolled_back evolution_reverted", {"rollbacks": 1}),
-    ("evolution_rejected evolution_skipped evolution_declined", {"total": 1, "processed": 1}),
-    ("source_checked source_queried research_query", {"discovery_rate_total": 1}),
-    ("discovery_made discovery_found discovery", {"discovery_rate_count": 1}),
-    ("discovery_rejected discovery_declined", pair("adoption_rate", NONE)),
-    ("health_check health_checked health_check_end", {"health_checks": 1}),
-    ("health_check_wrong false_alarm", pair("health_accuracy", NONE)),
-    ("maintenance_error maintenance_action_error cleanup_error", pair("cleanup_efficiency", NONE)),
-    ("file_stale stale_file_found", pair("freshness", NONE)),
-    ("state_lost state_save_error git_commit_error git_push_error", pair("state_preservation", NONE)),
-    ("handoff_created handoff_written handoff_end", {"handoffs": 1}),
-    ("completion_step_skipped completion_step_error", pair("completeness", NONE)),
-    ("session_end context_loaded context_load_end", {}),
-    ("context_check context_checked context_warning context_measured", {}),
-]
-"""Types → what each of their events says, whether it went well or not."""
-
-OUTCOMES: list[tuple[str, Mapping[str, float], Mapping[str, float]]] = [
-    ("orientation_end", {"orientation_done": True}, {"orientation_done": False}),
-    ("task_end", {"completed": 1}, {"completed": 0}),
-    ("drift_corrected drift_resolved drift_realigned drift_recovered", {"drift_corrected": 1}, {"drift_corrected": 0}),
-    ("evolution_validate evolution_validated evolution_validation_end", {"validated": 1}, {"validated": 0}),
-    ("evolution_succeeded evolution_success evolution_end", {"successful": 1}, {"successful": 0}),
-    *(
-        (types, pair(measure, ONE), pair(measure, NONE))
-        for types, measure in (
-            ("criterion_checked review_criterion_checked", "thoroughness"),
-            ("finding_confirmed", "accuracy"),
-            ("finding_addressed finding_resolved finding_fixed", "actionability"),
-            ("checkpoint_created checkpoint_saved checkpoint_end context_checkpoint", "checkpoint_reliability"),
-            (
-                "checkpoint_restored checkpoint_restore context_resume context_resumed context_restored",
-                "resume_success",
-            ),
-            ("session_resume session_resumed work_resumed resume_end", "resume_success"),
-            ("pattern_confirmed", "pattern_detection"),
-            ("insight_accepted insight_useful", "insight_quality"),
-            ("session_analyzed session_reviewed", "coverage"),
-            ("discovery_adopted discovery_accepted", "adoption_rate"),
-            ("health_check_confirmed", "health_accuracy"),
-            ("maintenance_action cleanup_action cleanup_end", "cleanup_efficiency"),
-            ("freshness_check freshness_checked file_checked", "freshness"),
-            ("state_saved state_preserved git_commit git_push", "state_preservation"),
-            ("completion_step completion_step_end checklist_item", "completeness"),
-        )
-    ),
-]
-"""Types → what an event says that went well or says nothing of it, and what one that went wrong does."""
-
-CARRIED: list[tuple[str, str, Mapping[str, Any], Mapping[str, float]]] = [
-    *(
-        (type_, "AC-01", {key: 5000}, {start: 1, "startup_ms": 5000})
-        for type_, start in (("component_end", "ends"), ("session_start", "sessions"), ("launch_end", "sessions"))
-        for key in ("startup_ms", "duration_ms", "elapsed_ms", "startup_time_ms", "launch_ms")
-    ),
-    *(
-        (type_, "AC-01", {key: 45}, {start: 1, "context_percent": 45})
-        for type_, start in (("component_end", "ends"), ("session_start", "sessions"))
-        for key in ("context_percent", "context_usage_percent", "context_usage", "usage_percent")
-    ),
-    *(
-        (type_, "AC-04", {key: "75.1"}, {"context_percent": 75.1})
-        for type_ in ("context_check", "context_warning", "context_loaded")
-        for key in ("context_percent", "percentage", "percent", "context_usage_percent", "usagePercent")
-    ),
-    *(
-        ("greeting_shown", "ac01", {key: 90}, {"greetings": 1, "greeting_score": 90})
-        for key in ("greeting_score", "score", "quality", "quality_score")
-    ),
-    *(
-        ("review_end", "ac03", {key: 88}, {"reviews": 1, "review_score": 88})
-        for key in ("review_score", "score", "quality_score")
-    ),
-    *(
-        ("context_clear", "ac04", {key: "60%"}, {"clears": 1, "efficiency": 60})
-        for key in ("efficiency", "reduction_percent", "compression_percent")
-    ),
-    *(
-        ("discovery_made", "ac07", {key: 70}, {"discovery_rate_count": 1, "relevance": 70})
-        for key in ("relevance", "relevance_percent")
-    ),
-    *(
-        ("handoff_created", "ac09", {key: 95}, {"handoffs": 1, "handoff_quality": 95})
-        for key in ("handoff_quality", "score", "quality", "quality_score")
-    ),
-    ("component_end", "AC-02", {"duration_ms": 5000}, {"ends": 1}),
-    ("component_end", "AC-06", {"implementations": 3}, {"ends": 1, "implementations": 3}),
-    ("component_end", "AC-08", {"checks_run": 12}, {"ends": 1, "checks_run": 12}),
-    ("component_end", "AC-03", {"findings": 4}, {"ends": 1, "findings": 4}),
-    ("component_end", "AC-01", {"findings": 4}, {"ends": 1, "findings": 4}),
-    ("component_end", "AC-09", {"steps_completed": 5}, {"ends": 1, "completeness_count": 5, "completeness_total": 5}),
-    ("component_end", "AC-09", {"steps_completed": 5, "steps_total": 8}, {
-        "ends": 1, "completeness_count": 5, "completeness_total": 8,
-    }),
-    ("reflection_end", "ac05", {"coverage": 80, "notes": 3}, {"ends": 1, "coverage": 80}),
-    ("session_end", "ac09", {"completeness": 90, "exit_code": 0}, {"completeness": 90}),
-    ("component_end", "ac08", {"freshness_count": 9, "freshness_total": 10}, {
-        "ends": 1, "freshness_count": 9, "freshness_total": 10,
-    }),
-    ("task_start", "ac02", {"total": 40, "completed": 12}, {"total": 1, "completed": 0, "drift_events": 0}),
-]  # fmt: skip
-"""Type, component, what an event carries → what it says."""
-
-
-@pytest.mark.parametrize(("types", "expected"), ALWAYS, ids=[types.split()[0] for types, _ in ALWAYS])
-def test_an_event_follows_its_row(types: str, expected: dict[str, float]) -> None:
-    """This holds under every name of its type, whatever its outcome."""
-    for type_ in types.split():
-        for data in ({}, {"success": True}, {"success": False}):
-            assert metrics_as_json(expected) == read(type_, "", data), (type_, data)
-
-
-@pytest.mark.parametrize(("types", "well", "wrong"), OUTCOMES, ids=[row[0].split()[0] for row in OUTCOMES])
-def test_an_event_has_its_outcome(types: str, well: dict[str, float], wrong: dict[str, float]) -> None:
-    """An event is a success unless it reports another outcome."""
-    for type_ in types.split():
-        said = [read(type_, "", data) for data in ({}, {"success": True}, {"success": False})]
-        assert [metrics_as_json(well), metrics_as_json(well), metrics_as_json(wrong)] == said, type_
-
-
-@pytest.mark.parametrize(("type_", "component", "data", "expected"), CARRIED)
-def test_an_event_carries_measures(
-    type_: str, component: str, data: dict[str, Any], expected: dict[str, float]
-) -> None:
-    """They are under their own names anywhere, and under the row's further keys; the row's own counts stay."""
-    assert metrics_as_json(expected) == read(type_, component, data)
-
-
-def test_every_row_and_every_type_is_tested() -> None:
-    """The tests of this file cover each type of the table, and no type occurs twice for one component."""
-    types = [(type_, row.component) for row in TABLE for type_ in row.types]
-    tested = {type_ for types in (*dict(ALWAYS), *(row[0] for row in OUTCOMES)) for type_ in types.split()}
-    tested |= {"evolution_implement", "evolution_implemented", "evolution_applied", *NAMED, *WHOLE}
-    assert len(types) == len(set(types))
-    assert tested == {type_ for type_, _ in types}
-    # Each is found by its own name: no spelling of the table is one that becomes another.
-    assert [] == [type_ for type_, _ in types if normalize_type(type_) != type_ and find_row(type_, "") is None]
 
 
 NAMED = ("metric", "gauge", "counter", "timing", "measurement")
@@ -284,3 +134,305 @@ def test_any_event_gives_valid_numbers(type_: str, component: str, data: dict[st
     assert row is not None
     found = read_metrics(row, [data, {"metadata": data}])
     assert found == {name: read_number(value) for name, value in found.items()}
+
+
+AT = "2026-01-16T22:00:00.000Z"
+WHEN = "2026-01-16T22:00:00.000000Z"
+METRICS = {"component": "ac01", "session_id": "s1", "metrics": {"startup_ms": 8000, "orientation_done": True}}
+EVENT = {"timestamp": AT, "component": "AC-02", "event_type": "drift_detected", "session_id": "s1", "data": {}}
+
+
+def metrics(component: str, source: str = "", **found: float) -> MetricsRecorded:
+    """Return a measurement."""
+    return MetricsRecorded(component, Numbers(found), source)
+
+
+def kept(said: dict[str, Any]) -> TelemetryKept:
+    """Return the event that keeps an unusable object whole."""
+    (event,) = read_object(said).events
+    assert isinstance(event, TelemetryKept)
+    assert json.dumps(said, ensure_ascii=False, separators=(",", ":")) == event.original
+    return event
+
+
+@pytest.mark.parametrize(
+    ("said", "event", "rater"),
+    [
+        (METRICS, metrics("ac01", startup_ms=8000, orientation_done=True), "agent"),
+        ({"kind": "metrics.recorded"} | METRICS, metrics("ac01", startup_ms=8000, orientation_done=True), "agent"),
+        (METRICS | {"source": "launch"}, metrics("ac01", "launch", startup_ms=8000, orientation_done=True), "agent"),
+        ({"metrics": {"a": "75%", "b": None}, "componentId": 7}, metrics("7", a=75), "agent"),
+        ({"component": "ac06", "benchmark": "small", "passed": 41, "total": 50}, ("ac06", "small", 41, 50), "agent"),
+        ({"kind": "benchmark.recorded", "component": "ac06", "passed": 0, "total": 0}, ("ac06", "", 0, 0), "agent"),
+        ({"component": "ac06", "passed": "41", "failed": 9.0}, ("ac06", "", 41, 50), "agent"),
+        ({"component": "ac06", "benchmark": "e2e", "passed": True}, ("ac06", "e2e", 1, 1), "agent"),
+        ({"component": "ac06", "benchmark": "e2e", "passed": False}, ("ac06", "e2e", 0, 1), "agent"),
+        (
+            {"component": "AC-01", "name": "Launch", "summary": {"total": 2, "passed": 1, "failed": 1}, "tests": []},
+            ("AC-01", "Launch", 1, 2),
+            "agent",
+        ),
+        ({"component": "ac09", "feedback": 82.5}, FeedbackRecorded("ac09", 82.5, "", ""), "human"),
+        ({"component": "ac09", "feedback": "82.5%"}, FeedbackRecorded("ac09", 82.5, "", ""), "human"),
+        ({"feedback": "helpful", "note": "quick"}, FeedbackRecorded("", 100, "helpful", "quick"), "human"),
+        ({"feedback": " Harmful "}, FeedbackRecorded("", 0, "harmful", ""), "human"),
+        ({"feedback": "neutral", "note": None}, FeedbackRecorded("", 50, "neutral", ""), "human"),
+        ({"feedback": 0}, FeedbackRecorded("", 0, "", ""), "human"),
+        ({"feedback": "helpful", "score": 90}, FeedbackRecorded("", 90, "helpful", ""), "human"),
+        ({"kind": "feedback.recorded", "score": 90, "verdict": ""}, FeedbackRecorded("", 90, "", ""), "human"),
+        ({"kind": "feedback.recorded", "verdict": "harmful"}, FeedbackRecorded("", 0, "harmful", ""), "human"),
+        ({"session_id": "s1", "session_ended": True, "version": "2.0.0"}, SessionEnded("2.0.0"), "agent"),
+        ({"session_id": "s1", "session_ended": "true", "version": "unknown"}, SessionEnded(""), "agent"),
+        ({"kind": "session.ended", "session_id": "s1", "version": 2}, SessionEnded("2"), "agent"),
+        ({"baseline": 82, "score": "ac06", "reason": "the release"}, BaselineSet("ac06", 82, "the release"), "human"),
+        ({"baseline": "0", "component": "ac06"}, BaselineSet("ac06", 0, ""), "human"),
+        ({"kind": "baseline.set", "value": 87, "score": "ac06"}, BaselineSet("ac06", 87, ""), "human"),
+        (EVENT, metrics("AC-02", "drift_detected", drift_events=1, drift_corrected=0), "import"),
+        ({"type": "task.done", "component": "ac02", "ok": False}, metrics("ac02", "task.done", completed=0), "import"),
+        ({"event": "evolution_validated", "passed": True}, metrics("", "evolution_validated", validated=1), "import"),
+        (
+            {"event_type": "coffee_made", "component": "ac02", "metrics": {"cups": 2}},
+            metrics("ac02", "coffee_made", cups=2),
+            "import",
+        ),
+        ({"type": "metrics", "metrics": {"a": 1}}, metrics("", "metrics", a=1), "import"),
+        ({"event_type": "metrics", "ts": 1768600800, "a": 1, "session": 7}, metrics("", "metrics", a=1), "import"),
+        ({"event_type": "metric", "payload": {"name": "a", "value": 1}}, metrics("", "metric", a=1), "import"),
+        ({"event": "coffee", "metrics": {"a": 1}}, metrics("", "coffee", a=1), "import"),
+        (
+            {"event": "task_done", "metrics": {"completed": 3, "a": 1}},
+            metrics("", "task_done", completed=3, a=1),
+            "import",
+        ),
+        ({"metrics": {"a": 1}, "source": "x" * 100}, metrics("", "x" * 100, a=1), "agent"),
+        ({"feedback": 100}, FeedbackRecorded("", 100, "", ""), "human"),
+        ({"feedback": 5, "note": "half \ud800"}, FeedbackRecorded("", 5, "", "half ?"), "human"),
+        ({"hook_event": "session_end", "metadata": {"jarvis_version": "1.9.5"}}, SessionEnded("1.9.5"), "import"),
+        ({"event_type": "session_end", "data": {"version": "2", "x": 1}, "version": "3"}, SessionEnded("2"), "import"),
+    ],
+)  # fmt: skip
+def test_an_accepted_shape_becomes_one_event(said: dict[str, Any], event: Event | tuple[Any, ...], rater: str) -> None:
+    """Each form of metrics, benchmarks, feedback, ends, baselines and telemetry is one event, with its author."""
+    taken = read_object(said)
+    expected = BenchmarkRecorded(*event) if isinstance(event, tuple) else event
+    assert ((expected,), rater) == (taken.events, taken.rater)
+
+
+@pytest.mark.parametrize(
+    ("said", "when"),
+    [
+        ({"at": AT}, WHEN),
+        ({"timestamp": 1768600800000}, WHEN),
+        ({"at": None, "ts": 1768600800}, WHEN),
+        ({"time": "2026-01-16", "at": AT}, WHEN),
+        ({"created_at": "2026-01-16 22:00"}, WHEN),
+        ({}, None),
+        ({"time": 12}, None),
+    ],
+)
+def test_the_time_of_an_object_is_read(said: dict[str, Any], when: str | None) -> None:
+    """It may be under any of the usual keys, the plainest first; an invalid moment is ignored."""
+    assert when == read_object(METRICS | said).when
+
+
+@pytest.mark.parametrize(
+    ("said", "problems"),
+    [
+        (METRICS, []),
+        (EVENT, []),
+        ({"feedback": 80}, ["no session is named; it is in no score"]),
+        ({"feedback": 80, "session_id": "s1"}, []),
+        ({"baseline": 80, "score": "ac06"}, []),
+        ({"metrics": {"a": 1}, "session_id": "s1"}, ["no component is named"]),
+        ({"metrics": {"a": 1}}, ["no component and no session is named"]),
+        ({"passed": 1, "total": 1}, ["no component is named; it is in no score"]),
+        ({"session_ended": True}, ["no session is named"]),
+        ({"event_type": "task_start"}, ["no component and no session and no time is named"]),
+        ({"event_type": "session_end"}, ["no session and no time is named"]),
+        ({"event_type": "coffee_made", "component": "ac02", "timestamp": AT}, ["no session is named"]),
+        (METRICS | {"at": None}, []),
+        ({"feedback": 80, "session_id": "s1", "note": "x" * 10_000}, []),
+        ({}, ["it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"]),
+        (EVENT | {"event_type": "coffee", "metrics": {"a": 1, "b": "c"}}, ["b is not a number and was left out"]),
+        (METRICS | {"at": "yesterday"}, ["the time cannot be read, so it counts for now"]),
+        (EVENT | {"timestamp": "x"}, ["the time cannot be read, so it counts for now"]),
+        (
+            METRICS | {"session_id": "x" * 201},
+            ["the session is too long or cannot be printed, and is replaced by its digest"],
+        ),
+        (
+            METRICS | {"metrics": {"a": 1, "b": "many", "": 2, "c\n": 3}},
+            [
+                "b is not a number and was left out",
+                *["a metric without a name of 1 to 100 printable characters was left out"] * 2,
+            ],
+        ),
+        ({"feedback": 80, "session_id": "s1", "note": ["x"]}, ["the note is not a text and was left out"]),
+        ({"feedback": 80, "session_id": "s1", "note": "x" * 10_001}, ["the note was cut to 10,000 characters"]),
+        ({"baseline": 80, "score": "ac06", "reason": 5}, ["the reason is not a text and was left out"]),
+    ],
+)  # fmt: skip
+def test_an_odd_object_is_noted(said: dict[str, Any], problems: list[str]) -> None:
+    """It is recorded with the fields that it has, and a note names what is missing or was left out."""
+    taken = read_object(said)
+    assert len(problems) == len(taken.problems)
+    assert [] == [(one, told) for one, told in zip(problems, taken.problems, strict=True) if not told.startswith(one)]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"component": "ac01", "metrics": []}, "the metrics are no object of names and numbers"),
+        ({"component": "ac01", "metrics": {}}, "there is no number among the metrics"),
+        ({"component": "ac01", "metrics": {"a": {"b": 1}}}, "there is no number among the metrics"),
+        *(
+            (
+                {"component": "ac06"} | said,
+                "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total",
+            )
+            for said in (
+                *({"passed": 3, "total": 2}, {"passed": -1, "total": 2}, {"passed": 1.5, "total": 2}, {"passed": 1}),
+                *({"benchmark": "e2e", "total": 2}, {"passed": "all", "total": 2}, {"passed": True, "total": 2}),
+                {"summary": {"text": "fine"}},
+            )
+        ),
+        *(
+            ({"feedback": said}, "feedback is a number from 0 to 100, or one of helpful, neutral, harmful")
+            for said in ("great", 101, -1, True, [80], "")
+        ),
+        *(
+            (said, "a baseline is a number from 0 to 100, with the score that it is for: ac06, session.overall")
+            for said in ({"baseline": 82}, {"baseline": 120, "score": "ac06"}, {"baseline": True, "score": "ac06"})
+        ),
+        ({"session_id": "s1", "session_ended": False}, "session_ended is not true"),
+        *(
+            (said, "it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry")
+            for said in ({}, {"component": "ac01"}, {"kind": "point.rated"}, {"summary": "fine"}, {"event_type": 3})
+        ),
+        ({"event_type": "context_check", "data": {"percentage": "much"}}, "the event brings no number"),
+    ],
+)  # fmt: skip
+def test_an_unusable_object_is_kept_whole(said: dict[str, Any], reason: str) -> None:
+    """It counts nothing, its event has the reason, and the answer reports a problem."""
+    assert reason == kept(said).reason
+    assert f"{reason}; it is kept and counts nothing" == read_object(said).problems[0]
+
+
+KEYS = st.sampled_from([
+    *("component", "session_id", "at", "timestamp", "metrics", "source", "benchmark", "passed", "total", "failed"),
+    *("feedback", "note", "session_ended", "version", "baseline", "score", "verdict", "reason", "value", "kind"),
+    *("event_type", "type", "data", "metadata", "summary", "name"),
+])  # fmt: skip
+WORDS = st.sampled_from([*KINDS, *(row.types[0] for row in TABLE), "helpful", "\ud800", "\n", ""])
+
+
+@given(st.dictionaries(KEYS, JSON | WORDS | st.dictionaries(KEYS | st.text(), JSON | WORDS, max_size=3)))
+def test_any_object_can_be_recorded(said: dict[str, Any]) -> None:
+    """Nothing raises, and every event fits the ledger's lines."""
+    said = fill_defaults(said)
+    taken = read_object(said)
+    drafts = [encode(event, taken.when) for event in taken.events]
+    by = {"rater": taken.rater} | ({"session": taken.session} if taken.session else {})
+    assert len(drafts) <= frame(drafts, stamp()._replace(by=by, key=idempotency_key(said, "x"))).last
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        [{"component": "AC-01", "passed": 4, "total": 5}, {"id": "ac06", "passed": 1, "failed": 1, "benchmark": "e2e"}],
+        [{"name": "AC-01", "summary": {"passed": 4, "total": 5}}, {"component_id": "ac06", "passed": 1, "total": 2}],
+        {"AC-01": {"passed": 4, "total": 5}, "ac06": {"passed": 1, "total": 2}},
+    ],
+)
+def test_a_benchmark_of_several_components_is_one_result_for_each(components: Any) -> None:
+    """Each component has its own cases; totals for all of them are not counted again."""
+    said = {"name": "nightly", "session_id": "s1", "at": AT, "passed": 5, "total": 7, "components": components}
+    taken = read_object(said)
+    assert ("s1", ()) == (taken.session, taken.problems)
+    assert [("AC-01", 4, 5), ("ac06", 1, 2)] == [
+        (one.component, one.passed, one.total) for one in taken.events if isinstance(one, BenchmarkRecorded)
+    ]
+    assert 2 == len(taken.events)
+
+
+def as_json(value: object) -> str:
+    """Return a number as JSON writes it, so that 1, 1.0 and true differ."""
+    return json.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        *((8000, "8000"), (0, "0"), (-3, "-3"), (2**53, "9007199254740992"), (12.5, "12.5"), (3.0, "3.0")),
+        *((True, "true"), (False, "false"), ("true", "true"), (" FALSE ", "false")),
+        *(
+            ("8000", "8000"),
+            ("+7", "7"),
+            ("-7", "-7"),
+            ("75.1", "75.1"),
+            ("1e3", "1000.0"),
+            (".5", "0.5"),
+            ("5.", "5.0"),
+        ),
+        *(("85%", "85"), (" 85.5 % ", "85.5")),
+    ],
+)
+def test_a_number_is_read_as_written(written: object, read: str) -> None:
+    """It may be a number or a text, with a percent sign or without; a whole number stays whole."""
+    assert read == as_json(read_number(written))
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("ac01", "ac01"), ("  AC-01 ", "AC-01"), ("Prüfung", "Prüfung"), (42, "42"), (1.5, "1.5"), ('a"b\\', 'a"b\\')],
+)
+def test_a_name_is_read_as_written(written: object, read: str) -> None:
+    """Only the blanks around it are dropped; a number is a name as well."""
+    assert read == read_name(written)
+
+
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [
+        *(
+            ("drift_detected", "drift_detected"),
+            ("driftDetected", "drift_detected"),
+            ("DriftDetected", "drift_detected"),
+        ),
+        *(
+            ("drift.detected", "drift_detected"),
+            ("Drift-Detected", "drift_detected"),
+            ("drift  detected", "drift_detected"),
+        ),
+        *(("DRIFT_DETECTED", "drift_detected"), ("_drift:detected_", "drift_detected"), ("step2Done", "step2_done")),
+        *(("", ""), ("___", ""), ("дрейф", ""), ("x" * 100, "x" * 100), ("x" * 101, "")),
+    ],
+)
+def test_a_word_has_one_spelling(word: str, read: str) -> None:
+    """Camel case, dots, dashes, blanks and capitals give the same word; one that is far too long gives none."""
+    assert read == to_snake_case(word)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("2026-01-16T22:00:00.000Z", "2026-01-16T22:00:00Z", "2026-01-16T22:00:00", "2026-01-16 22:00:00"),
+        *("2026-01-16T22:00", "2026-01-16T23:00:00+01:00", "2026-01-16T16:30:00-0530", "2026-01-16 22:00:00 +0000"),
+        *("2026-01-16 22:00:00 UTC", "2026-01-16t22:00:00z", "20260116T220000Z", " 2026-01-16T22:00:00Z\n"),
+        *(1768600800, 1768600800.0, 1768600800000, "1768600800", "1768600800000", "1768600800.0"),
+    ],
+)
+def test_a_moment_is_read_in_every_spelling(written: object) -> None:
+    """It may be ISO with a zone, or in UTC without one; seconds or milliseconds since 1970, also as a text."""
+    assert "2026-01-16T22:00:00.000000Z" == read_time(written)
+
+
+@given(JSON)
+def test_no_value_raises_and_every_result_is_in_bounds(value: Any) -> None:
+    """For any JSON a moment is one that the ledger would write, and a name fits its field."""
+    found = read_number(value)
+    assert found is None or abs(found) <= 2**53
+    assert len(read_name(value)) <= 200
+    assert read_name(value).isprintable()
+    when = read_time(value)
+    assert when is None or clock.moment(clock.to_unix_us(when)).at == when

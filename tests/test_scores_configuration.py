@@ -1,19 +1,329 @@
-"""Reading a project's scoring-config.yaml: any content is a configuration, or a one-line error."""
+"""The configuration of the scores: the default, a project's own over it, and an error that names its key."""
 
 from __future__ import annotations
 
+from datetime import UTC
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.score_histories import config_of, document
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.scores.config_file import read_config
+from tallybook.projections.scores.config import AlertLevel, Display, Grade, Metric, Sensitivity
+from tallybook.projections.scores.config_file import DocumentError, read_config
 from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PLACE, default, load
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from tallybook.projections.scores.config import Config
+
+SPECIFIED = """
+enabled: true
+session_weights:
+  efficiency: 0.20
+  effectiveness: 0.35
+  improvement: 0.25
+  handoff: 0.20
+thresholds:
+  warning: 70
+  alert: 60
+  critical: 50
+trends:
+  short_term_days: 7
+  long_term_days: 30
+storage:
+  path: .claude/metrics/scores/
+  retention_days: 365
+display:
+  show_grades: true
+  show_trends: true
+  show_recommendations: true
+"""
+"""Every key under ``scoring`` of the specification's scoring-config.yaml."""
+
+
+def metrics_of(config: Config, component: str) -> dict[str, Metric]:
+    """Return the metrics of a component by name."""
+    return {metric.name: metric for metric in config.components[component].metrics}
+
+
+# The default
+
+
+def test_the_specification_is_the_default() -> None:
+    """The scoring-config.yaml of the specification, merged into the default, changes nothing."""
+    assert config_of() == config_of(SPECIFIED)
+    assert config_of() == config_of("components: {}")
+
+
+def test_the_default_has_the_tables_of_the_specification() -> None:
+    """Weights, grades, alert levels, trends and storage are those of its tables."""
+    config = config_of()
+    assert {"efficiency": 0.2, "effectiveness": 0.35, "improvement": 0.25, "handoff": 0.2} == config.session_weights
+    grades = [
+        Grade("A", 90, "Excellent", "Maintain"),
+        Grade("B", 80, "Good", "Minor improvements"),
+        Grade("C", 70, "Acceptable", "Review needed"),
+        Grade("D", 60, "Concerning", "Improvement priority"),
+        Grade("F", 0, "Critical", "Immediate attention"),
+    ]
+    assert grades == list(config.grades)
+    levels = [
+        AlertLevel("warning", 70, ("log", "dashboard")),
+        AlertLevel("alert", 60, ("user",)),
+        AlertLevel("critical", 50, ("block evolution",)),
+    ]
+    assert levels == list(config.levels)
+    assert (7, 30, 70, 365) == (
+        config.trends.short_term_days,
+        config.trends.long_term_days,
+        config.gates.least,
+        config.storage.retention_days,
+    )
+    assert ".claude/metrics/scores/" == config.storage.path
+    assert Sensitivity(5, 2, 10, 2) == config.regressions
+    assert Display(True, True, True, 0.2) == config.display  # noqa: FBT003 - in the order of the document
+    assert ("AGENT HEALTH SCORE", True, UTC) == (config.title, config.enabled, config.timezone)
+    assert (0.25, 0.25) == (config.benchmarks.weight, config.feedback.weight)
+
+
+def test_the_default_has_the_nine_components() -> None:
+    """Ids, names and composites are those of "Score Types" and "Summary Format"."""
+    config = config_of()
+    expected = {
+        "ac01": "AC-01 Self-Launch",
+        "ac02": "AC-02 Wiggum Loop",
+        "ac03": "AC-03 Milestone Review",
+        "ac04": "AC-04 JICM",
+        "ac05": "AC-05 Self-Reflection",
+        "ac06": "AC-06 Self-Evolution",
+        "ac07": "AC-07 R&D Cycles",
+        "ac08": "AC-08 Maintenance",
+        "ac09": "AC-09 Session Completion",
+    }
+    assert list(expected.items()) == [(one.id, one.name) for one in config.components.values()]
+    assert {
+        "efficiency": ("ac01", "ac04"),
+        "effectiveness": ("ac02", "ac03"),
+        "improvement": ("ac05", "ac06", "ac07", "ac08"),
+        "handoff": ("ac09",),
+    } == config.sessions
+
+
+# Laid over it
+
+
+def test_a_false_value_is_left_out() -> None:
+    """A component, also one that is only switched off, is out of the composites too; a metric and a grade are out."""
+    own = """
+    components: {ac03: false, ac08: {enabled: false}, ac09: {metrics: {completeness: false}}, nobody: false}
+    grades: {A: false}
+    """
+    config = config_of(own)
+    assert "ac03" not in config.components
+    assert "ac08" not in config.components
+    assert [("ac02",), ("ac05", "ac06", "ac07")] == [config.sessions[name] for name in ("effectiveness", "improvement")]
+    assert ["state_preservation", "handoff_quality"] == list(metrics_of(config, "ac09"))
+    assert ["B", "C", "D", "F"] == [grade.name for grade in config.grades]
+
+
+ORDER = "thresholds are out of order: warning must be above alert, and alert above critical"
+
+
+def refusal(own: str) -> str:
+    """Return the error for YAML merged into the default."""
+    with pytest.raises(DocumentError) as caught:
+        config_of(own)
+    return str(caught.value)
+
+
+def refusal_of(path: tuple[str, ...], value: object) -> str:
+    """Return the error for the default with a value at a path under ``scoring``."""
+    with pytest.raises(DocumentError) as caught:
+        read_config(changed(document(), ("scoring", *path), value))
+    return str(caught.value)
+
+
+def changed(place: dict[str, Any], path: tuple[str, ...], value: object) -> dict[str, Any]:
+    """Return a document with another value at a path."""
+    key, *below = path
+    return {**place, key: changed(place[key], tuple(below), value) if below else value}
+
+
+def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and value of everything in a document, but for its top."""
+    for key, below in value.items() if isinstance(value, dict) else ():
+        yield (*path, key), below
+        yield from places(below, (*path, key))
+
+
+def every_place() -> list[tuple[tuple[str, ...], Any]]:
+    """Return path and value of every key under ``scoring`` in the default."""
+    return list(places(document()["scoring"]))
+
+
+WRONG = {
+    bool: [1, "yes", {}],
+    int: ["7", True, {}, float("nan"), float("inf")],
+    float: ["0.2", True, {}, float("nan"), float("-inf")],
+    str: [7, True, {}, "", "  "],
+    list: ["ac01", [7], [""], {}, True],
+    dict: ["ac01", 7, True],
+}
+"""Type of a value → what cannot stand in its place."""
+
+
+def test_every_key_of_a_wrong_type_is_named() -> None:
+    """Whichever key of the default holds a list of numbers, nothing at all, or another type, one line names it."""
+    rows = [(path, value) for path, was in every_place() for value in ([1], None, *WRONG[type(was)])]
+    told = {(path, repr(value)): refusal_of(path, value) for path, value in rows}
+    assert 4 * len(every_place()) < len(told)
+    assert {} == {
+        row: line
+        for row, line in told.items()
+        if not line.startswith(f"scoring.{'.'.join(row[0])} ") or "\n" in line or len(line) > 250
+    }
+
+
+def test_an_unknown_key_is_named_at_every_level() -> None:
+    """At each level with fixed keys an unknown one is named, with the known ones."""
+    named = {"session_weights", "sessions", "grades", "components", "metrics"}
+    fixed = [path for path, was in every_place() if isinstance(was, dict) and path[-1] not in named]
+    told = {path: refusal_of((*path, "colour"), 1) for path in ((), *fixed)}
+    assert 50 < len(told)
+    assert {} == {
+        path: line
+        for path, line in told.items()
+        if not line.startswith(".".join(("scoring", *path, "colour is not a known key; use one of ")))
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ("session_weights: {handoff: 0.3}", "session_weights sum to 1.1, and have to sum to 1"),
+        ("session_weights: {handoff: 0.19999}", "session_weights sum to 0.99999, and have to sum to 1"),
+        ("session_weights: {handoff: -0.1}", "session_weights.handoff must be from 0 to 1, not -0.1"),
+        ("session_weights: {handoff: 1.1}", "session_weights.handoff must be from 0 to 1, not 1.1"),
+        ("session_weights: {luck: 0}", "session_weights.luck has nothing next to it in sessions"),
+        ("sessions: {luck: [ac01]}", "sessions.luck has nothing next to it in session_weights"),
+        (
+            "{sessions: {overall: []}, session_weights: {overall: 0}}",
+            "sessions.overall is made of the others, and canno",
+        ),
+        (
+            "sessions: {handoff: [ac10]}",
+            "sessions.handoff names 'ac10', which is not a component; use ac01, ac02, ",
+        ),
+        ("thresholds: {alert: 70}", ORDER),
+        ("thresholds: {critical: 65}", "thresholds are out of order: "),
+        ("thresholds: {warning: 101}", "thresholds.warning must be from 0 to 100, not 101"),
+        ("thresholds: {critical: -1}", "thresholds.critical must be from 0 to 100, not -1"),
+        ("thresholds: {alert: 59.5}", "thresholds.alert must be a whole number, not 59.5"),
+        ("thresholds: {alert: false}", "thresholds.alert must be a number, not false"),
+        (
+            "notifications: {critical: [Block evolution]}",
+            "notifications.critical names 'Block evolution'; there are log",
+        ),
+        ("grades: {A: {least: 101}}", "grades.A.least must be from 0 to 100, not 101"),
+        ("title: {a: 1}", "title must be a text, not keys and values"),
+        (f"enabled: {'x' * 78}", f"enabled must be true or false, not '{'x' * 78}'"),
+        (f"enabled: {'x' * 79}", f"enabled must be true or false, not '{'x' * 79}…"),
+        ("session_weights: {handoff: 0.200000002}", "session_weights sum to 1.000000002, and have to sum to 1"),
+        ("grades: {A: {least: 80}}", "grades are out of order: each begins below the one before it, and the last one"),
+        ("grades: {C: {least: 85}}", "grades are out of order: "),
+        ("grades: {F: {least: 1}}", "grades are out of order: "),
+        ("grades: {G: {least: 5, status: Odd, action: Look}}", "grades are out of order: "),
+        ("grades: {A: false, B: false, C: false, D: false, F: false}", "grades are out of order: "),
+        ("trends: {short_term_days: 30}", "trends.long_term_days must be greater than short_term_days, 30"),
+        ("trends: {long_term_days: 0}", "trends.long_term_days must be from 1 to 1,000,000, not 0"),
+        ("trends: {short_term_days: 0}", "trends.short_term_days must be from 1 to 1,000,000, not 0"),
+        ("regressions: {points: -1}", "regressions.points must be from 0 to 100, not -1"),
+        ("regressions: {z_score: -0.1}", "regressions.z_score must be at least 0.1, not -0.1"),
+        ("regressions: {turn: 101}", "regressions.turn must be from 0 to 100, not 101"),
+        ("regressions: {least_sessions: 1}", "regressions.least_sessions must be from 2 to 1,000,000, not 1"),
+        ("gates: {least: 101}", "gates.least must be from 0 to 100, not 101"),
+        ("gates: false", "gates should hold keys and values, and is false"),
+        ("benchmarks: {weight: -1}", "benchmarks.weight must be from 0 to 100, not -1"),
+        ("feedback: {weight: 101}", "feedback.weight must be from 0 to 100, not 101"),
+        ("storage: {retention_days: 0}", "storage.retention_days must be from 1 to 1,000,000, not 0"),
+        *(
+            (f'storage: {{path: "{path}"}}', f"storage.path must be a folder within the project, not {told}")
+            for path, told in (
+                ("/x", "'/x'"),
+                ("../x", "'../x'"),
+                ("a/../../x", "'a/../../x'"),
+                (".", "'.'"),
+                ("C:x", "'C:x'"),
+                ("a\\0b", "'a\\x00b'"),
+                ("..\\\\x", "'..\\\\x'"),
+            )
+        ),
+        *(
+            (f"timezone: {zone}", "timezone is not a known time zone; use one such as Europe/Berlin")
+            for zone in ("Nowhere/Land", "Europe", "../UTC", '"a\\0b"', "x" * 3000)
+        ),
+        ("components: {AC-01: {metrics: {x: {}}}}", "components.AC-01 is called by small letters and digits alone, su"),
+        ("components: {x.ac01: {metrics: {x: {}}}}", "components.'x.ac01' is called by small letters and digits alone"),
+        (
+            "components: {'--': {metrics: {x: {}}}}",
+            "components.-- is called by small letters and digits alone, such as",
+        ),
+        ("components: {'': {metrics: {x: {}}}}", "components.'' is called by small letters and digits alone, such as"),
+        ("components: {mine: {}}", "components.mine.metrics is missing"),
+        ("components: {mine: {metrics: {}}}", "components.mine.metrics names none"),
+        ("components: {mine: {metrics: {x: false}}}", "components.mine.metrics names none"),
+        ("components: {1: false}", "components has the key 1, which is not a text; put it in quotes"),
+        ('{"a\\nb": 1}', r"'a\nb' is not a known key; use one of enabled, title, "),
+    ],
+)
+def test_contradictory_values_are_refused(own: str, expected: str) -> None:
+    """Weights, orders, bounds and names are checked, and the line names the key."""
+    line = refusal(own)
+    assert f"scoring.{expected}" == line[: len("scoring.") + len(expected)]
+    assert 1 == len(line.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("{form: cubic}", ".form is 'cubic', and can be linear, inverse, ratio, boolean"),
+        ("{form: ratio}", ".per is missing"),
+        ("{form: inverse, best: 1}", ".worst is missing"),
+        ("{form: inverse, worst: 1}", ".best is missing"),
+        ("{form: inverse, best: 5, worst: 5}", ".best must be below worst, 5, in the form inverse, not 5"),
+        ("{form: inverse, best: 6, worst: 5}", ".best must be below worst, 5, in the form inverse, not 6"),
+        ("{best: 0}", ".best must be above worst, 0, in the form linear, not 0"),
+        ("{worst: 101}", ".best must be above worst, 101, in the form linear, not 100"),
+        ("{weight: 0}", ".weight must be above 0; a metric that is false is left out"),
+        ("{weight: -1}", ".weight must be at least 0, not -1"),
+        ("{missing: 101}", ".missing must be from 0 to 100, not 101"),
+        ("{form: ratio, per: y, empty: -1}", ".empty must be from 0 to 100, not -1"),
+        ("{form: ratio, per: y, rest: 1}", ".rest must be true or false, not 1"),
+        ("{counts: [a]}", ".counts names a part and a whole"),
+        ("{counts: [a, b, c]}", ".counts names a part and a whole"),
+        ("{per: y}", ".per is not a known key; use one of form, weight, missing, of, counts, worst, best"),
+        ("{form: boolean, best: 1}", ".best is not a known key; use one of form, weight, missing, of"),
+        (
+            "{form: ratio, per: y, worst: 1}",
+            ".worst is not a known key; use one of form, weight, missing, of, per,",
+        ),
+        ("{best: 1" + "0" * 400 + "}", ".best must be from -2^53 to 2^53, not 1000"),
+        ("{of: ''}", ".of must be a text, not ''"),
+        ("{of: " + "x" * 999 + ", best: " + "y" * 999 + "}", ".best must be a number, not 'yyyy"),
+        ("[1]", " should hold keys and values, and is a list"),
+    ],
+)
+def test_an_invalid_metric_is_refused(metric: str, expected: str) -> None:
+    """Each form has keys and bounds of its own; the line is short, however long the value."""
+    line = refusal(f"components: {{mine: {{metrics: {{x: {metric}}}}}}}")
+    assert f"scoring.components.mine.metrics.x{expected}" == line[: len("scoring.components.mine.metrics.x" + expected)]
+    assert len(line) < 250
+
 
 HINT = "; `tallybook score --config` shows every key with its default"
 NO_YAML = f"{PLACE}: is not valid YAML: "
@@ -27,7 +337,7 @@ def write(project: Path, own: str | bytes) -> Path:
     return path
 
 
-def refusal(project: Path, own: str | bytes | None = None) -> str:
+def refusal_configuration(project: Path, own: str | bytes | None = None) -> str:
     """Return the error for a configuration, for the present content or for a new one."""
     if own is not None:
         write(project, own)
@@ -48,7 +358,7 @@ def test_the_file_is_merged_into_the_default(project: Path) -> None:
 def test_an_invalid_key_is_named_with_its_file(project: Path) -> None:
     """The line has the place, the fault, and the remedy."""
     expected = f"{PLACE}: scoring.trends.short_term_days must be a number, not 'seven'{HINT}"
-    assert expected == refusal(project, "scoring: {trends: {short_term_days: seven}}")
+    assert expected == refusal_configuration(project, "scoring: {trends: {short_term_days: seven}}")
 
 
 @pytest.mark.parametrize(
@@ -90,12 +400,12 @@ def test_an_invalid_key_is_named_with_its_file(project: Path) -> None:
 )
 def test_yaml_that_is_not_plain_is_refused(project: Path, own: str | bytes, expected: str) -> None:
     """Broken, repeated or excessive YAML is refused with fault and place."""
-    assert NO_YAML + expected == refusal(project, own)[: len(NO_YAML + expected)]
+    assert NO_YAML + expected == refusal_configuration(project, own)[: len(NO_YAML + expected)]
 
 
 def test_yaml_that_is_nested_without_end_is_refused(project: Path) -> None:
     """Half a million opened lists are refused in one line, by the library or by us, whichever looks first."""
-    answer = refusal(project, "[" * 500_000)
+    answer = refusal_configuration(project, "[" * 500_000)
     assert (NO_YAML, 0) == (answer[: len(NO_YAML)], answer.count("\n"))
 
 
@@ -103,7 +413,7 @@ def test_a_file_that_is_too_big_is_refused(project: Path) -> None:
     """A configuration of more than a mebibyte is refused; one of exactly that size is read."""
     write(project, b"#" * MAX_BYTES)
     assert read_config(default()) == load(Project(project))
-    assert refusal(project, b"#" * (MAX_BYTES + 1)).startswith(f"{PLACE}: ")
+    assert refusal_configuration(project, b"#" * (MAX_BYTES + 1)).startswith(f"{PLACE}: ")
 
 
 def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
@@ -112,9 +422,9 @@ def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
     path = write(project, "")
     path.unlink()
     path.symlink_to(target)
-    assert f"{PLACE}: cannot be read: is a symbolic link" == refusal(project)
+    assert f"{PLACE}: cannot be read: is a symbolic link" == refusal_configuration(project)
     target.write_text("scoring: {}")
-    assert f"{PLACE}: cannot be read: is a symbolic link" == refusal(project)
+    assert f"{PLACE}: cannot be read: is a symbolic link" == refusal_configuration(project)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes in folders")
@@ -123,4 +433,4 @@ def test_a_pipe_is_not_waited_for(project: Path) -> None:
     path = write(project, "")
     path.unlink()
     os.mkfifo(path)
-    assert f"{PLACE}: cannot be read: is not a regular file" == refusal(project)
+    assert f"{PLACE}: cannot be read: is not a regular file" == refusal_configuration(project)

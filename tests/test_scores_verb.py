@@ -1,4 +1,4 @@
-"""The verb `score`, option by option: the shapes of its JSON, the text for people, and its errors."""
+"""`score`: what it answers to people and programs, and what it leaves out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ import pytest
 import yaml
 
 from helpers.documentation import examples
-from helpers.score_examples import AT, EXAMPLE, config, events, noon, plain, record_events, record_example
+from helpers.score_examples import (
+    AT,
+    EXAMPLE,
+    MEASURED,
+    config,
+    events,
+    folded,
+    noon,
+    plain,
+    record_events,
+    record_example,
+)
 from helpers.score_files import SESSION_FILE
 from helpers.screens import shown, words
 from helpers.sweep import slice_of
@@ -25,11 +36,13 @@ from tallybook.ledger.events import (
     SessionEnded,
     TelemetryKept,
 )
+from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces.scores import answers as score_answers
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores import screen as box
+from tallybook.projections.surfaces.scores.configuration import load
 from tallybook.projections.surfaces.scores.files import write_files
-from tallybook.projections.surfaces.scores.pages import markdown
+from tallybook.projections.surfaces.scores.pages import alert_lines, markdown
 from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -172,15 +185,6 @@ def test_where_scoring_is_off_the_answer_says_so(scored: Path, run: Run, words: 
 
 
 @pytest.mark.usefixtures("scored")
-def test_a_component_is_shown_by_itself(score: Callable[..., Any], printed: Callable[..., str]) -> None:
-    """The answer has its score, its grade with status and action, and its trend."""
-    found = score("--component", "ac09")
-    assert ["component", "name", "date", "score", "grade", "coverage", "trend"] == list(found)
-    assert ("ac09", "2026-01-16", 94, "A") == tuple(found[key] for key in ("component", "date", "score", "grade"))
-    assert "94 (A) on 2026-01-16: Excellent. Maintain." in printed("--component", "ac09")
-
-
-@pytest.mark.usefixtures("scored")
 def test_details_of_a_component_give_its_evidence(score: Callable[..., Any], printed: Callable[..., str]) -> None:
     """Metrics have points, weights and events, and its greatest changes: 94 after 80, all parts alike."""
     found = score("--component", "ac09", "--detail")
@@ -280,20 +284,6 @@ def test_an_invalid_question_is_answered_in_a_line(words: list[str], code: int, 
     assert told in done.err
 
 
-@pytest.mark.parametrize(
-    "words", [[], ["--session"], ["--daily"], ["--weekly", "--detail"], ["--component", "ac06", "--detail"]]
-)
-@pytest.mark.usefixtures("project")
-def test_without_any_score_nothing_fails(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, score: Callable[..., Any], printed: Callable[..., str]
-) -> None:
-    """Without scores the answer says that there are none yet."""
-    monkeypatch.delenv("CLAUDE_SESSION_ID", raising=False)
-    text = printed(*words)
-    assert "No scores yet" in text or "no data" in text
-    score(*words)
-
-
 IDS = st.sampled_from(["s1", "S1", "../s1", "s 1", "ü\u202e", "x" * 200])
 VALUES = st.one_of(st.integers(-3, 2**53), st.floats(-9e15, 9e15), st.booleans())
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "ac08", "ac09", "", "ac99"])
@@ -338,3 +328,216 @@ def test_any_history_answers_every_question(
     # What was brought up to date step by step lacks nothing.
     first, second = (write_files(project, state, anew=True) for _ in range(2))
     assert (0, 0, 0) == (first.written, second.written, second.deleted)
+
+
+LOGGED = "note: low scores: "
+
+
+def channels(run: Run) -> tuple[bool, bool, bool, bool]:
+    """Return whether ac09 is in the log, in the feed, at the top of the summary, and closes another's gate."""
+    summary, gate = run("score"), run("score", "gate", "--component", "ac01")
+    feed = json.loads(run("score", "--feed").out)
+    top = summary.out.partition("Overall")[0]
+    assert (LOGGED in gate.err) == (LOGGED in summary.err)
+    return (
+        LOGGED in gate.err,
+        "ac09" in {one["score"] for one in feed["alerts"]},
+        "! AC-09" in top,
+        "closed" in gate.out,
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "own", "expected"),
+    [
+        (70, "", (False, False, False, False)),
+        (69, "", (True, True, False, False)),
+        (59, "", (True, True, True, False)),
+        (49, "", (True, True, True, True)),
+        (49, "notifications: {warning: [], alert: [], critical: []}", (False, False, False, False)),
+        (69, "notifications: {warning: [user]}", (False, False, True, False)),
+        (69, "notifications: {warning: [dashboard]}", (False, True, False, False)),
+        (69, "notifications: {warning: [log]}", (True, False, False, False)),
+        (69, "notifications: {warning: [block evolution]}", (False, False, False, True)),
+        (49, "notifications: {alert: []}", (True, True, False, True)),
+    ],
+)
+def test_each_level_notifies_its_channels(
+    value: int, own: str, expected: tuple[bool, bool, bool, bool], project: Path, run: Run
+) -> None:
+    """A warning goes to log and dashboard, an alert also to the user, a critical score also to every gate."""
+    if own:
+        file = project / ".claude/config/scoring-config.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"scoring: {{{own}}}\n", encoding="utf-8")
+    measured: dict[str, Any] = {**MEASURED, **plain(value)}
+    record_events(project, "s1", events(measured), noon("2026-01-16"))
+    assert expected == channels(run)
+
+
+def test_the_user_sees_the_worst_first() -> None:
+    """The summary has five of them, and the number of others; a mere warning is none of them."""
+    low = folded(config(), ("s1", noon("2026-01-16"), plain(69) | plain(59, "ac03") | plain(49, "ac05"), ""))
+    assert [
+        "AC-05 Self-Reflection is 49 on 2026-01-16, below 50 (critical).",
+        "Improvement is 49 on 2026-01-16, below 50 (critical).",
+        "Overall is 58 on 2026-01-16, below 60 (alert).",
+        "AC-03 Milestone Review is 59 on 2026-01-16, below 60 (alert).",
+        "Effectiveness is 59 on 2026-01-16, below 60 (alert).",
+    ] == list(alert_lines(current_scores(low), low.config))
+    all_low = {f"ac0{n}": plain(10, f"ac0{n}")[f"ac0{n}"] for n in (3, 4, 5, 7, 8, 9)}
+    state = folded(config(), ("s1", noon("2026-01-16"), all_low, ""))
+    assert "and 6 more." == list(alert_lines(current_scores(state), state.config))[-1]
+
+
+def test_an_alert_of_the_past_is_not_logged_again(project: Path, run: Run) -> None:
+    """A moment of the past is shown with its alerts for the user, and logs nothing."""
+    record_events(project, "s1", events(plain(40)), noon("2026-01-16"))
+    done = run("score", "--at", "3")
+    assert "! AC-09" in done.out
+    assert LOGGED not in done.err + run("score", "gate", "--at", "3").err
+
+
+@pytest.fixture
+def barely_measured(project: Path) -> None:
+    """Record a session of which 3 % of the overall score's weight was measured, and which scores 20."""
+    record_events(project, "s1", events({"ac01": {"startup_ms": 25000}}), noon("2026-01-16"))
+
+
+@pytest.mark.usefixtures("barely_measured")
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((), "Overall: not enough measured (3 %)"),
+        (("--detail",), "Overall: not enough measured (3 %)"),
+        (("--session",), "Overall: not enough measured (3 %), 2026-01-16 12:00 UTC"),
+        (("--daily",), "1 session, Overall: not enough measured (3 %)"),
+        (("--weekly",), "Overall: not enough measured (3 %)"),
+        (("--monthly", "--detail"), "Overall: not enough measured (3 %)"),
+        (("--export", "-"), "Overall: not enough measured (3 %)"),
+    ],
+)
+def test_an_overall_score_measured_too_little_is_shown_as_such(run: Run, words: tuple[str, ...], line: str) -> None:
+    """People see the coverage in place of the number, in every answer; no alert names the number."""
+    done = run("score", *words)
+    shown_lines = [one.strip("│ ") for one in done.out.splitlines()]
+    assert line in shown_lines
+    assert [] == [one for one in shown_lines if one.startswith(("Overall", "! Overall")) and " 20 " in one]
+    assert "note: low scores: ac01 is 20 on 2026-01-16 (critical)\n" == done.err
+
+
+@pytest.mark.usefixtures("barely_measured")
+def test_a_drop_of_a_barely_measured_score_is_no_answer(project: Path, run: Run) -> None:
+    """`--blame` asks people to name a component instead; JSON has the drop and its coverage."""
+    record_events(project, "s2", events({"ac01": {"startup_ms": 29000}}), noon("2026-01-17"))
+    assert (
+        "session.overall: not enough measured (3 %) to explain the drop; `tallybook score --blame COMPONENT` explains "
+        "one component, such as ac06\n"
+    ) == run("score", "--blame").out
+    assert "ac01 dropped by 16 points" in run("score", "--blame", "ac01").out
+    told = json.loads(run("score", "--blame", "--json").out)
+    assert (0.03, 20) == (told["coverage"], told["drop"]["before"]["score"])
+
+
+@pytest.fixture
+def lines(project: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs `score --session` and other commands in a project without scores."""
+    del project
+    monkeypatch.delenv("CLAUDE_SESSION_ID", raising=False)
+    return run
+
+
+def test_nothing_recorded_is_answered_with_the_command_that_records(lines: Run) -> None:
+    """Without any recording the answer names `score record`."""
+    assert ["No scores yet: `tallybook score record` records what they are made of."] == (
+        lines("score", "--session").out.splitlines()[1:]
+    )
+
+
+def test_unscored_telemetry_is_counted_by_its_type(lines: Run) -> None:
+    """103 events of telemetry without a row are reported as recorded, and as no measurement."""
+    moments = (f"2026-01-16T00:{number // 60:02}:{number % 60:02}Z" for number in range(103))
+    sent = [{"event_type": "coffee_made", "component": "ac02", "session_id": "s1", "at": at} for at in moments]
+    lines("score", "record", stdin="".join(f"{json.dumps(one)}\n" for one in sent).encode())
+    assert [
+        "No scores yet: what was recorded is in no score.",
+        "Recorded, and no measurement: telemetry of type coffee_made (103).",
+    ] == lines("score", "--session").out.splitlines()[1:]
+
+
+def test_metrics_without_a_session_are_counted(lines: Run) -> None:
+    """The answer names the option that sets a session."""
+    lines("score", "record", "--component", "ac01", "startup_ms=8000")
+    assert [
+        "No scores yet: what was recorded is in no score.",
+        "Measured, and in no score: no session (1).",
+        "For no session: `tallybook score record --session ID` names the session.",
+    ] == lines("score", "--session").out.splitlines()[1:]
+
+
+def test_a_session_without_a_score_names_what_is_missing(lines: Run) -> None:
+    """A value that makes no metric by itself is named with the missing one; an end measures nothing."""
+    lines("score", "record", "--component", "ac06", "--session", "s1", "successful=3")
+    lines("score", "record", stdin=b'{"session_id": "s2", "session_ended": true, "at": "2026-01-16T00:00:00Z"}')
+    text = " ".join(lines("score", "--session").out.split())
+    needs = "successful and implemented; or validated and total; or rollbacks and implemented; or processed and target"
+    assert f"Session s1 has successful of ac06, whose score needs {needs}." in text
+    assert "Session s2 has nothing measured of a component." in text
+
+
+ASK = ("score", "gate", "--component", "ac06")
+
+
+def benchmark(run: Run, passed: int, **named: Any) -> None:
+    """Record the result of a benchmark of fifty cases, by default of ac06 and without a session."""
+    said = {"component": "AC-06", "benchmark": "small", "passed": passed, "total": 50} | named
+    done = run("score", "record", stdin=json.dumps(said).encode())
+    assert (0, "") == (done.code, done.err)
+
+
+@pytest.fixture
+def measured(project: Path) -> Path:
+    """Return a project with a session of all nine components: ac06 has 82, and the overall score is 87."""
+    record_events(project, "s1", events(MEASURED), noon("2026-01-16"))
+    return project
+
+
+@pytest.mark.usefixtures("measured")
+def test_the_gate_uses_the_latest_run(run: Run) -> None:
+    """30 of 50 is a score of 60, whatever earlier sessions scored; 45 of 50 is 90, and opens the gate again."""
+    assert 0 == run(*ASK).code
+    benchmark(run, 30)
+    assert (1, True) == ((done := run(*ASK)).code, "ac06 is 60, below 70" in done.out)
+    benchmark(run, 45)
+    assert 0 == run(*ASK).code
+
+
+def test_a_late_older_run_is_not_the_latest(measured: Path, run: Run) -> None:
+    """It counts for the day on which it was run."""
+    benchmark(run, 45, at="2026-01-18T12:00:00Z")
+    benchmark(run, 30, at="2026-01-17T12:00:00Z")
+    assert 0 == run(*ASK).code
+    days = state_of(Project(measured), load(Project(measured))).days
+    assert {"2026-01-16": {82: 1}, "2026-01-17": {60: 1}, "2026-01-18": {90: 1}} == {
+        day: tally.scores["ac06"] for day, tally in days.items()
+    }
+
+
+def test_a_run_has_no_composites(measured: Path, run: Run) -> None:
+    """One bad component is no bad session, and a run is never the current session."""
+    benchmark(run, 30, at="2026-01-17T12:00:00Z")
+    state = state_of(Project(measured), load(Project(measured)))
+    (own,) = (one for one in state.sessions.latest() if one.id != "s1")
+    assert own.id.startswith("benchmark-")
+    assert {"ac06": 60} == (own.contribution and own.contribution.scores)
+    assert "s1" == json.loads(run("score", "--session", "--json").out)["session_id"]
+    assert 87 == json.loads(run("score", "--json").out)["session_scores"]["overall"]
+
+
+@pytest.mark.usefixtures("measured")
+def test_an_undone_run_does_not_count(run: Run) -> None:
+    """The gate uses the run before it again."""
+    benchmark(run, 30)
+    assert 1 == run(*ASK).code
+    assert 0 == run("undo").code
+    assert 0 == run(*ASK).code

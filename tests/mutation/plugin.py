@@ -50,7 +50,7 @@ def is_own(test: str, module: str) -> bool:
     """Return whether a test is in a file named after a module, with or without the folder in between, or a suffix.
 
     ``tallybook.ledger.log`` has test_ledger_jsonl.py and test_ledger_jsonl_flushes.py, and
-    ``tallybook.projections.scores.view`` has test_projections_scores_view.py.
+    ``tallybook.projections.playbook.prune`` has test_projections_prune.py.
     """
     top, *folders, leaf = module.removeprefix("tallybook.").split(".")
     between = "".join(f"{folder}_" for folder in folders)

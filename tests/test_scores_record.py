@@ -1,0 +1,500 @@
+"""`score record`: objects of files and pipes become events, once, whatever else reads or writes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from helpers.example_secrets import GITHUB
+from helpers.json_values import JSON
+from helpers.repository import ROOT
+from helpers.spool_files import held, spooled
+from helpers.telemetry_files import AT, TELEMETRY, bodies, event, rows, written
+from tallybook.ledger import clock
+from tallybook.ledger.errors import Problem
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.scores import read as ingest
+from tallybook.projections.surfaces.scores.cli import report_json
+from tallybook.projections.surfaces.scores.read import PROBLEMS_SHOWN, Defaults, Item, feed, items
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from helpers.command_line import Answer, Run
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project without a ledger."""
+    return Project(project)
+
+
+@pytest.fixture
+def run(project: Path, run: Run) -> Run:
+    """Return a function that runs the verb in this process, on the project."""
+
+    def run_(*arguments: object, stdin: str = "") -> Answer:
+        return run("--project", str(project), "score", "record", *map(str, arguments), stdin=stdin.encode())
+
+    return run_
+
+
+LOCAL = {"session_id": "s1", "component": "ac01", "metrics": {"startup_ms": 8000}}
+
+
+def test_a_time_in_the_future_is_named(here: Project, run: Run) -> None:
+    """A time six hours ahead counts for now, and the answer says so; the same time in the past is no problem."""
+    ahead = clock.moment(clock.utc_now().unix_us + 6 * 3600 * clock.MICROSECONDS).at
+    for at, expected in ((ahead, ["standard input:1"]), ("2026-01-16T08:00:00", [])):
+        told = json.loads(run("--json", stdin=json.dumps(LOCAL | {"at": at})).out)
+        assert expected == [one["source"] for one in told["problems"]]
+        assert all(
+            "the time is in the future, so it counts for now; --tz " in one["message"] for one in told["problems"]
+        )
+    assert [ahead, "2026-01-16T08:00:00.000000Z"] == [row["when"] for row in rows(here)]
+    assert "the time is in the future, so it counts for now" in run(stdin=json.dumps(LOCAL | {"ts": ahead})).err
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "expected"),
+    [
+        ("Europe/Berlin", "2026-01-16T08:00:00", "2026-01-16T07:00:00.000000Z"),
+        ("Europe/Berlin", "2026-07-16 08:00", "2026-07-16T06:00:00.000000Z"),
+        ("+05:30", "2026-01-16T08:00:00", "2026-01-16T02:30:00.000000Z"),
+        ("-03:00", "2026-01-16", "2026-01-16T03:00:00.000000Z"),
+        ("utc", "2026-01-16T08:00:00", "2026-01-16T08:00:00.000000Z"),
+        ("Europe/Berlin", "2026-01-16T08:00:00Z", "2026-01-16T08:00:00.000000Z"),
+        ("Europe/Berlin", "2026-01-16T08:00:00-01:00", "2026-01-16T09:00:00.000000Z"),
+        ("Europe/Berlin", 1768550400, "2026-01-16T08:00:00.000000Z"),
+    ],
+)
+def test_tz_says_what_a_naive_time_means(here: Project, run: Run, zone: str, at: object, expected: str) -> None:
+    """A time without a zone is of the zone of `--tz`; a time that names its zone stays what it is."""
+    assert 0 == run("--tz", zone, stdin=json.dumps(LOCAL | {"timestamp": at})).code
+    assert [expected] == [row["when"] for row in rows(here)]
+
+
+def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> None:
+    """Each has its own session, component and moment; an object without a measure is kept and counted."""
+    answer = run(written(tmp_path / "events.jsonl", TELEMETRY), "--json")
+    assert (0, "") == (answer.code, answer.err)
+    assert {
+        "recorded": {"metrics.recorded": 2, "telemetry.kept": 1, "session.ended": 1},
+        "repeated": 0,
+        "kept": {"coffee_made": 1},
+        "problems": [],
+        "more_problems": 0,
+        "seq_from": 2,
+        "seq_to": 5,
+        "spooled": False,
+        "unscored": {},
+    } == json.loads(answer.out)
+    found = rows(here)
+    assert ["2026-01-16T08:00:00.000000Z"] * 4 == [row["when"] for row in found]
+    assert [{"rater": "import", "session": "s1"}] * 4 == [row["by"] for row in found]
+    assert [
+        {"component": "AC-01", "metrics": {"startup_ms": 5000, "ends": 1}, "source": "component_end"},
+        {"component": "AC-02", "metrics": {"total": 1, "completed": 0, "drift_events": 0}, "source": "task_start"},
+        {"component": "AC-02", "type": "coffee_made", "reason": "events of this type say nothing of a score"},
+        {"version": "2"},
+    ] == [row["body"] for row in found]
+    assert TELEMETRY[2] == json.loads(found[2]["free"]["original"])
+    assert commands.verify(here).ok
+
+
+def test_every_kind_that_metrics_records_has_words_for_people(run: Run) -> None:
+    """The answer is a sentence in plain words, and names no kind of event."""
+    events = [
+        {"component": "ac01", "metrics": {"startup_ms": 1}},
+        {"component": "ac01", "passed": 1, "total": 2},
+        {"component": "ac01", "passed": 2, "total": 2},
+        {"feedback": 80},
+        {"version": "2", "event_type": "session_end"},
+        {"baseline": 80, "score": "ac01"},
+        {"event_type": "coffee_made"},
+    ]
+    answer = run(stdin=json.dumps(events))
+    expected = (
+        "recorded 2 benchmark results, 1 measurement, 1 feedback score, 1 end of a session, 1 baseline "
+        "and 1 unscored telemetry event as events 2 to 8"
+    )
+    assert expected in answer.out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("said", "piped"),
+    [
+        ({"component": "ac01", "metrics": {"startup_ms": 8000}}, "agent"),
+        ({"component": "ac06", "passed": 41, "total": 50}, "agent"),
+        ({"feedback": "helpful", "note": "quick"}, "human"),
+        ({"baseline": 82, "score": "ac06"}, "human"),
+        ({"session_ended": True}, "agent"),
+        (TELEMETRY[0], "import"),
+    ],
+)
+def test_a_file_is_an_import(here: Project, run: Run, tmp_path: Path, said: dict[str, Any], piped: str) -> None:
+    """The objects of a file have the rater import; piped ones the agent, except for people's feedback."""
+    run(written(tmp_path / "a.json", [said | {"at": AT, "session_id": "s1"}]))
+    run("-", stdin=json.dumps(said | {"session_id": "s2"}))
+    expected = [{"rater": "import", "session": "s1"}, {"rater": piped, "session": "s2"}]
+    assert expected == [row["by"] for row in rows(here)]
+
+
+def test_the_same_file_twice_adds_nothing(here: Project, run: Run, tmp_path: Path) -> None:
+    """This holds for a packed or moved copy too; equal objects without a time count as often as they occur."""
+    untimed = [{"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}] * 3
+    file = written(tmp_path / "events.jsonl", [*TELEMETRY, *untimed])
+    (tmp_path / "archive").mkdir()
+    packed = tmp_path / "archive" / "events.jsonl.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert 0 == run(file, file).code
+    before = bodies(here)
+    assert 7 == len(before)
+    for again in (file, packed):
+        answer = json.loads(run(again, "--json").out)
+        assert ({}, 7, None) == (answer["recorded"], answer["repeated"], answer["seq_from"])
+    assert before == bodies(here)
+
+
+def test_piped_objects_without_a_time_count_each_time(here: Project, run: Run) -> None:
+    """Sent twice, they happened twice; with a time it is a repetition."""
+    untimed = json.dumps({"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}})
+    for said in (untimed, untimed, json.dumps(TELEMETRY[0]), json.dumps(TELEMETRY[0])):
+        assert 0 == run("-", stdin=said).code
+    assert 3 == len(rows(here))
+
+
+def test_metrics_may_be_typed(here: Project, run: Run, tmp_path: Path) -> None:
+    """Names and values in arguments are one event; a file of such a name is a file."""
+    odd = written(tmp_path / "a=b.jsonl", [TELEMETRY[0]])
+    typed = ("startup_ms=8000", "context_percent=12.5%", "orientation_done=true")
+    assert (0, "") == run("--component", "ac01", "--session", "s1", *typed, odd)[::2]
+    assert {"startup_ms": 8000, "context_percent": 12.5, "orientation_done": True} == rows(here)[0]["body"]["metrics"]
+    assert [{"rater": "agent", "session": "s1"}, {"rater": "import", "session": "s1"}] == [r["by"] for r in rows(here)]
+    assert '"startup_ms":8000,"context_percent":12.5,"orientation_done":true' in here.ledger.joinpath(
+        "events.jsonl"
+    ).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (
+            ["startup_ms=soon"],
+            "",
+            "startup_ms=soon: is not a metric; give NAME=NUMBER, or true or false; there is no file",
+        ),
+        (["=5"], "", "=5: is not a metric; "),
+        (["--session", ""], "{}", "--session: needs 1 to 200 printable characters; nothing was recorded"),
+        (["--component", "\n"], "{}", "--component: needs 1 to 200 printable characters; nothing was recorded"),
+        (["--component", "x" * 201], "{}", "--component: needs 1 to 200 printable characters; nothing was recorded"),
+        ([], "", "nothing could be read; standard input: is empty"),
+        (["-"], "no json\n[]", "nothing could be read; standard input:1: is not JSON: Expecting value (character 1);"),
+        (["nowhere.jsonl", "gone.jsonl"], "", "nothing could be read; nowhere.jsonl: cannot be read: No such file"),
+    ],
+)
+def test_unreadable_input_is_refused(here: Project, run: Run, arguments: list[str], stdin: str, message: str) -> None:
+    """One line gives the reason, with exit code 2, and no ledger is created."""
+    answer = run(*arguments, stdin=stdin)
+    assert (2, "") == (answer.code, answer.out)
+    assert answer.err.startswith(f"tallybook: {message}")
+    assert 1 == answer.err.count("\n")
+    assert not here.ledger.exists()
+
+
+SECRET = GITHUB.secret
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"event_type": "coffee_made", "session_id": "s1", "component": "ac02", "data": {"deep": [SECRET]}, "at": AT},
+        {"event_type": "coffee_made", "session_id": "s1", "component": "ac02", "data": {SECRET: "x"}, "at": AT},
+        {"feedback": "harmful", "note": f"it printed {SECRET}"},
+        {"baseline": 50, "score": "ac06", "reason": SECRET},
+        {"metrics": {}, "why": SECRET},
+    ],
+)
+def test_a_secret_in_a_file_is_masked(here: Project, run: Run, tmp_path: Path, said: object) -> None:
+    """Free text of a program is masked; the note names its place, and the same file adds nothing."""
+    file = written(tmp_path / "a.jsonl", [said])
+    answer = json.loads(run(file, "--json").out)
+    assert {"source": f"{file}:1", "message": "a secret was masked (GitHub Token)"} in answer["problems"]
+    assert SECRET not in here.ledger.joinpath("events.jsonl").read_text(encoding="utf-8")
+    assert "[masked: GitHub Token]" in json.dumps(rows(here))
+    assert 1 == json.loads(run(file, "--json").out)["repeated"]
+
+
+OBJECTS: list[dict[str, Any]] = [{"n": number, "text": 'a "{[]}", \u2028 line\nü'} for number in range(3)]
+
+FORMS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
+    "lines": lambda found: "\n".join(map(json.dumps, found)),
+    "lines with an end": lambda found: "".join(f"{json.dumps(one)}\n" for one in found),
+    "lines of another system": lambda found: "".join(f"{json.dumps(one)}\r\n" for one in found),
+    "lines far apart": lambda found: "\n\n  ".join(json.dumps(one, ensure_ascii=False) for one in found) + "\n\n",
+    "an array": json.dumps,
+    "an array over lines": lambda found: json.dumps(found, indent=2),
+    "an array with a line each": lambda found: "[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n",
+    "arrays": lambda found: "\n".join(json.dumps([one]) for one in found),
+    "objects over lines": lambda found: "\n".join(json.dumps(one, indent=4) for one in found),
+    "with a byte order mark": lambda found: "\ufeff" + "\n".join(map(json.dumps, found)),
+}
+
+
+def found(file: Path) -> list[dict[str, Any]]:
+    """Return the objects of a valid file."""
+    read = list(items(str(file)))
+    assert [] == [one for one in read if isinstance(one, Problem)]
+    return [one.value for one in read if isinstance(one, Item)]
+
+
+def places_and_problems(file: Path) -> list[str]:
+    """Return the content of a file, each object by its place and each problem by its message."""
+    read = (str(one) if isinstance(one, Problem) else one.place for one in items(str(file)))
+    return [one.replace(str(file.parent), ".") for one in read]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:])])
+@pytest.mark.parametrize("form", FORMS)
+def test_objects_have_many_forms(tmp_path: Path, form: str, pack: Callable[[bytes], bytes]) -> None:
+    """They are one a line, in an array or one after another, packed or not, whatever the file's name."""
+    file = tmp_path / "events.txt"
+    file.write_bytes(pack(FORMS[form](OBJECTS).encode()))
+    assert OBJECTS == found(file)
+
+
+def test_an_object_has_its_place(tmp_path: Path) -> None:
+    """The place is its line, its index in an array, or the file of a single object."""
+    places = {
+        "lines": ["./f:1", "./f:2", "./f:3"],
+        "lines far apart": ["./f:1", "./f:3", "./f:5"],
+        "an array": ["./f:1[0]", "./f:1[1]", "./f:1[2]"],
+        "an array over lines": ["./f[0]", "./f[1]", "./f[2]"],
+        "arrays": ["./f:1[0]", "./f:2[0]", "./f:3[0]"],
+        "objects over lines": ["./f[0]", "./f[1]", "./f[2]"],
+    }
+    file = tmp_path / "f"
+    for form, expected in places.items():
+        file.write_text(FORMS[form](OBJECTS), encoding="utf-8")
+        assert expected == places_and_problems(file), form
+    file.write_text(json.dumps(OBJECTS[0], indent=2), encoding="utf-8")
+    assert ["./f"] == places_and_problems(file)
+
+
+BAD_LINES = [
+    ("no json", "is not JSON: Expecting value (character 1); it is not recorded"),
+    ('{"torn": "off', "is not JSON: Unterminated string starting at (character 10); it is not recorded"),
+    ("\udcff\udcfe", "is not UTF-8 text, from byte 0 on; it is not recorded"),
+    ("\0\0\0", "is not JSON: Expecting value (character 1); it is not recorded"),
+    *((line, "is not a JSON object; it is not recorded") for line in ("12", "null", '"text"', "true", "NaN")),
+    ("[" * 102 + "]" * 102, "is nested more than 100 deep; it is not recorded"),
+    ('{"a":' * 101 + "1" + "}" * 101, "is nested more than 100 deep; it is not recorded"),
+    ("[" * 100_000, "is nested more than 100 deep; it is not recorded"),
+]
+
+
+@pytest.mark.parametrize(("line", "problem"), BAD_LINES, ids=[problem[:20] for _, problem in BAD_LINES])
+def test_a_bad_line_affects_itself_alone(tmp_path: Path, line: str, problem: str) -> None:
+    """The other lines are read, and it is named by its number."""
+    file = tmp_path / "f"
+    for at in range(3):
+        lines = ['{"n": 1}', '{"n": 2}']
+        lines.insert(at, line)
+        file.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
+        expected = [f"./f:{number}" for number in (1, 2, 3)]
+        expected[at] = f"./f:{at + 1}: {problem}"
+        assert expected == places_and_problems(file)
+
+
+def test_ambiguous_numbers_are_texts(tmp_path: Path) -> None:
+    """So the rest of their object counts, and the spelling is kept."""
+    file = tmp_path / "f"
+    file.write_text('{"a": NaN, "b": -Infinity, "c": 1e999, "d": 9007199254740993, "e": 1' + "0" * 5000 + "}")
+    (value,) = found(file)
+    assert ["NaN", "-Infinity", "1e999", "9007199254740993", "1" + "0" * 5000] == list(value.values())
+
+
+LINES = JSON.map(json.dumps).map(str.encode) | st.binary(max_size=30)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(LINES, max_size=6), packed=st.booleans())
+def test_any_file_can_be_read(tmp_path: Path, lines: list[bytes], packed: bool) -> None:
+    """Nothing raises; every object and every problem has its place."""
+    data = b"\n".join(lines)
+    file = tmp_path / "f"
+    file.write_bytes(gzip.compress(data) if packed else data)
+    read = list(items(str(file)))
+    assert read
+    for one in read:
+        assert (one.source if isinstance(one, Problem) else one.place).startswith(str(file))
+        assert isinstance(one, Problem) or json.dumps(one.value)
+
+
+posix_alone = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock, and kills without a word")
+OBJECTS_CROWD = [event("AC-02", "task_start", data={"n": n}) for n in range(60)]
+OBJECTS_CROWD += [{"metrics": {"errors": n % 3}, "component": "ac02", "session_id": "s1"} for n in range(60)]
+"""Sixty that name a time, and three sorts that do not, twenty of each."""
+
+WORKER = """
+import os, signal, sys
+from pathlib import Path
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.scores import read as recording
+from tallybook.projections.surfaces.scores.read import items
+
+recording.CHUNK_OBJECTS = 7
+recording.MOST_SPOOLED = 0
+kill_at = int(sys.argv[3])
+print("ready", flush=True)
+sys.stdin.readline()
+calls = 0
+
+def count_call(frame, event, argument):
+    global calls
+    if event == "c_call":
+        calls += 1
+        if calls == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+if kill_at:
+    sys.setprofile(count_call)
+fed = recording.feed(
+    Project(Path(sys.argv[1])), [items(sys.argv[2])], recording.Defaults(), lambda _: None
+)
+print(fed.read_count, flush=True)
+"""
+
+
+@pytest.fixture
+def crowd(project: Path) -> Project:
+    """Return a project whose ledger exists."""
+    begun = Project(project)
+    feed_file(begun, written(project / "first.jsonl", [TELEMETRY[0]]))
+    return begun
+
+
+def feed_file(project: Project, file: Path) -> ingest.IngestReport:
+    """Record a file in this process."""
+    return feed(project, [items(str(file))], Defaults(), lambda _: None)
+
+
+def expected(project: Path, objects: Sequence[Any]) -> list[str]:
+    """Return the events of a ledger that recorded these objects at once, without its first event."""
+    other = Project(project / "other")
+    feed_file(other, written(project / "first.jsonl", [TELEMETRY[0]]))
+    feed_file(other, written(project / "events.jsonl", objects))
+    return bodies(other)
+
+
+def run_together(project: Project, file: Path, kills: Sequence[int]) -> list[tuple[int, str]]:
+    """Run workers that record the same file at once, and return exit code and answer of each."""
+    script = [sys.executable, "-c", WORKER, str(project.root), str(file)]
+    workers = [
+        subprocess.Popen([*script, str(kill)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        for kill in kills
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert "ready\n" == worker.stdout.readline()
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+    answers = [worker.communicate()[0].strip() for worker in workers]
+    return [(worker.returncode, answer) for worker, answer in zip(workers, answers, strict=True)]
+
+
+@posix_alone
+def test_a_held_lock_delays_no_call(crowd: Project, tmp_path: Path) -> None:
+    """A small call is spooled; the next command that writes records it, once, each object at its own moment."""
+    file = written(tmp_path / "events.jsonl", [*TELEMETRY, {"metrics": {"a": 1}}])
+    with held(crowd):
+        for number in (1, 2):
+            fed = feed_file(crowd, file)
+            assert (5, 5, {}) == (fed.spooled, fed.read_count, fed.recorded)
+            assert number == len(spooled(crowd))
+    commands.replay(crowd)
+    assert [] == spooled(crowd)
+    found = rows(crowd)
+    # The first of them stood there already.
+    assert 5 == len(found)
+    assert ["2026-01-16T08:00:00.000000Z"] * 4 == [row["when"] for row in found[:4]]
+    assert {"rater": "import", "session": "s1"} == found[1]["by"]
+
+
+@posix_alone
+def test_a_spooled_object_is_recorded_unchanged(crowd: Project, tmp_path: Path) -> None:
+    """Every kind keeps its fields, free text too; an object without a time has the time of its call."""
+    timed: list[dict[str, Any]] = [
+        *TELEMETRY,
+        {"feedback": 80, "note": "quick", "at": "2026-01-17"},
+        {"baseline": 80, "score": "ac06", "reason": "x" * 9_000, "at": "2026-01-17"},
+    ]
+    file = written(tmp_path / "events.jsonl", [*timed, {"passed": 1, "total": 2}])
+    with held(crowd):
+        feed_file(crowd, file)
+    commands.replay(crowd)
+    found = rows(crowd)
+    (benchmark,) = (row for row in found if row["kind"] == "benchmark.recorded")
+    assert benchmark["when"] <= benchmark["at"]
+    assert expected(tmp_path, timed) == [row for row in bodies(crowd) if json.loads(row)[1] != "benchmark.recorded"]
+    assert {"quick", "x" * 9_000} <= {text for row in found for text in row.get("free", {}).values()}
+
+
+def test_many_processes_record_the_same_file_once(crowd: Project, tmp_path: Path) -> None:
+    """The first process with an object records it, and every process reads all of the file."""
+    file = written(tmp_path / "events.jsonl", OBJECTS_CROWD)
+    assert [(0, "120")] * 6 == run_together(crowd, file, [0] * 6)
+    assert expected(tmp_path, OBJECTS_CROWD) == bodies(crowd)
+    assert commands.verify(crowd).ok
+
+
+def record_lines(project: Path, lines: list[Any]) -> dict[str, Any]:
+    """Record a file of these lines and return the answer."""
+    file = written(project / "a.jsonl", lines)
+    return report_json(feed(Project(project), [items(str(file))], Defaults(), lambda _: None))
+
+
+def test_odd_objects_are_listed_up_to_a_bound(project: Path) -> None:
+    """A few of each sort and some hundred in all are listed, with their number, and so are types."""
+    lines = [*["x"] * 1_000, *[{"event_type": f"t{n}", "timestamp": AT, "session_id": "\n"} for n in range(700)]]
+    lines += [{"metrics": {f"m{n}": "x", "a": 1}, "at": AT, "component": "a", "session_id": "s"} for n in range(300)]
+    answer = record_lines(project, lines)
+    assert 20 == sum(one["message"] == "is not a JSON object; it is not recorded" for one in answer["problems"])
+    assert (PROBLEMS_SHOWN, 1_000 + 700 + 300) == (
+        len(answer["problems"]),
+        len(answer["problems"]) + answer["more_problems"],
+    )
+    assert (501, 200, 700) == (len(answer["kept"]), answer["kept"]["others"], sum(answer["kept"].values()))
+
+
+def test_a_long_file_is_recorded_in_parts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most two parts are in memory at once, whatever the file's length, and all of them are recorded."""
+    monkeypatch.setattr(ingest, "CHUNK_OBJECTS", 10)
+    file = written(project / "a.jsonl", [{"metrics": {"a": n}, "session_id": "s", "component": "c"} for n in range(95)])
+    read: list[int] = []
+    ahead: list[int] = []
+
+    def counted(source: Iterator[Item]) -> Iterator[Item]:
+        for item in source:
+            read.append(1)
+            yield item
+
+    def tell(done: int) -> None:
+        ahead.append(len(read) - done)
+
+    source = items(str(file))
+    fed = feed(Project(project), [counted(source)], Defaults(), tell)  # type: ignore[arg-type]
+    assert ({"metrics.recorded": 95}, 10) == (fed.recorded, max(ahead))
+    assert 10 == len(ahead)
+    assert [{"a": n} for n in range(95)] == [row["body"]["metrics"] for row in rows(Project(project))]

@@ -1,0 +1,464 @@
+"""Scores of components and sessions by "Scoring Algorithms" of the specification, by hand, with their evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import pytest
+
+from helpers.documentation import examples
+from helpers.injections import injected
+from helpers.score_examples import AT, config, folded, noon
+from helpers.score_histories import LINEAR, config_of, line, metrics, scored, session_of, value_of
+from helpers.sweep import slice_of
+from helpers.view_histories import history
+from tallybook.ledger.events import (
+    BenchmarkRecorded,
+    FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
+    PlaybookUpdated,
+    PointAdded,
+    PointCited,
+    PointMerged,
+    PointRated,
+    PointRestored,
+    PointRetired,
+)
+from tallybook.ledger.records import Author, EventRecord, make_batch
+from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.scores.config_file import overlaid, read_config
+from tallybook.projections.scores.scoring import component_score, composites, scores
+from tallybook.projections.scores.summary import changes, evidence_view, explain
+from tallybook.projections.scores.view import Scores, scores_view
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.records import Batch
+    from tallybook.projections.scores.config import Config
+
+EXAMPLE = dict(zip([f"ac0{n}" for n in range(1, 10)], (92, 88, 85, 95, 78, 82, 75, 90, 94), strict=True))
+
+
+def made(values: dict[str, int], own: str = "", feedback: float | None = None) -> list[int | None]:
+    """Return efficiency, effectiveness, improvement, handoff and overall of components' scores."""
+    found = composites(values, config_of(own), feedback)
+    names = ("efficiency", "effectiveness", "improvement", "handoff", "overall")
+    return [found.get(f"session.{name}") for name in names]
+
+
+# The three formulas
+
+
+def test_ac01_by_its_formula() -> None:
+    """10,000 ms are 80, 25 % are 50: 80 * 0.3 + 50 * 0.2 + 90 * 0.2 + 100 * 0.3 = 24 + 10 + 18 + 30 = 82."""
+    assert 82 == value_of("ac01", startup_ms=10_000, context_percent=25, greeting_score=90, orientation_done=True)
+
+
+def test_ac02_by_its_formula() -> None:
+    """80 * 0.35 + 70 * 0.25 + 75 * 0.2 + 90 * 0.2 = 28 + 17.5 + 15 + 18 = 78.5, rounded up to 79."""
+    values = {"completed": 8, "total": 10, "avg_iterations": 3.7, "drift_events": 4, "drift_corrected": 3}
+    assert 79 == value_of("ac02", **values, review_score=90)
+
+
+def test_ac06_by_its_formula() -> None:
+    """75 * 0.4 + 90 * 0.25 + (100 - 25) * 0.2 + 60 * 0.15 = 30 + 22.5 + 15 + 9 = 76.5, rounded up to 77."""
+    values = {"implemented": 4, "successful": 3, "validated": 9, "total": 10, "rollbacks": 1}
+    assert 77 == value_of("ac06", **values, processed=3, target=5)
+
+
+@pytest.mark.parametrize("component", LINEAR)
+def test_the_six_others_weigh_their_three_measures_equally(component: str) -> None:
+    """(60 + 70 + 81) / 3 = 70.33, and with a pair of counts for one of them (60 + 70 + 75) / 3 = 68.33."""
+    one, two, three = LINEAR[component]
+    assert 70 == value_of(component, **{one: 60, two: 70, three: 81})
+    assert 68 == value_of(component, **{one: 60, two: 70, f"{three}_count": 3, f"{three}_total": 4})
+
+
+@pytest.mark.parametrize(
+    ("component", "values"),
+    [
+        *((f"ac0{n}", {}) for n in range(1, 10)),
+        ("ac02", {"total": 0, "completed": 0}),
+        ("ac06", {"total": 0, "validated": 0}),
+        ("ac06", {"target": 0, "processed": 3}),
+        ("ac06", {"rollbacks": 1}),
+        ("ac03", {"thoroughness_count": 0, "thoroughness_total": 0}),
+        ("ac03", {"speed": 99}),
+    ],
+)
+def test_no_data_is_no_score(component: str, values: dict[str, float]) -> None:
+    """Without a measurement, or with a whole of 0, there is no score: not 0, not 75, and no error."""
+    assert scored(component, **values) is None
+
+
+# A user's own
+
+
+def test_a_user_describes_components_of_their_own() -> None:
+    """2 ms of 1 to 5 are 75, weighed 3; 1 of 4 failed and the rest counts, 75 too; with 1 ms (300 + 75) / 4 = 93.75."""
+    own = """
+    components:
+      speed:
+        counters: [failed, calls]
+        metrics:
+          latency: {form: inverse, of: ms, best: 1, worst: 5, weight: 3}
+          errors: {form: ratio, of: failed, per: calls, rest: true}
+    """
+    assert 75 == value_of("speed", own, ms=2, failed=1, calls=4)
+    assert 94 == value_of("speed", own, ms=1, failed=1, calls=4)
+    assert "speed" in config_of(own).score_ids
+
+
+# Benchmarks and feedback
+
+
+def joined(*events: Any, own: str = "", component: str = "ac03") -> tuple[int, float] | None:
+    """Return score and coverage of a component whose three metrics may have been measured as 80 each."""
+    config = config_of(own)
+    found = component_score(config.components[component], session_of(*events), config)
+    return None if found is None else (found.value, found.coverage)
+
+
+ALL_80 = metrics("ac03", thoroughness=80, accuracy=80, actionability=80)
+ONE_80 = metrics("ac03", thoroughness=80)
+RUN = BenchmarkRecorded("AC-03", "reviews", 9, 10)
+SAID = FeedbackRecorded("ac03", 60, "", "")
+THIRD = pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("events", "own", "expected"),
+    [
+        # (80 * 1 + 90 * 0.25) / 1.25 = 82, (80 + 22.5 + 60 * 0.25) / 1.5 = 78.3.
+        ([ALL_80, RUN], "", (82, 1)),
+        ([ALL_80, RUN, SAID], "", (78, 1)),
+        ([ALL_80, SAID], "", (76, 1)),
+        # One of three metrics weighs 1/3: (80 / 3 + 90 / 4) / (1 / 3 + 1 / 4) = 84.3, and 7/12 of 5/4 was measured.
+        ([ONE_80, RUN], "", (84, pytest.approx(7 / 15))),
+        # Feedback weighs a quarter of what was measured: 80 and 60 are 76 however little that is.
+        ([ONE_80, SAID], "", (76, THIRD)),
+        ([RUN, SAID], "", (84, 0.2)),
+        # A benchmark alone is the score, and feedback alone is none.
+        ([RUN], "", (90, 0.2)),
+        ([SAID], "", None),
+        # Runs add up, 9 of 10 and 1 of 10; so do people, 60 and 61 to 60.5.
+        ([RUN, BenchmarkRecorded("ac03", "", 1, 10)], "", (50, 0.2)),
+        ([ALL_80, SAID, FeedbackRecorded("ac03", 61, "", "")], "", (76, 1)),
+        # A weight of 1 is as much as all metrics: half of 80 + 90.
+        ([ALL_80, RUN], "benchmarks: {weight: 1}", (85, 1)),
+        ([ALL_80, SAID], "feedback: {weight: 1}", (70, 1)),
+        ([ALL_80, RUN, SAID], "{benchmarks: {weight: 0}, feedback: {weight: 0}}", (80, 1)),
+        ([RUN, SAID], "{benchmarks: {weight: 0}, feedback: {weight: 0}}", None),
+        ([BenchmarkRecorded("ac03", "", 0, 0)], "", None),
+        ([ALL_80, BenchmarkRecorded("ac03", "", 0, 0)], "", (80, 1)),
+        ([ALL_80, BenchmarkRecorded("ac03", "", 0, 10)], "", (64, 1)),
+        ([ALL_80, FeedbackRecorded("ac03", 0, "", "")], "", (64, 1)),
+        # Of another component, and of the session itself.
+        ([ALL_80, BenchmarkRecorded("ac04", "", 0, 9), FeedbackRecorded("", 0, "", "")], "", (80, 1)),
+    ],
+)
+def test_benchmarks_and_feedback_join_with_weights_of_their_own(
+    events: list[Any], own: str, expected: tuple[int, float] | None
+) -> None:
+    """Each has its configured weight, next to metrics that together weigh 1."""
+    assert expected == joined(*events, own=own)
+
+
+# Sessions
+
+
+def test_the_worked_example() -> None:
+    """(92 + 95) / 2 = 93.5, 86.5, 81.25 and 94 are cut; 18.6 + 30.1 + 20.25 + 18.8 = 87.75 is cut, too."""
+    assert [93, 86, 81, 94, 87] == made(EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, [None, None, None, None, None]),
+        ({"ac01": 92}, [92, None, None, None, 92]),
+        # (93 * 0.2 + 86 * 0.35) / 0.55 = 88.5.
+        ({"ac01": 92, "ac04": 95, "ac02": 88, "ac03": 85}, [93, 86, None, None, 88]),
+        # 75 and 90 to 82.5; (82 * 0.25 + 94 * 0.2) / 0.45 = 87.3.
+        ({"ac07": 75, "ac08": 90, "ac09": 94}, [None, None, 82, 94, 87]),
+        ({"ac09": 0}, [None, None, None, 0, 0]),
+        (dict.fromkeys(EXAMPLE, 100), [100] * 5),
+        (dict.fromkeys(EXAMPLE, 0), [0] * 5),
+        ({"ac99": 50}, [None, None, None, None, None]),
+    ],
+)
+def test_composites_leave_out_missing_parts(values: dict[str, int], expected: list[int | None]) -> None:
+    """A missing component weighs nothing in its composite, a missing composite nothing in the overall score."""
+    assert expected == made(values)
+
+
+def test_a_session_with_feedback_alone_has_no_score() -> None:
+    """Feedback alone makes no score, and so closes no gate; next to 80, 25 weighs a quarter of what was measured."""
+    judged = (FeedbackRecorded("", 0, "harmful", ""), FeedbackRecorded("", 50, "", ""))
+    assert {} == scores(session_of(*judged), config_of())
+    # (80 * 0.20 + 25 * 0.05) / 0.25 = 69, handoff weighing 0.20.
+    measured = session_of(*judged, metrics("ac09", handoff_quality=80))
+    assert {"ac09": 80, "session.handoff": 80, "session.overall": 69} == scores(measured, config_of())
+
+
+def test_a_user_describes_composites_of_their_own() -> None:
+    """(60 + 81) / 2 = 70.5, cut, and 90: 70 * 0.75 + 90 * 0.25 = 75."""
+    own = """
+    session_weights: {efficiency: false, effectiveness: false, improvement: false, handoff: 0.25, work: 0.75}
+    sessions: {efficiency: false, effectiveness: false, improvement: false, work: [ac01, ac02]}
+    """
+    found = composites({"ac01": 60, "ac02": 81, "ac09": 90}, config_of(own))
+    assert {"session.handoff": 90, "session.work": 70, "session.overall": 75} == found
+
+
+# Counters and gauges
+
+
+def test_of_values_of_one_time_the_one_recorded_last_counts() -> None:
+    """Two values of one moment in a batch, whose ids are in no order, are read in their order; so are batches."""
+    session = session_of()
+    for place, greeting in ((2, 20), (1, 10)):
+        record = line(9 - place, metrics("ac01", greeting_score=greeting))
+        session.add_event(attrs.evolve(record, part=(place, 2)))
+    assert 20 == scores(session, config_of())["ac01"]
+    session.add_event(line(1, metrics("ac01", greeting_score=30), at="2026-01-16T13:00:00", when="2026-01-16T12:00:00"))
+    assert 30 == scores(session, config_of())["ac01"]
+
+
+# Properties
+
+DIRECTIONS = {
+    "ac01": {"startup_ms": -1, "context_percent": -1, "greeting_score": 1, "orientation_done": 1},
+    "ac02": dict.fromkeys(("completed", "drift_corrected", "review_score"), 1)
+    | dict.fromkeys(("total", "avg_iterations", "iterations", "drift_events"), -1),
+    "ac06": {"successful": 1, "validated": 1, "total": -1, "rollbacks": -1, "processed": 1, "target": -1},
+    **{component: dict.fromkeys(names, 1) for component, names in LINEAR.items()},
+}
+"""Component → value → 1 where more of it is better, -1 where less is."""
+ROWS = [(component, name, sign) for component, names in DIRECTIONS.items() for name, sign in names.items()]
+VALUES = st.integers(1, 40_000) | st.integers(1, 12) | st.floats(0.5, 120) | st.booleans().map(lambda one: one + 1)
+ANY = st.integers(-(2**53), 2**53) | st.floats(-(2.0**53), 2.0**53) | st.integers(-3, 120) | st.booleans()
+OTHERS = {"ac06": {"implemented": VALUES}}
+BOTH_WAYS = {"total": ("iterations",), "iterations": ("total",)}
+"""More tasks with the same iterations are less completed, and less effort for each."""
+
+
+@pytest.fixture(scope="module")
+def default() -> Config:
+    """Return the default configuration, which is read once for all examples."""
+    return config_of()
+
+
+def worth(config: Config, component: str, values: dict[str, float]) -> int | None:
+    """Return the score of a component with these measurements."""
+    found = component_score(config.components[component], session_of(metrics(component, **values)), config)
+    return None if found is None else found.value
+
+
+@pytest.mark.parametrize(("component", "name", "sign"), ROWS)
+@settings(max_examples=slice_of(60, 15))
+@given(data=st.data())
+def test_a_score_is_monotone_in_each_metric(
+    default: Config, component: str, name: str, sign: int, data: st.DataObject
+) -> None:
+    """With any other measurements, more of a good metric never lowers a score, more of a bad one never raises it."""
+    others = {other: VALUES for other in DIRECTIONS[component] if other not in {name, *BOTH_WAYS.get(name, ())}}
+    beside = data.draw(st.fixed_dictionaries({}, optional=others | OTHERS.get(component, {})))
+    less, more = sorted((data.draw(VALUES), data.draw(VALUES)))
+    low, high = (worth(default, component, beside | {name: one}) for one in (less, more))
+    assert (low is None) == (high is None)
+    assert (low or 0) * sign <= (high or 0) * sign
+
+
+@given(
+    st.lists(
+        st.sampled_from([*DIRECTIONS, "ac99"]).flatmap(
+            lambda one: st.dictionaries(
+                st.sampled_from([*DIRECTIONS.get(one, {}), "implemented", "coverage_count", "coverage_total"]), ANY
+            ).map(lambda values: metrics(one, **values))
+        )
+        | st.builds(FeedbackRecorded, st.sampled_from(["", "ac02"]), st.floats(0, 100), st.just(""), st.just(""))
+        | st.builds(
+            BenchmarkRecorded, st.sampled_from(["ac02", ""]), st.just(""), st.integers(0, 5), st.integers(5, 9)
+        ),
+        max_size=6,
+    )
+)
+def test_scores_are_whole_and_stay_within_0_and_100(events: list[Any]) -> None:
+    """For any measurement, however absurd, a score is a whole number from 0 to 100."""
+    found = scores(session_of(*events), config_of())
+    assert [] == [(name, value) for name, value in found.items() if type(value) is not int or not 0 <= value <= 100]
+    assert found.keys() <= set(config_of().score_ids)
+
+
+EARLIER = "2026-01-16T09:00:00.000000Z"
+
+
+def why(component: str, *told: tuple[str, str, Event]) -> dict[str, Any]:
+    """Return the evidence of a component in session s1, of events ``(session, time, event)`` with numbers from 1."""
+    records = [
+        EventRecord(seq, AT, event, f"id-{seq}", Author("test", session), when=at)
+        for seq, (session, at, event) in enumerate(told, 1)
+    ]
+    batches = [make_batch(record) for record in records]
+    own = config()
+    session = fold(scores_view(own), batches).count().session("s1")
+    assert session is not None
+    found = fold(evidence_view("s1", component), batches).records
+    return explain(session, own.components[component], own, found)
+
+
+def measured(component: str, **metrics: float) -> MetricsRecorded:
+    """Return the measurement of a component."""
+    return MetricsRecorded(component, Numbers(dict(metrics)), "")
+
+
+def test_a_score_is_the_sum_of_its_parts() -> None:
+    """AC-06 with 9 of 10 successful, 8 of 10 validated, 1 rollback: 36 + 20 + 18 = 74 of 0.85 → 87.06, 87."""
+    found = why("ac06", ("s1", AT, measured("ac06", implemented=10, successful=9, validated=8, total=10, rollbacks=1)))
+    assert (87, 0.85) == (found["score"], found["coverage"])
+    assert [
+        ("success_rate", 90.0, 0.40, 0.4706, 42.35, {"successful": 9.0, "implemented": 10.0}, [1]),
+        ("validation_rate", 80.0, 0.25, 0.2941, 23.53, {"validated": 8.0, "total": 10.0}, [1]),
+        ("rollback_avoidance", 90.0, 0.20, 0.2353, 21.18, {"rollbacks": 1.0, "implemented": 10.0}, [1]),
+        ("throughput", None, 0.15, None, None, {}, []),
+    ] == [
+        tuple(part[key] for key in ("name", "points", "weight", "share", "gives", "values", "events"))
+        for part in found["parts"]
+    ]
+
+
+def test_a_sum_names_all_its_events_and_another_metric_the_last() -> None:
+    """Two counts of implemented add up; of two targets the later one by its time counts, though recorded first."""
+    found = why(
+        "ac06",
+        ("s1", AT, measured("AC-06", implemented=1, successful=1, target=4)),
+        ("s1", EARLIER, measured("ac06", implemented=1, target=2, processed=2)),
+    )
+    parts = {part["name"]: part for part in found["parts"]}
+    assert ({"successful": 1.0, "implemented": 2.0}, [1, 2]) == (
+        parts["success_rate"]["values"],
+        parts["success_rate"]["events"],
+    )
+    assert ({"processed": 2.0, "target": 4.0}, [1, 2]) == (
+        parts["throughput"]["values"],
+        parts["throughput"]["events"],
+    )
+
+
+PERCENTS = st.integers(0, 100) | st.none()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 28), PERCENTS, PERCENTS, PERCENTS), max_size=20),
+    st.integers(1, 5),
+)
+def test_changes_add_up(days: list[tuple[int, float | None, float | None, float | None]], span: int) -> None:
+    """The parts' changes sum to the change of the whole, whatever was not measured."""
+    names = ("state_preservation", "handoff_quality", "completeness")
+    sessions = [
+        (
+            f"s{n}",
+            noon(f"2026-01-{day:02}"),
+            {"ac09": {k: v for k, v in zip(names, values, strict=True) if v is not None}},
+            "",
+        )
+        for n, (day, *values) in enumerate(days)
+    ]
+    state = folded(config(), *sessions)
+    found = changes(state, state.config.components["ac09"], span)
+    assert (found is not None) == (len({day for day, *values in days if any(v is not None for v in values)}) > span)
+    if found is not None:
+        total = sum(part["delta"] for part in found["parts"])
+        assert abs(total - (found["now"] - found["before"])) < 0.05
+
+
+ON: dict[str, Any] = {"components": {"playbook": {"enabled": True}}}
+CLOSE = PlaybookUpdated(0, 0, 0)
+A, B = PointAdded("kpt_001", "Use types."), PointAdded("kpt_002", "Mock time.")
+HELPFUL, HARMFUL = PointRated("kpt_001", "helpful"), PointRated("kpt_001", "harmful")
+PRUNE: list[Any] = [HARMFUL, HARMFUL, HARMFUL, CLOSE]
+
+
+def config_playbook(own: dict[str, Any]) -> Any:
+    """Return the configuration of a project whose file has this below ``scoring``."""
+    return read_config(overlaid(configuration.default(), {"scoring": own}))
+
+
+def scored_playbook(batches: Sequence[Batch], own: dict[str, Any] | None = None) -> Scores:
+    """Return the scores of a history, with the component switched on by default."""
+    return fold_history(scores_view(config_playbook(ON if own is None else own)), lambda: batches).count()
+
+
+def of_session(state: Scores, session: str) -> dict[str, float]:
+    """Return the playbook's measurements of a session, without those of 0."""
+    found = state.session(session)
+    assert found is not None
+    measured = found.measured(state.config.components["playbook"])
+    return {name: value for name, value in measured.items() if value}
+
+
+# What is measured: the second batch, of session s1, behind one that adds two entries in s0
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([CLOSE], {}),
+        ([HELPFUL, HARMFUL, CLOSE], {"ratings": 2, "judged": 2, "helpful": 1}),
+        ([PointRated("kpt_001", "neutral"), CLOSE], {"ratings": 1}),
+        ([PointRated("kpt_001", "superb"), CLOSE], {}),
+        ([PointRated("kpt_009", "helpful"), CLOSE], {}),
+        ([PointRetired("kpt_001", ""), HELPFUL, CLOSE], {}),
+        ([PointMerged("kpt_002", ("kpt_001",), ""), HELPFUL, CLOSE], {"ratings": 1, "judged": 1, "helpful": 1}),
+        ([PointAdded("kpt_003", "Quote ids."), CLOSE], {"learned": 1}),
+        ([PointAdded("kpt_001", "Quote ids."), CLOSE], {}),
+        (PRUNE, {"ratings": 3, "judged": 3, "pruned": 1}),
+        ([*PRUNE, CLOSE], {"ratings": 3, "judged": 3, "pruned": 1}),
+        ([injected(("kpt_001", "kpt_002"), 4), injected(("kpt_001",), 5)], {"told": 3}),
+        ([PointCited("kpt_001", "message"), PointCited("kpt_001", "Bash")], {"cited": 2}),
+    ],
+)
+def test_an_event_is_measured_for_its_session(events: list[Any], expected: dict[str, float]) -> None:
+    """Ratings count if they name a present entry, an addition if it is new, a prune once."""
+    assert expected == of_session(scored_playbook(history([[A, B, CLOSE], events])), "s1")
+
+
+@pytest.mark.parametrize(
+    ("between", "text", "relearned"),
+    [
+        ([], "Use types.", 1),
+        ([], "use   TYPES", 1),
+        ([], "Use all types.", 0),
+        ([], None, 0),
+        ([PointRestored("kpt_001", "")], "Use types.", 0),
+    ],
+)
+def test_a_pruned_text_that_is_added_again_counts(between: list[Any], text: str | None, relearned: int) -> None:
+    """Case, white space and punctuation do not matter; a returned entry is not pruned; a text may be redacted."""
+    batches = history([[A, CLOSE], PRUNE, [*between, PointAdded("kpt_002", text), CLOSE]])
+    found = of_session(scored_playbook(batches), "s2")
+    assert (1, relearned) == (found["learned"], found.get("relearned", 0))
+
+
+# What it comes to
+
+
+# Switched off
+
+
+def test_the_example_in_the_documentation_switches_it_on(project: Path) -> None:
+    """It works unchanged in the project's own file."""
+    (example,) = (block for block in examples("yaml") if "enabled: true" in block.code)
+    (project / ".claude" / "config").mkdir()
+    (project / configuration.PLACE).write_text(example.code, encoding="utf-8")
+    assert "playbook" in configuration.load(Project(project)).sessions["improvement"]

@@ -1,0 +1,247 @@
+"""Trends, forecasts, regressions and gates: figures of the specification and laws."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from helpers.score_examples import config
+from tallybook.projections.scores.scoring import number
+from tallybook.projections.scores.trends import (
+    LEAST_TRIES,
+    WAYS,
+    Forecast,
+    Gate,
+    GateQuery,
+    History,
+    Regression,
+    Scored,
+    Trend,
+    by_deviation,
+    by_trend,
+    forecast,
+    gate,
+    trend,
+)
+from tallybook.projections.scores.view import Baseline
+
+WEEK = [82, 84, 83, 85, 87, 86, 88]
+"""The data of the document's example: 595 in all, 85 on average."""
+
+
+def test_the_figures_of_the_document() -> None:
+    """Averages of 82.8 and 86.3 differ by 3.5, 4.2 % of the first: 3.5 / 82.8 is 0.04227.
+
+    Ten days of 828 points in all, then ten of 863.
+    """
+    series = [82] * 2 + [83] * 8 + [86] * 7 + [87] * 3
+    assert Trend("improving", 3.5, 4.2, 86.3, 82.8) == trend(series, 10)
+
+
+@pytest.mark.parametrize(
+    ("series", "days", "expected"),
+    [
+        pytest.param([88, 80], 1, Trend("declining", -8.0, -9.1, 80.0, 88.0), id="declining"),
+        pytest.param([80, 80], 1, Trend("stable", 0.0, 0.0, 80.0, 80.0), id="stable"),
+        pytest.param([1, 99, 40, 60, 55, 45], 2, Trend("stable", 0.0, 0.0, 50.0, 50.0), id="older days do not count"),
+        pytest.param([70, 80, 90, *WEEK], 7, Trend("improving", 5.0, 6.3, 85.0, 80.0), id="three days before"),
+        pytest.param([80] * 4 + [82, 82, 82, 83], 4, Trend("improving", 2.3, 2.8, 82.3, 80.0), id="2.25 up"),
+        pytest.param([82, 82, 82, 83] + [80] * 4, 4, Trend("declining", -2.3, -2.7, 80.0, 82.3), id="2.25 down"),
+        pytest.param([1, 1.15], 1, Trend("improving", 0.2, 15.0, 1.2, 1.0), id="a float has its shown value"),
+        pytest.param([80] * 59 + [81], 30, Trend("improving", 0.0, 0.0, 80.0, 80.0), id="less than a tenth"),
+        pytest.param([1, 0], 1, Trend("declining", -1.0, -100.0, 0.0, 1.0), id="down to 0"),
+    ],
+)
+def test_a_trend(series: list[float], days: int, expected: Trend) -> None:
+    """The last days are compared with as many before them, or with the existing ones; halves round away from zero.
+
+    8 / 88 is 9.09 %, 5 / 80 is 6.25 % and shows as 6.3, 2.25 / 80 is 2.81 %, 2.25 / 82.25 is
+    2.74 %; 1.15 - 1 is 0.15 and shows as 0.2, though as floats it is a little less; a thirtieth of a point is a rise
+    that shows as 0.0.
+    """
+    assert expected == trend(series, days)
+
+
+@given(st.lists(st.integers(1, 100), min_size=4, max_size=4), st.lists(st.integers(1, 100), min_size=4, max_size=4))
+def test_a_drop_mirrors_a_rise(one: list[int], other: list[int]) -> None:
+    """In reverse order, the difference is the same with the other sign."""
+    there, back = trend(one + other, 4), trend(other + one, 4)
+    assert there is not None
+    assert back is not None
+    assert there.delta == -back.delta
+
+
+BEGIN = date(2026, 1, 5)
+Series = list[tuple[date, int]]
+
+
+def daily(*scores: int, every: int = 1, begin: date = BEGIN) -> Series:
+    """Return a series with a score each ``every`` days."""
+    return [(begin + timedelta(number * every), score) for number, score in enumerate(scores)]
+
+
+@st.composite
+def serieses(draw: st.DrawFn, low: int = 0, high: int = 100) -> Series:
+    """Return any series, with gaps of up to three weeks."""
+    days = draw(st.lists(st.integers(1, 21) | st.just(1), max_size=60))
+    day, series = BEGIN, []
+    for gap in days:
+        day += timedelta(gap)
+        series.append((day, draw(st.integers(low, high))))
+    return series
+
+
+def test_a_constant_series_stays_constant() -> None:
+    """80 on 21 days is 80 next week: days 7 to 14 are tried, all 8 held, and (8 + 7) / (8 + 10.5) is 0.8108."""
+    assert Forecast(80, 0.81, "3 days", 8) == forecast(daily(*[80] * 21))
+
+
+def test_a_linear_series_goes_on() -> None:
+    """A point more each day, 79 on the thirtieth, is 83 in the middle of the next seven days: four days on.
+
+    Days 7 to 23 are tried, and the line was right on all 17: (17 + 7) / (17 + 10.5) is 0.8727.
+    """
+    assert Forecast(83, 0.87, "line of 28 days", 17) == forecast(daily(*range(50, 80)))
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        pytest.param([], id="empty"),
+        pytest.param(daily(*[80] * 20), id="twenty days"),
+        pytest.param(daily(*[80] * 100, every=8), id="nothing follows within a week"),
+    ],
+)
+def test_not_enough_data(series: Series) -> None:
+    """There is no forecast for fewer than 21 days with a score, nor where there is nothing to try it on."""
+    assert forecast(series) is None
+
+
+@given(serieses())
+def test_a_forecast_is_bounded(series: Series) -> None:
+    """For any series the forecast is a score, its confidence below certainty, and its method known."""
+    found = forecast(series)
+    if found is not None:
+        assert 0 <= found.next_7_days <= 100
+        assert 0 < found.confidence < 1
+        assert found.way in WAYS
+        assert LEAST_TRIES <= found.tried < len(series)
+
+
+@given(serieses(low=40, high=50), st.integers(-5, 5), st.integers(-700, 700))
+def test_a_shift_moves_only_the_forecast(series: Series, points: int, days: int) -> None:
+    """So many points more on every day, and so many days later, is as much more next week, with equal confidence."""
+    found = forecast(series)
+    moved = forecast([(day + timedelta(days), score + points) for day, score in series])
+    assert (found is None) == (moved is None)
+    if found is not None and moved is not None:
+        assert (found.next_7_days + points, found.confidence) == (moved.next_7_days, moved.confidence)
+
+
+CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 0}, trends={"short_term_days": 2})
+LIMITS = CONFIG.regressions
+
+
+@pytest.mark.parametrize(
+    ("before", "bound", "told"),
+    [
+        # Squares of 4, 0, 4 … : 8 + 8 of five values, by four: a variance of 4.
+        pytest.param((78, 80, 82, 78, 82), 76, "80", id="deviation 2"),
+        pytest.param((80, 80, 80, 80, 80), 78, "80", id="no deviation counts as 1"),
+        pytest.param((80, 81, 80, 81, 80), 78.4, "80.4", id="less than 1 does too"),
+    ],
+)
+def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, told: str) -> None:
+    """Two deviations below the mean are allowed, and a lower score is a regression."""
+    below = int(bound) - (bound == int(bound))
+    text = (
+        f"ac06 is {below}, below {number(bound)}: 2 standard deviations under the mean of the 5 sessions before, {told}"
+    )
+    assert Regression("ac06", "z-score", below, bound, text) == by_deviation("ac06", below, before, LIMITS)
+    assert by_deviation("ac06", below + 1, before, LIMITS) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "was"),
+    [
+        ((70, 70, 80, 80, 74, 74), "improving"),
+        ((80, 80, 80, 80, 74, 74), "stable"),
+    ],
+)
+def test_a_trend_that_turned(values: tuple[int, ...], was: str) -> None:
+    """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80."""
+    text = f"ac06 has turned: 74 on average of its last 2 days, 80 of those before, and until then it was {was}"
+    assert Regression("ac06", "trend", 74.0, 80.0, text) == by_trend("ac06", values, 2, 6)
+    assert by_trend("ac06", values, 2, 6.1) is None
+
+
+DAY = date(2026, 1, 5)
+CONFIG_GATES = config(regressions={"points": 10, "least_sessions": 5, "turn": 1})
+ANY = GateQuery()
+
+
+def history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
+    """Return the history of a score, of sessions with the events 10, 20 and so on."""
+    sessions = (Scored(f"s{place}", value, place * 10) for place, value in enumerate(values, 1))
+    return History(score_id, tuple(sessions), (), baseline)
+
+
+def texts(answer: Gate) -> list[str]:
+    """Return the sentences of an answer."""
+    return [reason.text for reason in answer.reasons]
+
+
+def partial(known: History, measured: int, value: int = 90) -> History:
+    """Return a history with a later session that measured too little of the score, so many percent."""
+    return attrs.evolve(known, partial=Scored("last", value, 1000, measured))
+
+
+@pytest.mark.parametrize(
+    ("known", "query", "rule"),
+    [
+        (history("ac05", 49), ANY, "critical"),
+        (history("ac05", 89), GateQuery(minimum=90), "min"),
+        (history("ac05", 90, 80), GateQuery(greatest_drop=5), "no-drop"),
+        (history("ac05", 90, 80, baseline=Baseline(95, 15, DAY)), ANY, "baseline"),
+    ],
+)
+def test_a_session_measured_too_little_opens_no_closed_gate(known: History, query: GateQuery, rule: str) -> None:
+    """What the session before it closed stays closed, and the score is named."""
+    for one in (query, attrs.evolve(query, allow_no_data=True)):
+        answer = gate([history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, one)
+        assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
+        assert "ac05: not enough measured (5 %)" in texts(answer)
+
+
+@st.composite
+def histories(draw: st.DrawFn, score_id: str) -> History:
+    """Return any history of a score."""
+    values = draw(st.lists(st.integers(0, 100), max_size=12))
+    days = draw(st.lists(st.integers(0, 100), max_size=30))
+    told = history(score_id, *values)
+    series = tuple((DAY + timedelta(place), value) for place, value in enumerate(days))
+    seq = draw(st.none() | st.integers(1, 130))
+    baseline = None if seq is None else Baseline(draw(st.floats(0, 100)), seq, DAY + timedelta(seq // 10))
+    return attrs.evolve(told, days=series, baseline=baseline)
+
+
+@given(
+    histories("ac05"),
+    histories("ac06"),
+    st.sampled_from([None, "ac05", "ac06", "ac07"]),
+    st.none() | st.integers(0, 100),
+    st.none() | st.integers(0, 100),
+)
+def test_a_further_condition_never_opens_a_gate(
+    one: History, other: History, name: str | None, minimum: int | None, drop: int | None
+) -> None:
+    """A gate is open exactly if no reason closes it, and a closed one stays closed under any further condition."""
+    plain = gate([one, other], CONFIG_GATES, GateQuery(name))
+    query = gate([one, other], CONFIG_GATES, GateQuery(name, minimum, drop))
+    assert query.open == (not any(reason.closes for reason in query.reasons))
+    assert plain.open or not query.open
+    assert set(plain.reasons) <= set(query.reasons)
