@@ -14,8 +14,6 @@ from helpers.injections import give, injected
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import installation, table
-from tallybook.projections.surfaces.hooks import handler
-from tallybook.projections.surfaces.hooks.injection import inject_playbook
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -203,13 +201,6 @@ def test_an_agent_that_may_end_without_a_hook_awaits_reflection_at_each_stop(her
     call({**stop, "turn_id": "t1"}, "s2")
     assert [ReflectionRequested(3, "Stop", str(path))] == events(here, ReflectionRequested)
     assert 2 == len(events(here, PointCited))
-
-
-def test_every_event_that_an_agent_is_known_to_inject_at_injects() -> None:
-    """The table of actions and the modules of the agents name the same events."""
-    for name in table.AGENTS:
-        for event in table.load(name).injects_at:
-            assert inject_playbook in handler.ACTIONS[event]
 
 
 def test_each_agent_that_takes_context_is_installed_at_an_event_that_takes_it() -> None:

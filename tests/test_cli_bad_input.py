@@ -14,7 +14,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from helpers.command_line import Answer, Run
@@ -170,14 +169,6 @@ def test_a_file_that_is_not_a_legacy_playbook_is_refused(here: Project, run: Run
     assert before == protected_bytes(here)
 
 
-@pytest.mark.parametrize("names", [["kpt_009"], {"new": 9}, {"new": None}, {"new": "kpt_500"}, {"new": "x\ny"}])
-def test_a_payload_cannot_choose_the_name_of_an_entry(here: Project, run: Run, names: object) -> None:
-    """A new entry gets the next free name by the high-water mark, whatever name its payload has."""
-    answer = run("record", stdin=json.dumps({"new_key_points": ["new"], "names": names}).encode())
-    assert (0, "") == (answer.code, answer.err)
-    assert ["kpt_001", "kpt_002"] == list(commands.playbook(here).state.entries)
-
-
 # Taken in part: what can be used counts, and the rest is named
 
 
@@ -209,49 +200,3 @@ def test_an_invalid_item_does_not_affect_the_others(
 
 
 # Ledgers that cannot be used
-
-
-VERBS = [
-    *(["rate", "kpt_001", "helpful"], ["add", "new"], ["record"], ["import", "-"], ["replay"]),
-    *(["replay", "--check"], ["show"], ["show", "--at", "3"], ["why", "kpt_001"]),
-]
-STDIN = {"record": ADDS.encode(), "import": b'{"key_points": ["new"]}'}
-
-
-def spoil_middle(log: Path) -> None:
-    """Change one letter of an acknowledged text."""
-    log.write_bytes(log.read_bytes().replace(BY_HAND.encode(), b"Learned by hand"))
-
-
-def spoil_end(log: Path) -> None:
-    """Cut off the last batch."""
-    log.write_bytes(log.read_bytes()[:-400])
-
-
-def spoil_all(log: Path) -> None:
-    """Delete the log and leave its head."""
-    log.unlink()
-
-
-@pytest.mark.parametrize("arguments", VERBS, ids=" ".join)
-@pytest.mark.parametrize("spoil", [spoil_middle, spoil_end, spoil_all])
-def test_a_damaged_ledger_is_not_changed(
-    here: Project, run: Run, spoil: Callable[[Path], None], arguments: list[str]
-) -> None:
-    """When acknowledged bytes are missing or changed, every command writes nothing and exits with 3."""
-    spoil(here.ledger / "events.jsonl")
-    before = protected_bytes(here)
-    assert_refused(run(*arguments, stdin=STDIN.get(arguments[0], b"")), 3, "the ledger is damaged")
-    assert before == protected_bytes(here)
-
-
-@pytest.mark.parametrize("payload", [5, None, "found", {}, {"found": []}, {"import": "x"}, {"evaluations": 7}])
-def test_an_invalid_spooled_payload_stays_and_blocks_no_writer(here: Project, run: Run, payload: object) -> None:
-    """An invalid payload in the spool stays there, and the next rating is recorded."""
-    waiting = here.ledger / "spool" / "2026-01-01T000000.000000Z-a.json"
-    waiting.parent.mkdir()
-    request = {"update": payload, "names": {}, "by": HUMAN, "key": None}
-    waiting.write_text(json.dumps({"id": "a", "at": "2026-01-01T00:00:00.000000Z", "requests": [request]}))
-    assert 0 == run("rate", "kpt_001", "helpful").code
-    assert waiting.exists()
-    assert 2 == commands.playbook(here).state.entries["kpt_001"].helpful

@@ -13,7 +13,6 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.repository import ROOT
-from tallybook.ledger.names import find_name
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli import main
@@ -61,26 +60,6 @@ def on_terminal(words: list[str], project: Path, keys: bytes) -> tuple[int, str,
 # Names and ratings
 
 
-@pytest.mark.parametrize(
-    ("given", "among", "expected"),
-    [
-        ("kpt_001", {"kpt_001", "kpt_01"}, "kpt_001"),
-        ("KPT_001", {"kpt_001"}, "kpt_001"),
-        ("kpt_1", {"kpt_001", "kpt_010"}, "kpt_001"),
-        ("Kpt_0001", {"kpt_001"}, "kpt_001"),
-        ("Style", {"style"}, "style"),
-        ("kpt_1", {"kpt_001", "kpt_01"}, None),
-        ("kpt_2", {"kpt_001"}, None),
-        ("point", {"kpt_001"}, None),
-    ],
-)
-def test_a_name_in_another_case_or_by_its_number_is_recognised(
-    given: str, among: set[str], expected: str | None
-) -> None:
-    """A name that differs only in case or leading zeros stands for the one entry that it fits."""
-    assert expected == find_name(given, among)
-
-
 def test_rate_accepts_capitals_and_short_names(here: Project, run: Run) -> None:
     """`rate KPT_001 kpt_02 Helpful` rates both entries, each once, and prints them with their new counts."""
     answer = run("rate", "KPT_001", "kpt_02", "kpt_001", "Helpful")
@@ -88,13 +67,6 @@ def test_rate_accepts_capitals_and_short_names(here: Project, run: Run) -> None:
     assert [(1, 0), (1, 0), (0, 0)] == [
         (point["helpful"], point["harmful"]) for point in commands.show(here)["key_points"]
     ]
-
-
-def test_a_long_text_is_cut_when_a_rating_is_shown(here: Project, run: Run) -> None:
-    """`rate` prints at most 100 characters of a text, on one line."""
-    commands.add(here, "long\n" + "x" * 200, HUMAN)
-    line = run("rate", "kpt_004", "neutral").out.splitlines()[0]
-    assert f"kpt_004  +0 -0  long\\n{'x' * 94}…" == line
 
 
 @pytest.mark.usefixtures("here")
@@ -110,13 +82,6 @@ def test_other_verbs_accept_a_name_in_another_case(run: Run, words: list[str], s
     """A verb about an entry takes its name in another case or without its zeros."""
     answer = run(*words)
     assert (0, says) == (answer.code, answer.out[: len(says)]), answer
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("words", [["log", "KPT_2"], ["bisect", "KPT_2.helpful > 9"]])
-def test_log_and_bisect_suggest_the_exact_name(run: Run, words: list[str]) -> None:
-    """`log` and `bisect` refuse a name in another case and suggest the exact one."""
-    assert (1, "tallybook: KPT_2: no entry ever had this name; did you mean kpt_002?\n") == run(*words)[::2]
 
 
 # Several names

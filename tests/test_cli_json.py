@@ -107,6 +107,9 @@ def test_replay_writes_to_the_given_output(here: Project, run: Run, tmp_path: Pa
         json.loads((tmp_path / "before.json").read_bytes())["key_points"],
     )
     assert 0 == run("replay").code
+    (tmp_path / "link.json").symlink_to(here.playbook)
+    for path in (here.playbook, here.claude / ".." / ".claude" / "playbook.json", tmp_path / "link.json"):
+        assert "is the project's own playbook" in run("replay", "--at", "1", "--output", str(path)).err
     assert good == here.playbook.read_bytes()
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
-from rich.console import Console
 
 from helpers.screens import KEPT, LEARNED, shown
 from tallybook.projections.surfaces.console.chart import ROWS, print_chart
@@ -110,17 +108,6 @@ helpful up, harmful down, x left
 def test_a_chart_keeps_its_look(name: str, encoding: str) -> None:
     """At 40 columns a chart runs over time, event by event within one moment, and scaled for large counts."""
     assert GOLDEN[name, encoding] == draw(STORIES[name], 40, encoding)
-
-
-def test_ratings_have_colours_on_a_terminal() -> None:
-    """Helpful is green and harmful red on a terminal, and neither with NO_COLOR."""
-    printed = []
-    for no_color in (False, True):
-        stream = StringIO()
-        console = Console(file=stream, width=40, force_terminal=True, color_system="standard", no_color=no_color)
-        print_chart(console, STORIES["pruned"])
-        printed.append([code in stream.getvalue() for code in ("\x1b[32m", "\x1b[31m")])
-    assert [[True, True], [False, False]] == printed
 
 
 COUNTS = st.integers(0, 10**7)

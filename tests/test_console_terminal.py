@@ -12,7 +12,6 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from helpers.repository import ROOT
 from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown
 from tallybook.ledger import clock
 from tallybook.ledger.line import Draft
@@ -204,22 +203,3 @@ def test_people_see_local_time_and_programs_utc(project: Path, run: Run, at: str
     assert [at, at] == [json.loads(line)["at"] for line in run("log", "--json").out.splitlines()]
     minute_later = clock.moment(now + 60 * clock.MICROSECONDS).at
     assert 2 == moments.resolve(log, output.format_time(minute_later), clock.moment(now + 3600 * clock.MICROSECONDS))
-
-
-def test_one_function_decides_whether_to_ask() -> None:
-    """Only `can_ask` looks whether both standard streams are a terminal, and whether an agent's shell runs the verb."""
-    asks = "sys.stdin.isatty() and sys.stdout.isatty() and find_agent() is None"
-    found = [path for path in (ROOT / "projections").rglob("*.py") if asks in path.read_text(encoding="utf-8")]
-    assert [ROOT / "projections/surfaces/console/output.py"] == found
-
-
-def test_every_question_has_the_default_no() -> None:
-    """No question takes the key Return alone for a yes."""
-    questions = [
-        (path.name, line.strip())
-        for path in sorted((ROOT / "projections").rglob("*.py"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if "click.confirm(" in line
-    ]
-    assert questions
-    assert [] == [(name, line) for name, line in questions if "default=True" in line]

@@ -21,7 +21,7 @@ from tallybook.ledger.reading import search as batch_search
 from tallybook.ledger.reading.search import find_batches
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
-from tallybook.projections.surfaces.cli import bisect
+from tallybook.projections.surfaces.cli import compare
 from tallybook.projections.surfaces.history import moments
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_a_condition_changes_where_the_whole_history_changes_it(
     for text in CONDITIONS:
         for last in (False, True):
             expected = search(parse(text), lambda: decode(log.read()), (begin, None), last=last)
-            found = bisect.find(project_of(log), text, (str(begin), None), last=last)
+            found = compare.find(project_of(log), text, (str(begin), None), last=last)
             assert turn_json(expected) == turn_json(found)
     log.close()
 

@@ -127,16 +127,6 @@ def test_a_branch_of_claude_code_is_given_the_playbook_once(here: Project, tmp_p
     assert [injected(("kpt_001", "kpt_002"), 0), continued("s1")] == events(here, PlaybookInjected)
 
 
-@pytest.mark.parametrize("line", ["", "{", "[]", '{"payload": []}', '{"payload": {"forked_from_id": 7}}'])
-def test_a_transcript_that_names_no_parent_begins_a_session(here: Project, line: str) -> None:
-    """A damaged or empty first line makes no fork."""
-    path = Path.home() / ".codex" / "sessions" / "rollout-x.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"{line}\n", encoding="utf-8")
-    assert "Use type hints" in told(call({**START, "source": "fork", "transcript_path": str(path)}, "c2"))
-    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
-
-
 def test_a_forked_session_is_told_once(here: Project) -> None:
     """Its start carries the id of the session that it continues, which was told; its own comes with a prompt."""
     prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}

@@ -91,13 +91,6 @@ def test_after_a_compaction_a_session_is_given_the_same_again(here: Project) -> 
     assert [3, 3, 1] == [len(one.names) for one in events(here, PlaybookInjected)]
 
 
-@pytest.mark.usefixtures("here")
-def test_a_compaction_before_anything_was_given_changes_nothing() -> None:
-    """There is nothing to repeat, and the next prompt is the first (rule 22)."""
-    assert "" == call({**START, "source": "compact"})
-    assert ["kpt_004", "kpt_002"] == names(ask("units"))
-
-
 @pytest.mark.parametrize("identity", [{}, {"prompt_id": "p1"}], ids=["without an id", "with an id"])
 def test_a_doubled_installation_gives_an_entry_once(here: Project, identity: dict[str, str]) -> None:
     """Of hooks that get the same prompt at once, one answers, also while the ledger is held (rule 22)."""
@@ -142,13 +135,6 @@ def test_a_session_is_given_no_more_than_the_budget(here: Project) -> None:
         assert size <= (6_000 - spent) / 2
         spent += size
     assert sum(map(bool, sizes)) > 2
-
-
-def test_a_budget_of_nothing_gives_nothing(here: Project) -> None:
-    """With `budget_chars = 0` no prompt is answered, and nothing is recorded."""
-    set_to(here, f"{BY_TASK}budget_chars = 0\n")
-    assert "" == ask("commit")
-    assert [] == events(here, PlaybookInjected)
 
 
 def test_switching_the_setting_gives_nothing_twice(here: Project) -> None:

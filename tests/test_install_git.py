@@ -68,14 +68,6 @@ def test_sharing_through_git_keeps_the_playbook_out_of_git(clone: Path, run: Cal
     assert LINE in (clone / ".git" / "info" / "exclude").read_text()
 
 
-def test_a_dry_run_changes_no_exclude_file(clone: Path, run: Callable[..., Answer]) -> None:
-    """It lists the file among the changes."""
-    exclude = clone / ".git" / "info" / "exclude"
-    before = exclude.read_text()
-    assert str(exclude) in run("init", "--dry-run").out
-    assert before == exclude.read_text()
-
-
 @pytest.mark.parametrize("before", ["", "*.log", "*.log\n", f"{LINE}x\n"])
 def test_uninstall_takes_its_own_lines_out(clone: Path, run: Callable[..., Answer], before: str) -> None:
     """The file is as it was, and so is a line that the user wrote, whether or not it ended its last line."""
@@ -97,15 +89,6 @@ def test_a_linked_worktree_uses_the_file_of_its_repository(clone: Path, run: Cal
     assert [] == status(side)
 
 
-def test_a_submodule_uses_its_own_file(clone: Path, run: Callable[..., Answer]) -> None:
-    """The file is that among the files of the repository around it."""
-    git(clone, "-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(clone / ".git"), "sub")
-    assert 0 == run("--project", str(clone / "sub"), "init").code
-    assert LINE in (clone / ".git" / "modules" / "sub" / "info" / "exclude").read_text()
-    commands.add(Project(clone / "sub"), "one", HUMAN)
-    assert [] == status(clone / "sub")
-
-
 def test_a_project_below_the_top_is_named_from_the_top(clone: Path, run: Callable[..., Answer]) -> None:
     """Characters that have a meaning in the file are escaped."""
     below = clone / "a[b]* c"
@@ -114,15 +97,6 @@ def test_a_project_below_the_top_is_named_from_the_top(clone: Path, run: Callabl
     assert "/a\\[b]\\*\\ c/.claude/playbook.json\n" in (clone / ".git" / "info" / "exclude").read_text()
     commands.add(Project(below), "one", HUMAN)
     assert [] == status(clone)
-
-
-def test_a_ledger_that_does_not_ignore_itself_is_named_as_well(clone: Path, run: Callable[..., Answer]) -> None:
-    """Somebody removed its own .gitignore."""
-    commands.add(Project(clone), "one", HUMAN)
-    (clone / ".claude" / "ledger" / ".gitignore").unlink()
-    run("init")
-    assert "/.claude/ledger/\n" in (clone / ".git" / "info" / "exclude").read_text()
-    assert "" == git(clone, "status", "--porcelain", "-uall", "--", ".claude/ledger")
 
 
 @pytest.mark.parametrize("place", ["info/exclude", "info", ""])

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.decisions.update import RefusedText
 from tallybook.ledger.errors import EXIT_NO, CannotWriteError, TallybookError
 from tallybook.ledger.events import PointNoted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.ledger.decisions.legacy_import import LegacyFile
+    from tallybook.ledger.decisions.update import RefusedText
     from tallybook.ledger.events import Event
 else:
     # Most ledgers have nothing redacted.
@@ -174,6 +174,9 @@ class Redactions:
 
     def filter_legacy(self, legacy: LegacyFile) -> tuple[LegacyFile, tuple[RefusedText, ...]]:
         """Return a file without redacted texts in its entries, items and top-level keys, and what was left out."""
+        # A reading command loads no decisions.
+        from tallybook.ledger.decisions.update import RefusedText  # noqa: PLC0415 - as above
+
         refused: list[RefusedText] = []
 
         def is_allowed(place: str, *texts: str) -> bool:

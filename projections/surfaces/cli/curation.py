@@ -1,25 +1,45 @@
-"""The verbs by which a person curates the playbook: retire, restore, pin, reword, merge, undo."""
+"""The verbs by which a person curates the playbook: retire, restore, pin, reword, merge, undo, proposals and redact."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 
 from tallybook.ledger.decisions.curation import NEVER, Curation
-from tallybook.ledger.errors import BadInputError
-from tallybook.projections.event_rows import numbered_rows, summary
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError
+from tallybook.projections.event_rows import by_json, kind_of, name_line, numbered_rows, summary
+from tallybook.projections.proposals import is_lesson, proposal_lines
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.console.consent import ask
-from tallybook.projections.surfaces.console.options import Day, SectionName, Verb, provenance_of, read_text, with_reason
+from tallybook.projections.surfaces.console.options import (
+    Day,
+    SectionName,
+    Verb,
+    WholeNumber,
+    provenance_of,
+    read_text,
+    with_reason,
+)
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, recorded_lines, say
-from tallybook.projections.surfaces.writing import curation, proposals
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.sharing.targets import find_event
+from tallybook.projections.surfaces.writing import curation
+from tallybook.projections.surfaces.writing import proposals as store
+from tallybook.projections.surfaces.writing import redact as redaction
+from tallybook.projections.surfaces.writing.redact import NOTHING, RedactionTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from tallybook.ledger.records import EventRecord
+    from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.curation import UndoResult
+    from tallybook.projections.surfaces.writing.redact import RedactionResult
+
 
 _MAX_EVENTS: Final = 20
 """Undone events that are listed for people; an import can have thousands."""
@@ -27,7 +47,7 @@ _MAX_EVENTS: Final = 20
 
 def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json: bool) -> None:
     """Record a change that a person wishes, and print its events in the words of ``log``."""
-    outcome, proposed = proposals.make_or_propose(project, wish, provenance_of(by))
+    outcome, proposed = store.make_or_propose(project, wish, provenance_of(by))
     note(*outcome.notes)
     rows = numbered_rows(outcome.numbers, outcome.events)
     if as_json:
@@ -185,3 +205,235 @@ def _print_undone(done: UndoResult, *, as_json: bool) -> None:
     _list_events(done.mine.events if done.mine else (), "undone in your own playbook")
     say(f"to bring this back, run: {done.redo}")
     note(*done.outcome.notes)
+
+
+_chosen = click.argument("numbers", metavar="[NUMBER]...", nargs=-1)
+_of = click.option("--of", "session_of", metavar="SESSION", help="Take every open proposal of a session.")
+_everything = click.option("--all", "everything", is_flag=True, help="Take every open proposal.")
+
+
+@click.command(cls=Verb, example="tallybook proposals")
+def proposals(project: Project, /, *, as_json: bool) -> None:
+    """List the changes that agents proposed.
+
+    A person decides them with `proposals accept` and `proposals reject`.
+    """
+    found = store.open_proposals(project)
+    state = reading.current(reading.open_log(project))
+    if as_json:
+        answer([_proposal_row(record, state) for record in found])
+        return
+    say(*(line for record in found for line in _proposal_lines(record, state)))
+    if not found:
+        say("No proposal is open.")
+
+
+def _proposal_row(record: EventRecord, state: Playbook) -> dict[str, Any]:
+    event: Any = record.event
+    entries = [state.entries[name] for name in (event.name, *event.merged) if name in state.entries]
+    return {
+        "seq": record.seq,
+        "at": record.at,
+        "by": by_json(record.by),
+        "verb": event.verb,
+        "name": event.name,
+        "merged": list(event.merged),
+        "text": event.text,
+        "cause": event.cause,
+        "reason": event.reason,
+        "entries": [
+            {"name": one.name, "text": one.text, "helpful": one.helpful, "harmful": one.harmful} for one in entries
+        ],
+    }
+
+
+def _proposal_lines(record: EventRecord, state: Playbook) -> Iterator[str]:
+    """Yield a proposal for people: what it would do, and the entries as they are."""
+    event: Any = record.event
+    first, *more = proposal_lines(record)
+    yield f"{record.seq}  {first}"
+    yield from more
+    for name in filter(None, (event.name, *event.merged)):
+        yield f"    {name_line(state, name)}"
+
+
+@click.command(
+    "proposals accept", cls=Verb, rater="human", example="tallybook proposals accept 812 815 --reason 'both are right'"
+)
+@_chosen
+@_of
+@_everything
+@with_reason
+def accept(project: Project, /, **options: Any) -> None:
+    """Make changes that agents proposed.
+
+    Each is shown with the entries as they are, then made, one batch for each. NUMBER is the number of a proposal, as
+    `proposals` lists it. Inside an agent this is refused. A lesson, to be seen whole, and a redaction, which
+    cannot be undone, need their number.
+    """
+    _decide_proposals(project, options, store.accept)
+
+
+@click.command(
+    "proposals reject",
+    cls=Verb,
+    rater="human",
+    example="tallybook proposals reject --of 5f1c2f0e --reason 'it misread the logs'",
+)
+@_chosen
+@_of
+@_everything
+@with_reason
+def reject(project: Project, /, **options: Any) -> None:
+    """Close proposals without making their changes.
+
+    NUMBER is the number of a proposal, as `proposals` lists it. Inside an agent this is refused.
+    """
+    _decide_proposals(project, options, store.reject)
+
+
+def _decide_proposals(project: Project, options: dict[str, Any], decide: Callable[..., store.Decided]) -> None:
+    by = provenance_of(options)
+    numbers, session, everything = options["numbers"], options["session_of"], options["everything"]
+    is_acceptance = decide is store.accept
+    chosen, left_out = store.select(project, numbers, session, everything=everything, is_acceptance=is_acceptance)
+    rows = []
+    for record in chosen:
+        state = reading.current(reading.open_log(project))
+        if not options["as_json"]:
+            say(*_proposal_lines(record, state))
+        done = decide(project, record, options["reason"], by)
+        note(*done.outcome.notes)
+        made = numbered_rows(done.outcome.numbers, done.outcome.events)
+        rows.append({"proposal": record.seq, "events": made})
+        if not options["as_json"]:
+            say(*recorded_lines(made))
+    if left_out:
+        lessons = sum(map(is_lesson, left_out))
+        counts = {"lesson": lessons, "redaction": len(left_out) - lessons}
+        what = " and ".join(format_count(count, word) for word, count in counts.items() if count)
+        note(f"{what} left out; each is accepted by its number: tallybook proposals")
+    if options["as_json"]:
+        answer(rows)
+
+
+OUT_OF_REACH = "git history, checkouts, backups, other copies and other users' caches are out of reach"
+
+
+@click.command(
+    cls=Verb,
+    rater="human",
+    example="tallybook redact --text - --reason 'a name' --yes < name.txt; tallybook redact 12 --reason typo",
+)
+@click.argument("event", metavar="[ID]", required=False)
+@click.option("--text", help="Redact every event and file with this text; - reads it.")
+@click.option("--reason", help="State why; stored in the ledger.")
+@click.option("--dry-run", is_flag=True, help="List what holds the text and change nothing.")
+@click.option("--yes", is_flag=True, help="Redact --text without asking.")
+@click.option("--expect", type=WholeNumber(0), metavar="N", help="Redact only if N events hold it, as --dry-run said.")
+def redact(project: Project, /, *, event: str | None, as_json: bool, **options: Any) -> int:
+    """Erase a text from the ledger and its files.
+
+    The proof of the ledger stays intact. ID is an event's id or number, as `log` shows them: its whole text is erased
+    wherever it occurs.
+    """
+    event = None if event is None else find_event(open_log(project), event)
+    target = RedactionTarget(event, None if options["text"] is None else read_text(options["text"]))
+    if (target.event is None) is (target.text is None):
+        raise BadInputError("redact", "takes either the ID of an event or --text", f"give one of them; {NOTHING}")
+    if options["dry_run"]:
+        return _print_redaction(project, redaction.find_text(project, target), "would be redacted", as_json=as_json)
+    if not (options["reason"] or "").strip():
+        raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
+    by = provenance_of(options)
+    store.propose_redaction(project, target, options["reason"], by)
+    is_counted = options["expect"] is not None or can_ask()
+    if target.text is not None and not (options["yes"] and is_counted):
+        _confirm_redaction(redaction.find_text(project, target), as_json=as_json)
+    done = redaction.redact(project, target, options["reason"], by, options["expect"])
+    return _print_redaction(project, done, "redacted", as_json=as_json)
+
+
+def _confirm_redaction(preview: RedactionResult, *, as_json: bool) -> None:
+    """Show which events and files hold a text, and ask whether to redact it; only on a terminal.
+
+    Raises:
+        UnexpectedNumberError: There is no terminal to ask on, so the number of events is needed.
+        NotConfirmedError: The answer is no.
+    """
+    if as_json or not can_ask():
+        raise redaction.UnexpectedNumberError(len(preview.events))
+    number = format_count(len(preview.events), "event")
+    say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
+    say(*_redaction_lines(attrs.evolve(preview, events=()), "would be redacted"))
+    ask("redact", f"Redact the whole text of {number}? It cannot be restored.")
+
+
+def _print_redaction(project: Project, done: RedactionResult, result: str, *, as_json: bool) -> int:
+    """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
+    from tallybook.projections.surfaces.page.document import find_pages
+
+    erased, pages = done.erased, find_pages(project)
+    if as_json:
+        events = [{"seq": one.seq, "id": one.id, "kind": kind_of(one.event)[0]} for one in done.events]
+        files, foreign = [str(path) for path in erased.files], [str(path) for path in erased.foreign]
+        answer(
+            {
+                "events": events,
+                "files": files,
+                "stands": list(erased.remaining),
+                "bodies": list(done.bodies),
+                "alike": done.alike,
+                "unrecorded": done.unrecorded,
+                "mine": done.mine and str(done.mine),
+                "foreign": foreign,
+                "unsearched": list(erased.unsearched),
+                "pages": [str(path) for path in pages],
+                "beyond": OUT_OF_REACH,
+            }
+        )
+    else:
+        what = "is a page, which may hold it; delete it, or write it again with `tallybook page`"
+        say(*_redaction_lines(done, result), *(f"out of reach: {path} {what}" for path in pages))
+    if result == "redacted" and not as_json:
+        say(*_engine_lines(project, done))
+    elif result != "redacted" and not as_json:
+        number = len(done.events)
+        waiting = f", {done.unrecorded} of them not recorded yet" if done.unrecorded else ""
+        need = f"off a terminal, --text needs --yes --expect {number}"
+        say(f"note: {format_count(number, 'event')} in all{waiting}; {need}")
+    return EXIT_NOT_WRITTEN if erased.remaining else 0
+
+
+def _engine_lines(project: Project, done: RedactionResult) -> list[str]:
+    """Return what removes the texts from the engine of a shared book."""
+    from tallybook.projections.surfaces.sharing import membership
+
+    part = membership.load(project)
+    if part is None or not done.events:
+        return []
+    commands = ("tallybook sync", "tallybook share repair")
+    return [f"the book {part.name} at {part.address} still holds it; run: {command}" for command in commands]
+
+
+def _redaction_lines(done: RedactionResult, result: str) -> Iterator[str]:
+    """Yield the result as lines for people."""
+    for one in done.events:
+        name = getattr(one.event, "name", "")
+        yield f"{result}: event {one.seq}, {kind_of(one.event)[0]}{f' {name}' if name else ''}"
+    if done.alike:
+        yield f"note: {format_count(done.alike, 'event')} of these only in what looks the same"
+    for path in done.erased.files:
+        yield f"{result}: {path}"
+    for line in done.erased.remaining:
+        yield f"not erased: {line}"
+    for seq in done.bodies:
+        why = "these cannot be erased without breaking the chain"
+        yield f"not redacted: event {seq} has the text in a name, a rating or its author; {why}"
+    for path in done.erased.foreign:
+        yield f"not redacted: {path} holds it and is not a file of Tallybook's"
+    if done.mine is not None:
+        yield f"not redacted: your own playbook, {done.mine}, holds it as well; run the same command with --mine"
+    for line in done.erased.unsearched:
+        yield f"not searched: {line}"
+    yield f"note: {OUT_OF_REACH}"

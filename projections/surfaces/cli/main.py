@@ -62,9 +62,9 @@ GROUPS: Final = {
     ),
     "History": (
         Row("log", "cli.log", "List events, newest last", takes_mine=True),
-        Row("diff", "cli.diff", "Compare the playbook at two moments", takes_mine=True),
-        Row("bisect", "cli.bisect", "Find the event that made a condition true", takes_mine=True),
-        Row("what-if", "cli.whatif", "Replay history under another policy or without some events", takes_mine=True),
+        Row("diff", "cli.compare", "Compare the playbook at two moments", takes_mine=True),
+        Row("bisect", "cli.compare", "Find the event that made a condition true", takes_mine=True),
+        Row("what-if", "cli.compare", "Replay history under another policy or without some events", takes_mine=True),
         Row("sql", "cli.show", "Query the ledger in SQL", takes_mine=True),
     ),
     "Curation": (
@@ -76,9 +76,9 @@ GROUPS: Final = {
         Row("merge", "cli.curation", "Merge entries that say the same", takes_mine=True),
         Row("promote", "personal.cli", "Add an entry of your own playbook to the project's"),
         Row("demote", "personal.cli", "Move an entry of the project to your own playbook"),
-        Row("proposals", "cli.proposals", "List the changes that agents proposed", takes_mine=True),
-        Row("proposals accept", "cli.proposals", "Make changes that agents proposed", takes_mine=True),
-        Row("proposals reject", "cli.proposals", "Close proposals without making their changes", takes_mine=True),
+        Row("proposals", "cli.curation", "List the changes that agents proposed", takes_mine=True),
+        Row("proposals accept", "cli.curation", "Make changes that agents proposed", takes_mine=True),
+        Row("proposals reject", "cli.curation", "Close proposals without making their changes", takes_mine=True),
     ),
     "Scores": (
         Row("lift", "lift.cli", "Show whether the playbook helps, or ask that"),
@@ -96,16 +96,16 @@ GROUPS: Final = {
         Row("replay", "cli.upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
         Row("check", "cli.check", "Run verify, replay --check and score gate at once, for CI"),
         Row("import", "cli.upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
-        Row("redact", "cli.redact", "Erase a text from the ledger and its files", takes_mine=True),
+        Row("redact", "cli.curation", "Erase a text from the ledger and its files", takes_mine=True),
         Row("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),
-        Row("export", "cli.export", "Write entries into a file that agents read"),
+        Row("export", "cli.upkeep", "Write entries into a file that agents read"),
         Row("uninstall", "install.cli", "Remove what init installed; the ledger stays"),
     ),
     "For programs": (
         Row("hook", "install.cli", "Handle one hook payload of an agent"),
         Row("mcp", "mcp.cli", "Serve the playbook to a model over MCP"),
         Row("record", "cli.everyday", "Record ratings and new entries from JSON", takes_mine=True),
-        Row("completion", "cli.completion", "Print or install shell completion"),
+        Row("completion", "cli.upkeep", "Print or install shell completion"),
     ),
 }
 """Group on the help screen → its verbs, in the order of the screen, which describes those of the first group."""

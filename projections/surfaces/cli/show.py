@@ -12,7 +12,6 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.playbook.render import playbook_dict, with_day
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.notices import find_moment
 from tallybook.projections.surfaces.console.options import Verb, WholeNumber, at_when, read_text
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.workspace import personal
@@ -118,6 +117,7 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
     with terminal.paged(console):
         terminal.print_playbook(console, entries, playbook["last_updated"], moment, number)
     if options["lift"]:
+        from tallybook.projections.surfaces.console.notices import find_moment
         from tallybook.projections.surfaces.lift import notes
 
         say(*(notes.summary_lines(project, find_moment(project, when)) or ["lift: nothing was asked"]))
@@ -185,6 +185,7 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     address. --json prints one object a line for each row.
     """
     from tallybook.projections.surfaces.console import tables, terminal
+    from tallybook.projections.surfaces.console.notices import find_moment
     from tallybook.projections.surfaces.history import sql as engine
 
     result = engine.query(project, read_text(query, "a query"), find_moment(project, when))

@@ -1,11 +1,11 @@
-"""The verbs that check and rebuild: doctor, verify, replay, import."""
+"""The verbs of upkeep: doctor, verify, replay, import, export and completion."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -13,6 +13,8 @@ from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, Cannot
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.event_rows import by_json
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents.inside import require_person
+from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
 from tallybook.projections.surfaces.console.options import Verb, at_when, read_input
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
 from tallybook.projections.surfaces.history.opened import Opened
@@ -233,3 +235,90 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
         from tallybook.projections.surfaces.console import terminal
 
         terminal.print_problems(terminal.console_for(sys.stdout), done.problems)
+
+
+@click.command(cls=Verb, example="tallybook export agents-md; tallybook export agents-md CLAUDE.md")
+@click.argument("form", metavar="FORMAT", type=click.Choice(["agents-md"]))
+@click.argument("file", required=False)
+def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -> None:
+    """Write entries into a file that agents read.
+
+    FORMAT is agents-md: the entries that a person typed, accepted or pinned, at most 2,000 characters, between two
+    markers in AGENTS.md, or in FILE: CLAUDE.md, GEMINI.md or .cursor/rules/tallybook.mdc, a file of its own. What is
+    outside of the markers stays. No hook writes it: export again when `tallybook check` says that it is old. Hooks do
+    not inject what a file gives already.
+    """
+    require_person("export")
+    from tallybook.projections.surfaces.hooks.blocks import AGENTS_MD
+    from tallybook.projections.surfaces.selection import exported
+
+    del form
+    done = exported.export(project, file or AGENTS_MD)
+    note(*(f"{name} is left out: {why}" for name, why in done.chosen.left_out.items()))
+    names = [entry["name"] for entry in done.chosen.entries]
+    if as_json:
+        answer({"file": done.name, "changed": done.is_changed, "names": names, "left_out": dict(done.chosen.left_out)})
+        return
+    number = format_count(len(names), "entry", "entries")
+    say(f"{done.name} {'written' if done.is_changed else 'has them already'}: {number}")
+
+
+class Shell(NamedTuple):
+    """How a shell loads completion.
+
+    Attributes:
+        folder: The folder of its start file: the value of an environment variable, else a folder below the home folder.
+        file: The start file.
+        line: The line that loads completion; it asks the installed version, so that an upgrade needs no second line.
+    """
+
+    folder: tuple[str, str]
+    file: str
+    line: str
+
+
+SHELLS: Final = {
+    "bash": Shell(("HOME", ""), ".bashrc", 'eval "$(tallybook completion bash)"'),
+    "zsh": Shell(("ZDOTDIR", ""), ".zshrc", 'eval "$(tallybook completion zsh)"'),
+    "fish": Shell(
+        ("XDG_CONFIG_HOME", ".config"), "fish/completions/tallybook.fish", "tallybook completion fish | source"
+    ),
+}
+
+
+def _install_completion(shell: Shell) -> tuple[Path, bool]:
+    """Append the line that loads completion to the shell's start file; return the file and whether it changed.
+
+    Raises:
+        CannotWriteError: The file cannot be read or written.
+    """
+    variable, below_home = shell.folder
+    folder = os.environ.get(variable) or Path.home() / below_home
+    path = Path(folder) / shell.file
+    try:
+        text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
+        if shell.line in text.splitlines():
+            return path, False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(("\n" if text and not text.endswith("\n") else "") + shell.line + "\n")
+    except OSError as error:
+        raise CannotWriteError(path, reason(error), f"add this line yourself: {shell.line}") from error
+    return path, True
+
+
+@click.command(epilog="Example: tallybook completion bash --install")
+@click.argument("shell", type=click.Choice(list(SHELLS)))
+@click.option("--install", "installing", is_flag=True, help="Add completion to the start file of the shell.")
+def completion(*, shell: str, installing: bool) -> int:
+    """Print or install shell completion.
+
+    Without --install it prints the script that the shell evaluates.
+    """
+    if not installing:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(tallybook, {}, "tallybook", COMPLETE_VARIABLE, f"{shell}_source")
+    path, changed = _install_completion(SHELLS[shell])
+    say(f"{path} {'loads' if changed else 'already loads'} completion; it takes effect in a new shell")
+    return 0

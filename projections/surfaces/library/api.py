@@ -422,7 +422,7 @@ class Ledger:
             BadInputError: There is no such moment.
         """
         # The verb's module; it loads the terminal's libraries, which nothing else here needs.
-        from tallybook.projections.surfaces.cli.diff import compare, difference_json
+        from tallybook.projections.surfaces.cli.compare import compare, difference_json
 
         check(int | str, first=first)
         check(int | str | None, second=second)

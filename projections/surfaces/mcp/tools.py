@@ -139,9 +139,9 @@ def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the last events, or the difference between two moments, without what the session's draw withholds."""
     held = resources.withheld(ledger)
     if "since" in given:
-        from tallybook.projections.surfaces.cli import diff
+        from tallybook.projections.surfaces.cli import compare
 
-        difference = diff.difference_json(*diff.compare(ledger.project, given["since"], given.get("at")))
+        difference = compare.difference_json(*compare.compare(ledger.project, given["since"], given.get("at")))
         shown = {part: [row for row in difference[part] if row["name"] not in held] for part in _ROWS}
         return plain(difference | shown)
     moment = moments.find(ledger.project, given["at"], "at") if "at" in given else None

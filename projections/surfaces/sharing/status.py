@@ -231,7 +231,7 @@ def rejoined_lines(done: Rejoined) -> list[str]:
 
 def change_lines(project: Project, before: int, after: int) -> list[str]:
     """Return what changed in the playbook between two own events in the words of `diff`, a line for each change."""
-    from tallybook.projections.surfaces.cli.diff import compare, difference_lines
+    from tallybook.projections.surfaces.cli.compare import compare, difference_lines
 
     first, second, difference = compare(project, str(before), str(after))
     changes: list[str] = []
@@ -245,7 +245,7 @@ def change_lines(project: Project, before: int, after: int) -> list[str]:
 
 def print_changes(project: Project, before: int) -> None:
     """Print what changed in the playbook since an own event, as `diff` does."""
-    from tallybook.projections.surfaces.cli.diff import compare, print_difference
+    from tallybook.projections.surfaces.cli.compare import compare, print_difference
 
     first, second, difference = compare(project, str(before), None)
     if difference != Diff():

@@ -1,0 +1,498 @@
+"""The verbs that compare moments and histories: diff, bisect and what-if. They record nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import sys
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+
+from tallybook.ledger.decisions.curation import Curation, decide_curation
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, UnknownEntryError
+from tallybook.ledger.events import PointRetired
+from tallybook.ledger.names import find_name
+from tallybook.ledger.records import EventRecord, make_batch
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
+from tallybook.projections.comparison.bisection import search, turn_json
+from tallybook.projections.comparison.conditions import parse
+from tallybook.projections.comparison.diff import diff as differing
+from tallybook.projections.comparison.whatif import Exclusion, fold_alternative
+from tallybook.projections.comparison.whatif import difference_json as whatif_json
+from tallybook.projections.entry_history.view import EntryStatuses
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.aging import aged_view
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.playbook.render import entry_json
+from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console import notices
+from tallybook.projections.surfaces.console.notices import find_seq
+from tallybook.projections.surfaces.console.options import Verb, WholeNumber, at_when
+from tallybook.projections.surfaces.console.output import (
+    answer,
+    format_author,
+    format_count,
+    format_counts,
+    format_time,
+    happened_at,
+    note,
+    say,
+)
+from tallybook.projections.surfaces.history import moments, reading
+from tallybook.projections.surfaces.history.as_of import AsOf, as_of
+from tallybook.projections.surfaces.history.entry_batches import history_of
+from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
+from tallybook.projections.surfaces.history.opened import Opened
+from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM, current, log_with_book, open_log
+from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
+from tallybook.projections.surfaces.workspace import personal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tallybook.projections.comparison.bisection import Search
+    from tallybook.projections.comparison.conditions import Condition
+    from tallybook.projections.comparison.diff import Departure, Diff
+    from tallybook.projections.comparison.whatif import Alternative
+    from tallybook.projections.fold import View
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+def compare(project: Project, first: str, second: str | None) -> tuple[AsOf[EntryStatuses], AsOf[EntryStatuses], Diff]:
+    """Return the playbook as of two moments, the second now where it is None, and what changed between them."""
+    old, new = (as_of(project, PLAYBOOK_FORM, when, "diff") for when in (first, second))
+    if _has_left(old.state, new.state) or _has_left(new.state, old.state):
+        before, after = (as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
+    else:
+        before, after = _without_events(old), _without_events(new)
+    return before, after, differing(before.state, after.state, after.end)
+
+
+def _has_left(one: Playbook, other: Playbook) -> bool:
+    """Return whether an entry of one playbook has left the other; only the view of statuses says how."""
+    return any(name in other.gone for name in one.entries if name not in other.entries)
+
+
+def _without_events(side: AsOf[Playbook]) -> AsOf[EntryStatuses]:
+    """Return a playbook without the events of its entries, which take long to find in a long shared history."""
+    book = side.state
+    state = EntryStatuses(book.seq, book.chain, book.latest_batch, book)
+    return AsOf(state, side.moment, side.end, side.notes, side.commit)
+
+
+def difference_json(before: AsOf[EntryStatuses], after: AsOf[EntryStatuses], difference: Diff) -> dict[str, Any]:
+    """Return two moments and what changed between them as ``diff --json`` prints it."""
+    return {"from": _side_json(before), "to": _side_json(after)} | _diff_json(difference)
+
+
+def _diff_json(difference: Diff) -> dict[str, Any]:
+    """Return a difference as JSON-ready values.
+
+    Returns:
+        ``{added, gone, changed, order, top}``: an added entry with ``was``, one that is gone with ``left``, each
+        ``{how, seq, helpful, harmful, into}`` or None; a changed one as ``{name, before, after}``; ``order`` and
+        ``top`` as in ``Diff``.
+    """
+    return {
+        "added": [entry_json(one.entry) | {"was": one.left and attrs.asdict(one.left)} for one in difference.added],
+        "gone": [entry_json(one.entry) | {"left": one.left and attrs.asdict(one.left)} for one in difference.gone],
+        "changed": [
+            {"name": one.after.name, "before": entry_json(one.before), "after": entry_json(one.after)}
+            for one in difference.changed
+        ],
+        "order": None if difference.order is None else list(difference.order),
+        "top": None if difference.top is None else dict(difference.top),
+    }
+
+
+def difference_lines(
+    difference: Diff, before: AsOf[EntryStatuses], after: AsOf[EntryStatuses]
+) -> Iterator[tuple[str, str]]:
+    """Yield a difference for people: lines with their sign, ``+``, ``-``, ``~``, or empty below such a line."""
+    for addition in difference.added:
+        was = f", back: it was {addition.left.how} at event {addition.left.seq}" if addition.left else ""
+        yield "+", f"{addition.entry.name}  {_counts(addition.entry)}{was}"
+        yield "", addition.entry.text
+    for removal in difference.gone:
+        fate = _fate(removal.left, before, after) or f"{_cause(before, after)}, with {_counts(removal.entry)}"
+        yield "-", f"{removal.entry.name}  {fate}"
+        yield "", removal.entry.text
+    for change in difference.changed:
+        old, new = attrs.asdict(change.before), attrs.asdict(change.after)
+        counts = [
+            f"{field} {old[field]} to {new[field]}" for field in ("helpful", "harmful") if old[field] != new[field]
+        ]
+        yield "~", f"{change.after.name}  {', '.join(counts) or 'reworded'}"
+        if change.before.text != change.after.text:
+            yield "", f"was: {change.before.text}"
+            yield "", f"now: {change.after.text}"
+    if difference.order is not None:
+        yield "~", f"the order is {', '.join(difference.order)}"
+
+
+def _counts(entry: Any) -> str:
+    return format_counts(attrs.asdict(entry))
+
+
+def _fate(left: Departure | None, before: AsOf[EntryStatuses], after: AsOf[EntryStatuses]) -> str:
+    """Return how an entry left the playbook, empty where no event removed it."""
+    if left is None:
+        return ""
+    place = "in playbook.json" if left.seq is None else f"at event {left.seq}"
+    # An undo between the two moments can make an event count that came before both.
+    if left.seq is not None and before.commit == after.commit and left.seq <= before.state.seq < after.state.seq:
+        place += ", after a later undo changed the history"
+    return f"{left.how}{f' into {left.into}' if left.into else ''} {place}, with {_counts(left)}"
+
+
+def _cause(before: AsOf[EntryStatuses], after: AsOf[EntryStatuses]) -> str:
+    """Return why an entry of the first playbook is missing in the second although no event removed it."""
+    if before.commit != after.commit:
+        return "not in that history"
+    return "not there yet" if after.state.seq < before.state.seq else "what brought it was undone"
+
+
+def _side_json(side: AsOf[EntryStatuses]) -> dict[str, Any]:
+    batch = side.state.latest_batch
+    at = None if batch is None else batch.at
+    return {"seq": side.number(side.state.seq), "at": at, "commit": side.commit or None}
+
+
+def _total(difference: Diff) -> str:
+    parts = {"added": difference.added, "gone": difference.gone, "changed": difference.changed}
+    counts = [f"{len(entries)} {what}" for what, entries in parts.items() if entries]
+    return ", ".join([*counts, *(["another order"] if difference.order is not None else [])])
+
+
+@click.command(cls=Verb, example="tallybook diff 2d && tallybook diff session:5f1c2f0e session:5f1c2f0e+ --json")
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="[B]", required=False)
+def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) -> None:
+    """Compare the playbook at two moments.
+
+    A and B are each a WHEN, as for `show --at`. Without B, A is compared with now. B may be the earlier moment.
+    """
+    before, after, difference = compare(project, first, second)
+    note(*before.notes, *after.notes)
+    if as_json:
+        answer(difference_json(before, after, difference))
+        return
+    print_difference(before, after, difference)
+
+
+def print_difference(before: AsOf[EntryStatuses], after: AsOf[EntryStatuses], difference: Diff) -> None:
+    """Print what changed between two moments, for people."""
+    from tallybook.projections.surfaces.console import terminal
+
+    console = terminal.console_for(sys.stdout)
+    lines = difference_lines(difference, before, after)
+    terminal.print_changes(console, f"From {before.moment}", f"to {after.moment}", lines, _total(difference))
+
+
+_TEXT_CHARS: Final = 70
+
+
+def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, last: bool = False) -> Search:
+    """Return the search for the moment at which a condition became true, first or last.
+
+    Args:
+        project: The project.
+        text: The condition.
+        bounds: The moments after which and up to which to search; None for the beginning and the end.
+        last: Whether to find the last such moment.
+
+    Raises:
+        BadInputError: The text is not a condition, or the second bound is before the first.
+        UnknownEntryError: It never became true, and it names an entry that never existed.
+    """
+    condition = parse(text)
+    log = open_log(project)
+    if log_with_book(log):
+        result = _search_shared(project, log, condition, bounds, last=last)
+    else:
+        begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), bounds, strict=True))
+        if begin is not None and end is not None and end < begin:
+            raise _reversed(bounds)
+        result = _search(project, condition, (begin or 0, end), last=last)
+    for name in sorted(condition.names):
+        if result.turn is None and name not in result.book.used:
+            # The search need not have read the events of other entries.
+            raise UnknownEntryError(name, find_name(name, current(log).used))
+    return result
+
+
+def _reversed(bounds: tuple[str | None, str | None]) -> BadInputError:
+    return BadInputError(f"--to {bounds[1]}", f"is before --from {bounds[0]}", "exchange them")
+
+
+def _search_shared(
+    project: Project, log: SharedLog, condition: Condition, bounds: tuple[str | None, str | None], *, last: bool
+) -> Search:
+    """Return the search in a shared history: of this machine, or of the book alone where a bound is one of its events.
+
+    An own moment is that of the book which the playbook contained then; own events that were pending then follow it.
+    """
+    first, second = (
+        None if when is None else moments.find(project, when, option, log)
+        for option, when in zip(("--from", "--to"), bounds, strict=True)
+    )
+    history = log.read if second is None else second.read
+    end = None if second is None else second.seq
+    begin = 0
+    if first is not None and first.in_book is not None:
+        begin = BOOK + first.in_book
+    elif first is not None:
+        then, now = log.at(first.seq).history.frontier.seq, log.history.frontier.seq
+        begin = PENDING + first.seq if then == now else BOOK + then
+    same_kind = first is None or second is None or (first.in_book is None) == (second.in_book is None)
+    if first is not None and end is not None and same_kind and end < first.seq:
+        raise _reversed(bounds)
+    return search(condition, lambda: decode(history()), (begin, None), last=last)
+
+
+def _search(project: Project, condition: Condition, bounds: tuple[int, int | None], *, last: bool) -> Search:
+    log = open_log(project)
+    # A condition that counts entries depends on every event, one that names entries on those about them.
+    is_named = all(term.name is not None for term in condition.terms)
+    read = history_of(log, condition.names) if is_named else lambda: decode(log.read())
+    return search(condition, read, bounds, last=last)
+
+
+def _turn_lines(result: Mapping[str, Any], *, last: bool) -> Iterator[str]:
+    """Yield the result of a search as lines for people."""
+    event = result["event"]
+    if event is None:
+        always = "it was already true at the start and did not become true again"
+        yield always if result["began"] else "it did not become true"
+        yield from (f"  {term} is {_format_value(value)}" for term, value in result["after"].items())
+        return
+    by = event["by"]
+    author = format_author(by) + (f" in session {by['session']}" if "session" in by else "")
+    place = f"event {event['seq']}, {format_time(happened_at(event))}, by {author}: {event['summary']}"
+    yield f"became true last at {place}" if last else f"first became true at {place}"
+    for term, value in result["after"].items():
+        before = result["before"][term]
+        was = "" if before == value else f", was {_format_value(before)}"
+        yield f"  {term} is {_format_value(value)}{was}"
+    if result["moment"] != event["seq"]:
+        yield f"the first playbook that shows it: tallybook show --at {result['moment']}"
+
+
+def _format_value(value: Any) -> str:
+    """Return the value of a term as a condition has it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return f'"{shorten(value, _TEXT_CHARS, placeholder="…")}"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@click.command(cls=Verb, example="tallybook bisect 'kpt_003.harmful > kpt_003.helpful'")
+@click.argument("condition")
+@click.option("--from", "begin", metavar="WHEN", help="Search after this moment.")
+@click.option("--to", "end", metavar="WHEN", help="Search up to this moment.")
+@click.option("--last", is_flag=True, help="Find the last such event instead of the first.")
+def bisect(project: Project, /, **options: Any) -> int:
+    """Find the event that made a condition true.
+
+    A CONDITION compares (> >= < <= == !=) whole numbers, count (the number of entries), NAME.helpful and NAME.harmful,
+    tests exists(NAME), pruned(NAME), retired(NAME), merged(NAME), pinned(NAME) or NAME.text contains "words", and joins
+    these with and, or, not and parentheses. Quote a NAME with characters other than letters, digits, _ and -.
+    """
+    search_result = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
+    result = turn_json(search_result)
+    if options["as_json"]:
+        answer(result)
+    else:
+        say(*_turn_lines(result, last=options["last"]))
+    return EXIT_NO if search_result.turn is None else 0
+
+
+_SEQ_DIGITS: Final = 18
+LIFT: Final = "lift"
+"""The policy that also takes out the entries of which lift says that they hurt."""
+_COUNT: Final = WholeNumber(1, 10**9)
+
+
+def _view_of(policy: Policy, half_life: str | None) -> View[Any]:
+    """Return the view of a playbook under a policy; with a half-life, such as ``90d``, older ratings count less."""
+    if half_life is None:
+        return playbook_view(policy)
+    age_us = moments.age_us(half_life)
+    if not age_us:
+        raise BadInputError(f"--half-life {half_life}", "is not an age", "use an age such as 90d, 12h or 8w")
+    return aged_view(policy, age_us)
+
+
+def _describe_rule(policy: Policy, half_life: str | None) -> str:
+    aged = "" if half_life is None else f", a rating counting half after {half_life}"
+    aged += ", or lift says that it hurts" if policy.name == LIFT else ""
+    back = "" if policy.is_permanent else ", and back as soon as that no longer holds"
+    return f"{policy.rule}{aged}{back}"
+
+
+def _parse_without(project: Project, value: str, *, own_history: bool) -> list[str]:
+    """Return a value of ``--without`` in full: ``session:ID``, ``rater:NAME``, an event number, or writers.
+
+    Raises:
+        BadInputError: It is none of these, or its prefix of a session's id does not name one session.
+    """
+    kind, _, name = value.partition(":")
+    log = reading.open_log(project)
+    if parse_book_number(value) is not None or (value.isdecimal() and reading.log_with_book(log)):
+        return [str(find_number(log, value))]
+    if kind == "writer" and name:
+        return [f"writer:{writer}" for writer in sorted(find_writers(log, name, "--without"))]
+    if value.isascii() and value.isdigit() and len(value) <= _SEQ_DIGITS:
+        return [str(int(value))]
+    if kind not in {"session", "rater"} or not name:
+        writers = ", writer:NAME" if reading.log_with_book(log) else ""
+        hint = f"use session:ID, rater:NAME{writers} or an event number"
+        raise BadInputError(f"--without {value!r}", "is not something to leave out", hint)
+    # The history of a commit may have sessions of its own, so only the project's are completed.
+    if kind == "session" and own_history:
+        return [f"session:{moments.session_of(log, name, f'--without {value}').session}"]
+    return [value]
+
+
+def _number(project: Project, name: str) -> int | None:
+    """Return the event number that a value of ``--without`` names, None where it names none."""
+    log = reading.open_log(project)
+    if parse_book_number(name) is not None or (name.isdecimal() and reading.log_with_book(log)):
+        return find_number(log, name)
+    return int(name) if name.isdecimal() else None
+
+
+def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequence[str]) -> Alternative:
+    """Return the real playbook of a moment and the alternative one.
+
+    Raises:
+        BadInputError: A value of ``--without`` is not something to leave out.
+        NothingToDoError: No event up to that moment matches one of them.
+    """
+    history, until = commands.up_to(project, moment)
+    own_history = moment is None or not moment.commit
+    names = [name for value in values for name in _parse_without(project, value, own_history=own_history)]
+    sessions, raters, writers = (
+        frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        for prefix in ("session:", "rater:", "writer:")
+    )
+    numbers = (seq for name in names if (seq := _number(project, name)) is not None)
+    exclusion = Exclusion(sessions, raters, writers, frozenset(numbers))
+    alternative = fold_alternative(history, view, exclusion, until)
+    for name in names:
+        if name not in alternative.left_out:
+            hint = f"see `tallybook log{personal.option(project)}`"
+            raise NothingToDoError(f"--without {name}", "leaves out no event up to that moment", hint)
+    return alternative
+
+
+def _merge(alternative: Alternative, view: View[Any], pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Merge entries of the alternative playbook, after its history, and return what comes of each merge.
+
+    Raises:
+        BadInputError, NothingToDoError, UnknownEntryError: The verb `merge` would refuse it.
+    """
+    state = alternative.other
+    rows = []
+    for name, merged in pairs:
+        event: Any = decide_curation(Curation("merge", name, sources=(merged,)), state).events[0]
+        fold(view, [make_batch(EventRecord(state.seq, "", event))], state)
+        is_pruned = event.name in state.entries and state.prunes(state.entries[event.name])
+        rows.append({"name": event.name, "merged": list(event.merged), "pruned": is_pruned})
+    return rows
+
+
+def _retire_hurting(project: Project, moment: Moment | None, alternative: Alternative, view: View[Any]) -> None:
+    """Take the entries of which lift says that they hurt out of the alternative playbook, after its history."""
+    from tallybook.projections.surfaces.lift import notes
+
+    state = alternative.other
+    for name in sorted(notes.hurting_names(project, moment) & state.entries.keys() - state.pinned):
+        fold(view, [make_batch(EventRecord(state.seq, "", PointRetired(name, "")))], state)
+
+
+def _whatif_lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the comparison as lines for people; texts are cut."""
+    left_out = ", ".join(f"{value} ({format_count(count, 'event')})" for value, count in result["without"].items())
+    yield f"by the policy {result['policy']}: {result['rule']}" + (f"; without {left_out}" if left_out else "")
+    for row in result.get("merge", ()):
+        if row["pruned"]:
+            yield f"{row['name']} would be pruned by the next update"
+    for row in result["back"]:
+        was = "was never there" if row["status"] == "unknown" else f"is {row['status']}"
+        yield f"{row['name']} would be there with {format_counts(row)}, and {was}: {_cut(row['text'])}"
+    for row in result["gone"]:
+        there = row["there"]
+        would = "would never have come" if there is None else f"would be {row['status']} with {format_counts(there)}"
+        yield f"{row['name']} {would}, and is there with {format_counts(row)}: {_cut(row['text'])}"
+    for row in result["changed"]:
+        real, other = row["real"], row["other"]
+        if format_counts(real) != format_counts(other):
+            counts = f"would have {format_counts(other)}, and has {format_counts(real)}"
+            yield f"{row['name']} {counts}: {_cut(real['text'])}"
+        if real["text"] != other["text"]:
+            yield f"{row['name']} would have another text: {_cut(other['text'])}"
+    differ = sum(len(result[part]) for part in ("back", "gone", "changed"))
+    if not differ:
+        yield f"nothing would differ at event {result['at']}"
+        return
+    sizes = f"{format_count(result['other'], 'entry', 'entries')} instead of {result['real']}"
+    yield f"{format_count(differ, 'entry', 'entries')} would differ at event {result['at']}; {sizes}"
+
+
+def _cut(text: str) -> str:
+    return shorten(text, _TEXT_CHARS, placeholder="…")
+
+
+@click.command("what-if", cls=Verb, example="tallybook what-if --floor 5 --without session:5f1c2f0e")
+@click.option(
+    "--policy",
+    type=click.Choice([*POLICIES, LIFT]),
+    default=SPEC_POLICY.name,
+    help="Prune by this policy; the playbook's own is sticky.",
+)
+@click.option("--floor", metavar="N", type=_COUNT, help="Prune at N harmful ratings or more.")
+@click.option("--margin", metavar="N", type=_COUNT, help="Prune at N more harmful than helpful ratings or more.")
+@click.option("--half-life", metavar="AGE", help="Count a rating of this age half, such as 90d.")
+@click.option("--without", metavar="WHAT", multiple=True, help="Leave out session:ID, rater:NAME or SEQ; repeatable.")
+@click.option("--merge", metavar="A B", nargs=2, multiple=True, help="Merge B into A at the end; repeatable.")
+@at_when
+@click.option("--output", metavar="FILE", help="Write that playbook to FILE; - is standard output.")
+def what_if(project: Project, /, **options: Any) -> None:
+    """Replay history under another policy or without some events.
+
+    With --merge, entries are merged at the end, as `tallybook merge` would. The answer compares that playbook with the
+    real one. Nothing is recorded, and playbook.json stays as it is.
+    """
+    half_life, output = options["half_life"], options["output"]
+    # Lift only takes more out of what the playbook's own policy leaves.
+    policy = attrs.evolve(POLICIES.get(options["policy"], SPEC_POLICY), name=options["policy"])
+    policy = attrs.evolve(policy, floor=options["floor"] or policy.floor, margin=options["margin"] or policy.margin)
+    moment = notices.find_moment(project, options["when"])
+    view = _view_of(policy, half_life)
+    alternative = _fold(project, moment, view, options["without"])
+    if policy.name == LIFT:
+        _retire_hurting(project, moment, alternative, view)
+    merges = _merge(alternative, view, options["merge"])
+    notices.note_pending(project, moment, alternative.real)
+    if output == "-":
+        sys.stdout.buffer.write(Opened(project).rendering_of(alternative.other))
+        return
+    if output is not None:
+        commands.write_copy(project, Path(output), lambda: Opened(project).rendering_of(alternative.other))
+        note(f"{output} written")
+    premise = {"policy": policy.name, "rule": _describe_rule(policy, half_life), "without": alternative.left_out}
+    result = premise | ({"merge": merges} if merges else {}) | whatif_json(alternative)
+    if options["as_json"]:
+        answer(result)
+        return
+    notices.note_moment(moment, alternative)
+    say(*(" ".join(line.split()) for line in _whatif_lines(result)))
