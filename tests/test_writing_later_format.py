@@ -14,16 +14,20 @@ from helpers.authors import HUMAN
 from helpers.hook_calls import START, call
 from helpers.injections import give
 from helpers.later_model import SLUGS, LaterPlaybook
-from helpers.reference_model import point
+from helpers.reference_model import book, extraction, point
 from helpers.sweep import slice_of
+from tallybook import compat
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.citations import find_cited
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Run
+
 
 HEADINGS = [*SLUGS]
 BY_SECTION = '[playbook]\nformat = "sections"\n'
@@ -218,8 +222,6 @@ def test_a_proposed_merge_keeps_its_section(here: Project, run: Run) -> None:
     assert {"PROJECT CONTEXT": ["ctx-002"]} == names(here)
 
 
-# Random results beside the model
-
 TEXTS = st.sampled_from([f"text {letter}" for letter in "abcdefghij"])
 NAMES = st.sampled_from([f"{slug}-{number:03d}" for slug in SLUGS.values() for number in range(1, 4)])
 SECTIONS = st.sampled_from([*HEADINGS, HEADINGS[0].lower(), "unheard of", 5])
@@ -259,3 +261,120 @@ def test_results_come_to_what_the_format_says(tmp_path_factory: pytest.TempPathF
         assert model.sections == json.loads(here.playbook.read_bytes())["sections"]
     if results:
         document(here)
+
+
+GROUPED = {
+    "PATTERNS & APPROACHES": [point("pat-001", "Use pathlib.", 4, 1), point("pat-002", "Quote ids.")],
+    "MISTAKES TO AVOID": [point("mis-001", "No globals.", 0, 2)],
+    "USER PREFERENCES": [],
+    "OTHERS": [point("kpt_001", "Ask first.")],
+}
+LATER = {"version": "1.0", "last_updated": "2026-02-24T10:00:00", "sections": GROUPED}
+GROUPS = {
+    "PATTERNS & APPROACHES": ["pat-001", "pat-002"],
+    "MISTAKES TO AVOID": ["mis-001"],
+    "USER PREFERENCES": [],
+    "OTHERS": ["kpt_001"],
+}
+
+
+@pytest.fixture
+def grouped(project: Path) -> Project:
+    """Return a project whose ledger began with a playbook of the later format."""
+    made = Project(project)
+    made.playbook.write_text(json.dumps(LATER), encoding="utf-8")
+    commands.replay(made)
+    return made
+
+
+def read(grouped: Project) -> dict[str, Any]:
+    """Return playbook.json, which must equal the replay, every view and a load."""
+    commands.check(grouped)
+    doc: dict[str, Any] = json.loads(grouped.playbook.read_bytes())
+    del doc["ledger"]
+    assert commands.show(grouped) == doc
+    assert dict(compat.load_playbook()) == doc
+    return doc
+
+
+def edit_grouped(grouped: Project, change: Any) -> dict[str, Any]:
+    """Change playbook.json like a person, have the next command record it, and return the file."""
+    doc = json.loads(grouped.playbook.read_bytes())
+    change(doc)
+    grouped.playbook.write_text(json.dumps(doc), encoding="utf-8")
+    commands.replay(grouped)
+    return read(grouped)
+
+
+def test_the_grouping_of_a_later_format_is_kept_with_the_entries(grouped: Project) -> None:
+    """`section_names` has each heading with its names, empty ones too; entries keep exactly their four fields."""
+    entries = [entry for section in GROUPED.values() for entry in section]
+    assert book(*entries, last_updated="2026-02-24T10:00:00", section_names=GROUPS) == read(grouped)
+
+
+def test_the_grouping_survives_every_rewrite(grouped: Project, run: Run) -> None:
+    """Ratings, a new entry, a saved dict and a deleted file do not change it, and `show --json` has it."""
+    commands.rate(grouped, "pat-002", "helpful", HUMAN)
+    commands.add(grouped, "Learned later.", HUMAN)
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, extraction(("mis-001", "helpful")))
+    compat.save_playbook(playbook)
+    before = grouped.playbook.read_bytes()
+    grouped.playbook.unlink()
+    commands.replay(grouped)
+    assert before == grouped.playbook.read_bytes()
+    assert GROUPS == read(grouped)["section_names"]
+    assert GROUPS == json.loads(run("show", "--json").out)["section_names"]
+
+
+def test_removed_entries_are_in_no_section_until_they_return(grouped: Project) -> None:
+    """A pruned entry leaves its section and the heading stays; restored, it is in its section again."""
+    commands.rate(grouped, "mis-001", "harmful", HUMAN)
+    assert GROUPS | {"MISTAKES TO AVOID": []} == read(grouped)["section_names"]
+    assert GROUPS == commands.show(grouped, "~2")["section_names"]
+    compat.save_playbook(compat.load_playbook())
+    curation.curate(grouped, Curation("restore", "mis-001"), HUMAN)
+    assert GROUPS == read(grouped)["section_names"]
+
+
+def test_a_manual_edit_of_the_grouping_is_recorded(grouped: Project) -> None:
+    """An entry moves to another section; without the key there is no grouping, and the past keeps its own."""
+    moved = {"PATTERNS & APPROACHES": ["pat-002"], "OTHERS": ["kpt_001", "pat-001"]}
+    assert moved == edit_grouped(grouped, lambda doc: doc.update(section_names=moved))["section_names"]
+    assert "section_names" not in edit_grouped(grouped, lambda doc: doc.pop("section_names"))
+    assert moved == commands.show(grouped, "~1")["section_names"]
+
+
+def test_a_file_of_the_later_format_in_its_place_is_an_edit(grouped: Project) -> None:
+    """Its sections count, and an entry without a name is recognised by its text."""
+    doc = {"version": "1.0", "sections": {"OTHERS": ["Quote ids.", point("pat-001", "Use pathlib.", 4, 1)]}}
+    grouped.playbook.write_text(json.dumps(doc), encoding="utf-8")
+    commands.replay(grouped)
+    assert {"OTHERS": ["pat-002", "pat-001"]} == read(grouped)["section_names"]
+
+
+def test_an_import_adds_its_sections_to_the_present_ones(grouped: Project, run: Run) -> None:
+    """Entries are grouped under their new names, and one whose text exists under its existing name."""
+    more = {
+        "OTHERS": [point("kpt_001", "Another text."), point("kpt_002", "Quote ids.")],
+        "PROJECT CONTEXT": [point("ctx-001", "A monorepo.")],
+    }
+    file = grouped.root / "more.json"
+    file.write_text(json.dumps({"version": "1.0", "sections": more}), encoding="utf-8")
+    for _ in range(2):
+        assert 0 == run("import", str(file)).code
+    added = {"OTHERS": ["kpt_001", "kpt_002"], "PROJECT CONTEXT": ["ctx-001"]}
+    doc = read(grouped)
+    assert "Another text." == doc["key_points"][-2]["text"]
+    assert GROUPS | added == doc["section_names"]
+
+
+def test_sections_too_large_for_an_event_lose_no_entry(project: Path, run: Run) -> None:
+    """Thousands of entries are imported; their grouping is left out, and the answer says so."""
+    grouped = Project(project)
+    entries = [point(f"pat-{number:03d}", f"text {number}") for number in range(4_000)]
+    file = project / "later.json"
+    file.write_text(json.dumps({"version": "1.0", "sections": {"OTHERS": entries}}), encoding="utf-8")
+    answer = run("import", str(file))
+    assert (0, True) == (answer.code, "sections: too many to keep as sections" in answer.err + answer.out)
+    assert entries == read(grouped)["key_points"]

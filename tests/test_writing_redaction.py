@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
@@ -22,8 +25,9 @@ from helpers.redactions import (
     strike,
     texts,
 )
+from helpers.repository import ROOT
 from tallybook import compat
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, CannotWriteError, DamagedLedgerError, LockHeldError
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
@@ -41,12 +45,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+
 TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"hunter2'
 
 
 @pytest.fixture
 def here(project: Path) -> Project:
-    """Return a project with a secret in it."""
+    """Return a project with three entries and three ratings; one text has the secret."""
     return project_with_secret(project)
 
 
@@ -259,3 +264,85 @@ def test_any_text_can_be_erased_from_the_project(
     assert ((), ()) == (verdict.problems, verdict.notes)
     assert 1 == sum(isinstance(e, PointRated) for batch in reading.batches(here) for e in batch.events)
     commands.check(here)
+
+
+TEXTS = ["Work with type hints", "Test with real files", "Quote ids"]
+MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
+
+
+@pytest.fixture
+def named(project: Path) -> Project:
+    """Return a project with two entries that hold the word, and one that does not."""
+    named = Project(project)
+    for text in TEXTS:
+        commands.add(named, text, HUMAN)
+    return named
+
+
+def words(named: Project, *more: str) -> list[str]:
+    """Return the command line that redacts a common word."""
+    return ["--project", str(named.root), "redact", "--text", "with", "--reason", "a slip", *more]
+
+
+def test_without_a_terminal_a_text_is_redacted_only_with_the_number_of_events(
+    named: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipe `--yes` needs `--expect` with the number that `--dry-run` shows; else nothing changes (rule 2)."""
+    before = content(named)
+    for more in ((), ("--yes",), ("--expect", "2"), ("--yes", "--expect", "1"), ("--yes", "--json")):
+        assert EXIT_BAD_INPUT == main.run(words(named, *more))
+        out, err = capsys.readouterr()
+        assert ("", before) == (out, content(named))
+        assert "--expect: the text is in 2 events" in err
+        assert "list them with --dry-run, then give --yes --expect 2; nothing was redacted" in err
+    assert 0 == main.run(words(named, "--dry-run"))
+    assert "note: 2 events in all; off a terminal, --text needs --yes --expect 2" in capsys.readouterr().out
+    assert 0 == main.run(words(named, "--yes", "--expect", "2"))
+    assert [REDACTED, REDACTED, TEXTS[2]] == texts(named)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals are made on POSIX")
+@pytest.mark.parametrize(("answer", "code"), [("n", EXIT_NO), ("", EXIT_NO), ("y", 0)])
+def test_a_terminal_lists_the_events_and_asks(named: Project, answer: str, code: int) -> None:
+    """Each event and its text are listed before the question, and only a yes redacts them."""
+    before = content(named)
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-B", "-c", MAIN, *words(named)], stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT
+    ) as process:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        shown = ""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece.decode()
+        except OSError:
+            # The terminal's other end is closed.
+            pass
+    os.close(ours)
+    assert code == process.returncode
+    assert all(text in shown.partition("Redact the whole text of 2 events?")[0] for text in TEXTS[:2])
+    assert "Redact the whole text of 2 events?" in shown
+    assert (code == 0) == (texts(named) == [REDACTED, REDACTED, TEXTS[2]])
+    assert (code != 0) == (before == content(named))
+
+
+def test_the_dry_run_counts_the_spool_and_a_manual_edit(named: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """The number that --dry-run says is the one that --expect needs, with payloads and an edit not recorded yet."""
+    document = json.loads(named.playbook.read_bytes())
+    document["key_points"].append({"name": "kpt_900", "text": "Edit with care", "helpful": 1, "harmful": 0})
+    named.playbook.write_text(json.dumps(document))
+    with held(named):
+        assert commands.add(named, "Wait with the others", HUMAN).spooled
+        assert commands.record(named, {"new_key_points": ["Go with a model", "Nothing"]}, HUMAN, "once").spooled
+    before = content(named)
+    assert 0 == main.run(words(named, "--dry-run"))
+    expected = "note: 5 events in all, 3 of them not recorded yet; off a terminal, --text needs --yes --expect 5"
+    assert expected in capsys.readouterr().out
+    assert 0 == main.run(words(named, "--dry-run", "--json"))
+    answer = json.loads(capsys.readouterr().out)
+    assert (5, 3, before) == (len(answer["events"]), answer["unrecorded"], content(named))
+    assert 0 == main.run(words(named, "--yes", "--expect", "5", "--json"))
+    done = json.loads(capsys.readouterr().out)
+    assert [(one["seq"], one["kind"]) for one in answer["events"]] == [(e["seq"], e["kind"]) for e in done["events"]]
+    assert (0, 5) == (done["unrecorded"], texts(named).count(REDACTED))

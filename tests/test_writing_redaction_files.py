@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def here(project: Path) -> Project:
-    """Return a project with a secret in it."""
+    """Return a project with three entries and three ratings; one text has the secret."""
     return project_with_secret(project)
 
 

@@ -34,7 +34,7 @@ FIRST, LAST = "Use type hints", "Test the edges"
 
 @pytest.fixture
 def here(project: Path) -> Project:
-    """Return a project with a secret in its second entry."""
+    """Return a project with three entries and three ratings; one text has the secret."""
     return project_with_secret(project)
 
 

@@ -13,6 +13,7 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.decisions import operations
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
 from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal, read_extraction
 from tallybook.ledger.encoding import strict_json
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tallybook.ledger.decisions import legacy_import
-    from tallybook.ledger.decisions.curation import Curation
     from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.projections.surfaces.writing import secrets
@@ -94,7 +94,7 @@ class Request:
         if isinstance(self.decide, Import):
             self.key = playbook_file.adoption_key(self.decide.legacy.sha256)
         if self.by["rater"] not in UNSCREENED:
-            self.decide, masked = secrets.mask_request(self.decide)
+            self.decide, masked = _mask_request(self.decide)
             self.masked += masked
 
 
@@ -369,6 +369,60 @@ class Answer:
         elif self.wish is not None:
             events = self.wish(state, redactions, renamed).events
         return Decision((self.event, *events))
+
+
+# Secrets
+
+
+_WORDS: Final[dict[type, tuple[str, ...]]] = {
+    Curation: ("text", "reason"),
+    Undo: ("reason",),
+    PointNoted: ("note",),
+    PointProposed: ("text", "reason"),
+    ProposalDecided: ("reason",),
+}
+"""Class → its fields with words of its sender."""
+
+
+def _mask_request(decide: Decide) -> tuple[Decide, tuple[Problem, ...]]:
+    """Return what is recorded with the secrets of models and transcripts masked, and a problem for each masked item.
+
+    Texts that files held, or that a program saved in a dict, stay as they are.
+
+    Raises:
+        BadInputError: It is nested too deeply to look through.
+    """
+    problems: list[Problem] = []
+    if isinstance(decide, Update):
+        payload, more = secrets.mask_payload(decide.payload)
+        problems += more
+        names: dict[str, str] = {}
+        for text, name in decide.names.items():
+            # Two texts that differ only in their secrets become one, under the first one's name.
+            names.setdefault(secrets.mask(text).text, name)
+        events = tuple(_mask_words(event, problems) for event in decide.plain_events)
+        decide = attrs.evolve(decide, payload=payload, names=names, plain_events=events)
+    elif isinstance(decide, PlainEvents):
+        decide = PlainEvents(tuple(_mask_words(event, problems) for event in decide.events))
+    elif isinstance(decide, Answer):
+        decide = attrs.evolve(decide, event=_mask_words(decide.event, problems))
+    else:
+        decide = _mask_words(decide, problems)
+    return decide, tuple(problems)
+
+
+def _mask_words(value: Any, problems: list[Problem]) -> Any:
+    """Return an event, a curation or an undo with its free words masked.
+
+    Other events hold only paths and reasons of Tallybook.
+    """
+    words = {field: getattr(value, field) or "" for field in _WORDS.get(type(value), ())}
+    if not words:
+        return value
+    places = {"note": f"note on {value.name}"} if "note" in words else {}
+    return attrs.evolve(
+        value, **{field: secrets.mask_item(places.get(field, field), text, problems) for field, text in words.items()}
+    )
 
 
 # As JSON in the spool

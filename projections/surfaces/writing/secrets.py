@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError, Problem
-from tallybook.ledger.events import PointNoted, PointProposed, ProposalDecided
-from tallybook.projections.surfaces.writing.requests import Answer, PlainEvents, Undo, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from tallybook.projections.surfaces.writing.requests import Decide
 
 
 KEY_BLOCK: Final = "Private Key"
@@ -277,14 +272,6 @@ def _is_token(run: str) -> bool:
     )
 
 
-_WORDS: Final[dict[type, tuple[str, ...]]] = {
-    Curation: ("text", "reason"),
-    Undo: ("reason",),
-    PointNoted: ("note",),
-    PointProposed: ("text", "reason"),
-    ProposalDecided: ("reason",),
-}
-"""Class → its fields with words of its sender."""
 _LABEL = re.compile(rf"\[masked: (?:{'|'.join(map(re.escape, sorted(NAMES)))})\]")
 _RUN_END = re.compile(r"[A-Za-z0-9_-]*+")
 _KEY_END = re.compile(r"END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?(?: ?-{2,5})?|Private-MAC: ?[0-9a-fA-F]+")
@@ -328,47 +315,6 @@ def mask(text: str) -> MaskedText:
     return MaskedText(text, tuple(masked))
 
 
-def mask_request(decide: Decide) -> tuple[Decide, tuple[Problem, ...]]:
-    """Return what is recorded with the secrets of models and transcripts masked, and a problem for each masked item.
-
-    Texts that files held, or that a program saved in a dict, stay as they are.
-
-    Raises:
-        BadInputError: It is nested too deeply to look through.
-    """
-    problems: list[Problem] = []
-    if isinstance(decide, Update):
-        payload, more = mask_payload(decide.payload)
-        problems += more
-        names: dict[str, str] = {}
-        for text, name in decide.names.items():
-            # Two texts that differ only in their secrets become one, under the first one's name.
-            names.setdefault(mask(text).text, name)
-        events = tuple(_mask_words(event, problems) for event in decide.plain_events)
-        decide = attrs.evolve(decide, payload=payload, names=names, plain_events=events)
-    elif isinstance(decide, PlainEvents):
-        decide = PlainEvents(tuple(_mask_words(event, problems) for event in decide.events))
-    elif isinstance(decide, Answer):
-        decide = attrs.evolve(decide, event=_mask_words(decide.event, problems))
-    else:
-        decide = _mask_words(decide, problems)
-    return decide, tuple(problems)
-
-
-def _mask_words(value: Any, problems: list[Problem]) -> Any:
-    """Return an event, a curation or an undo with its free words masked.
-
-    Other events hold only paths and reasons of Tallybook.
-    """
-    words = {field: getattr(value, field) or "" for field in _WORDS.get(type(value), ())}
-    if not words:
-        return value
-    places = {"note": f"note on {value.name}"} if "note" in words else {}
-    return attrs.evolve(
-        value, **{field: _mask_item(places.get(field, field), text, problems) for field, text in words.items()}
-    )
-
-
 def mask_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
     """Return an extraction result with every string in it masked, keys too, and a problem for each masked item.
 
@@ -382,9 +328,9 @@ def mask_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
     try:
         for field, value in payload.items():
             if field in {"new_key_points", "evaluations"} and isinstance(value, list):
-                masked[field] = [_mask_item(f"{field}[{index}]", item, problems) for index, item in enumerate(value)]
+                masked[field] = [mask_item(f"{field}[{index}]", item, problems) for index, item in enumerate(value)]
             else:
-                masked |= _mask_item("payload", {field: value}, problems)
+                masked |= mask_item("payload", {field: value}, problems)
     except RecursionError as error:
         raise BadInputError("payload", "is nested too deeply", "nothing was recorded") from error
     return masked, tuple(problems)
@@ -393,10 +339,10 @@ def mask_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
 def mask_value(place: str, value: Any) -> tuple[Any, tuple[Problem, ...]]:
     """Return a JSON value with every string in it masked, and a problem if there was one; its depth is bounded."""
     problems: list[Problem] = []
-    return _mask_item(place, value, problems), tuple(problems)
+    return mask_item(place, value, problems), tuple(problems)
 
 
-def _mask_item(place: str, value: Any, problems: list[Problem]) -> Any:
+def mask_item(place: str, value: Any, problems: list[Problem]) -> Any:
     """Return a part of an extraction result, masked; add a problem if it held a secret."""
     names: list[str] = []
     masked = _mask_value(value, names)
