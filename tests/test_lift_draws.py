@@ -1,4 +1,4 @@
-"""What sessions are not given for a question of lift: draws by real hooks, once for a lineage."""
+"""Draws of lift, what is recorded of them, and where they count."""
 
 from __future__ import annotations
 
@@ -9,18 +9,27 @@ from pathlib import Path
 import stat
 from typing import TYPE_CHECKING
 
+import attrs
 import pytest
 
-from helpers.hook_calls import START, call, opened_files, told
-from helpers.lift import PROMPT, hold, hook, injections, load, measured, observe, six_entries
+from helpers.hook_calls import START, call, events, told
+from helpers.lift import PROMPT, TEXTS, hold, hook, injections, load, measured, observe, six_entries
+from helpers.transcripts import Script, answer, asked_for, kept
+from tallybook.ledger.events import PointRated
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.hooks.injection import load_template
+from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
+    from helpers.transcripts import Client
     from tallybook.projections.lift.view import Lineage
+
 
 ALL = tuple(f"kpt_{number:03d}" for number in range(1, 7))
 COMPACTED = {**START, "source": "compact"}
@@ -53,11 +62,6 @@ def test_only_the_users_own_settings_withhold(project: Path, own: float, project
     assert expected == settings.read(Project(project)).hold
 
 
-def test_holding_is_off_by_default(project: Path) -> None:
-    """Rule 4: without a setting nothing is withheld."""
-    assert 0 == settings.read(Project(project)).hold
-
-
 def test_a_project_that_forbids_holding_stops_an_open_question(here: Project, run: Run) -> None:
     """Rule 4: from then on every session is given all, and no draw is recorded."""
     assert 0 == run("lift", "ask", "playbook").code
@@ -65,20 +69,6 @@ def test_a_project_that_forbids_holding_stops_an_open_question(here: Project, ru
     for number in range(8):
         hook(here, f"s{number}")
     assert [((), "", ())] * 8 == [(one.held, one.question, one.units) for one in injections(here)]
-
-
-def test_without_holding_no_hook_looks_for_a_question(here: Project, run: Run) -> None:
-    """Rule 4: with `hold = 0` a hook does not open the question's marker, at a start or a prompt by task."""
-    run("lift", "ask", "playbook")
-    prompt = {**PROMPT, "prompt": "run the linter"}
-    for by_task, payload in (("false", START), ("true", prompt)):
-        for number in (0.5, 0):
-            hold(number)
-            with (Path.home() / ".claude" / "config" / "tallybook.toml").open("a") as file:
-                file.write(f"[playbook]\nby_task = {by_task}\n")
-            opened = opened_files(payload, f"{number}-{by_task}")
-            assert bool(number) == (draws.question_file(here) in opened)
-    assert 4 == len(injections(here))
 
 
 # Rule 5
@@ -182,16 +172,6 @@ def test_the_draw_is_an_hmac_with_a_secret_that_only_the_user_can_read(here: Pro
             assert (drawn < 0.5) == (unit in one.held)
 
 
-def test_the_probability_of_a_lineage_is_that_of_its_first_injection(here: Project, run: Run) -> None:
-    """Rule 6: another setting counts for the lineages that begin later."""
-    run("lift", "ask", "playbook")
-    hook(here, "s1")
-    hold(0.2)
-    hook(here, "s1", COMPACTED)
-    hook(here, "s2")
-    assert [0.5, 0.5, 0.2] == [one.probability for one in injections(here)]
-
-
 def test_a_question_that_another_user_asked_withholds_nothing(here: Project, run: Run) -> None:
     """Rule 6: without the secret, as in a clone, sessions are given all and no draw is recorded."""
     run("lift", "ask", "playbook")
@@ -252,18 +232,6 @@ def test_parts_by_task_obey_the_draw_of_their_session(here: Project, run: Run) -
     }
 
 
-def test_a_prompt_that_selects_nothing_of_a_question_leaves_the_session_to_be_drawn(here: Project, run: Run) -> None:
-    """Rule 7: where the first prompt has other entries, the session is drawn for at the prompt that selects one."""
-    (here.claude / "config").mkdir(exist_ok=True)
-    (here.claude / "config" / "tallybook.toml").write_text("[playbook]\nby_task = true\n")
-    run("lift", "ask", "kpt_001")
-    hook(here, "s1")
-    for number, text in enumerate(("read the logs", "use type hints", "read the linter")):
-        hook(here, "s1", {**PROMPT, "prompt": text, "prompt_id": str(number)})
-    assert [(), ("kpt_001",)] == [one.units for one in injections(here)][:2]
-    assert [("s1", ["kpt_001"])] == [(name, list(one.units)) for name, one in load_lineages(here)]
-
-
 def test_real_hooks_draw_end_and_score(here: Project, run: Run) -> None:
     """Sessions that real processes draw end and are scored; with few of them the answer says so and nothing else."""
     run("lift", "ask", "playbook")
@@ -276,3 +244,156 @@ def test_real_hooks_draw_end_and_score(here: Project, run: Run) -> None:
     counts = f"{told_ones} with it and {8 - told_ones} without it have an outcome"
     said = run("lift").out
     assert f"  not known yet: too few sessions: {counts}, and at least 5 of each are needed\n" == said.split("\n", 1)[1]
+
+
+def find_held(project: Project) -> str:
+    """Start sessions until one is held, and return it."""
+    for number in range(100):
+        hook(project, f"s{number}")
+        if injections(project)[-1].held:
+            return f"s{number}"
+    raise AssertionError("no session was held")
+
+
+# Rule 11
+
+
+def test_a_reflector_sees_what_was_withheld_without_names(
+    here: Project, run: Run, client: Client, project: Path
+) -> None:
+    """Rule 11: its text is in the prompt, its name is not, and a rating of it in that reflection is ignored."""
+    run("lift", "ask", "kpt_001")
+    session = find_held(here)
+    asked_for(project, Script(kept(project) / f"{session}.jsonl", session).user("Fix it"))
+    client.plans(answer("Use type hints", kpt_001="helpful", kpt_002="helpful"))
+    said = run("reflect", "--rater", "claude").out
+    (prompt,) = [one["prompt"] for one in client.asked]
+    assert (True, False, True) == ("- Use type hints\n" in prompt, "kpt_001" in prompt, "[kpt_002]" in prompt)
+    assert "ignored the rating of kpt_001: the prompt did not show it" in said
+    assert [PointRated("kpt_002", "helpful")] == events(here, PointRated)
+    assert list(TEXTS) == [entry["text"] for entry in commands.show(here)["key_points"]]
+
+
+def test_a_forks_reflection_knows_what_its_lineage_was_not_given(
+    here: Project, run: Run, client: Client, project: Path
+) -> None:
+    """Rule 11: a fork without an injection of its own has the draw of the session that it continues."""
+    run("lift", "ask", "kpt_001")
+    session = find_held(here)
+    hook(here, session, {**START, "source": "resume"})
+    hook(here, "fork", PROMPT)
+    asked_for(project, Script(kept(project) / "fork.jsonl", "fork").user("Fix it"))
+    client.plans(answer("Use type hints", kpt_001="helpful", kpt_002="helpful"))
+    said = run("reflect", "--rater", "claude").out
+    (prompt,) = [one["prompt"] for one in client.asked]
+    assert (True, False) == ("- Use type hints\n" in prompt, "kpt_001" in prompt)
+    assert "ignored the rating of kpt_001: the prompt did not show it" in said
+    assert [PointRated("kpt_002", "helpful")] == events(here, PointRated)
+
+
+# Rule 10
+
+
+def test_mcp_obeys_the_draw_of_its_session(here: Project, run: Run) -> None:
+    """Rule 10: its tool, its resource and its stories give out nothing that the session's draw withholds."""
+    run("lift", "ask", "kpt_001")
+    session = find_held(here)
+    server = Server(here, session)
+    tool = {"name": "playbook", "arguments": {}}
+    for text in (
+        server.methods["tools/call"](tool)["content"][0]["text"],
+        server.methods["resources/read"]({"uri": "tallybook://playbook"})["contents"][0]["text"],
+        server.methods["tools/call"]({"name": "why", "arguments": {"name": "kpt_1"}})["content"][0]["text"],
+    ):
+        assert "Use type hints" not in text
+    for arguments in ({"limit": 200}, {"since": "1"}):
+        told = server.methods["tools/call"]({"name": "history", "arguments": arguments})["content"][0]["text"]
+        assert ("Use type hints" in told, "Run the linter" in told) == (False, True)
+    review = server.methods["prompts/get"]({"name": "review"})["messages"][0]["content"]["text"]
+    assert (False, True) == ("Use type hints" in review, "Run the linter" in review)
+    last = injections(here)[-1]
+    assert (("kpt_001",), session, "kpt_002") == (last.held, last.lineage, min(last.names))
+
+
+def test_no_draw_is_about_an_own_entry(here: Project, run: Run) -> None:
+    """Rules 10 and 24: hooks, MCP and `show --as-agent` give own entries to a held session too, the draws omit them.
+
+    They do not make up the five entries below which nothing is withheld either.
+    """
+    run("init", "--mine")
+    run("add", "--mine", "Commit small steps")
+    run("lift", "ask", "playbook")
+    session = find_held(here)
+    tool = {"name": "playbook", "arguments": {}}
+    server = Server(here, session)
+    for text in (
+        server.methods["tools/call"](tool)["content"][0]["text"],
+        run("show", "--as-agent", "--session", session).out,
+        hook(here, session, {**START, "source": "compact"}),
+    ):
+        assert (True, False) == ("Commit small steps" in text, "Use type hints" in text)
+    every = tuple(f"kpt_{number:03d}" for number in range(1, 7))
+    assert {((), every)} == {(one.names, tuple(sorted(one.held))) for one in injections(here) if one.held}
+    assert 1 == len({one.candidates for one in injections(here)})
+    run("retire", "kpt_001", "kpt_002")
+    assert "Name things well" in server.methods["tools/call"](tool)["content"][0]["text"]
+
+
+def test_what_mcp_gives_an_unknown_session_is_recorded_and_does_not_count(here: Project, run: Run) -> None:
+    """Rule 10: without a known session the answer is whole, and its event has no draw."""
+    run("lift", "ask", "playbook")
+    server = Server(here, "unknown")
+    said = server.methods["tools/call"]({"name": "playbook", "arguments": {}})["content"][0]["text"]
+    assert "Use type hints" in said
+    (last,) = injections(here)
+    assert (6, "", ()) == (len(last.names), last.question, last.units)
+    (question,) = load(here).questions.values()
+    assert {} == question.lineages
+
+
+def test_a_task_inside_an_agent_is_that_agents_own(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 10: an agent is not given under another session's name what is withheld from its own."""
+    run("lift", "ask", "playbook")
+    session = find_held(here)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", session)
+    said = run("show", "--as-agent", "--for", "use type hints", "--session", "another")
+    assert (0, False) == (said.code, "Use type hints" in said.out)
+    assert (session, ()) == ((last := injections(here)[-1]).lineage, last.names)
+
+
+def test_mcp_records_once_what_it_gave_without_a_question(here: Project) -> None:
+    """Rule 27: what a session was given by the tool and by the resource counts as given, without a draw."""
+    server = Server(here, "s1")
+    for _ in range(2):
+        server.methods["tools/call"]({"name": "playbook", "arguments": {}})
+        server.methods["resources/read"]({"uri": "tallybook://playbook"})
+    (given,) = injections(here)
+    assert (6, (), "") == (len(given.names), given.held, given.question)
+
+
+# Rule 12
+
+
+def test_verify_draws_again_where_it_has_the_secret(here: Project, run: Run) -> None:
+    """Rule 12: each draw is repeated; without the secret they are counted, and the ledger passes."""
+    assert "drawn again" not in run("verify").out
+    run("lift", "ask", "playbook")
+    for number in range(6):
+        hook(here, f"s{number}")
+    assert (0, True) == ((done := run("verify")).code, "6 draws of lift drawn again\n" in done.out)
+    assert {"again": 6, "unknown": 0, "different": []} == json.loads(run("verify", "--json").out)["draws"]
+    Path(draws.secrets_file(here)).unlink()
+    done = run("verify")
+    assert (0, True) == (done.code, "6 draws of lift not drawn again: the secret is not here\n" in done.out)
+
+
+def test_verify_names_a_draw_that_differs(here: Project, run: Run) -> None:
+    """Rule 12: a draw that somebody chose by hand is named with its event, and the exit code is 1."""
+    run("lift", "ask", "playbook")
+    hook(here, "s1")
+    (drawn,) = injections(here)
+    other = attrs.evolve(drawn, names=drawn.held, held=drawn.names)
+    record.write(here, [Request(PlainEvents((other,)), {"rater": "tallybook", "session": "s1"})])
+    done = run("verify")
+    seq = list(commands.list_events(here))[-1]["seq"]
+    assert (1, True) == (done.code, f"event {seq}: playbook came out otherwise when drawn again\n" in done.out)

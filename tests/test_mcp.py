@@ -14,11 +14,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import pytest
 
 from helpers.authors import HUMAN
-from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.mcp import protocol
 from tallybook.projections.surfaces.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
-from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -115,16 +113,6 @@ def test_a_client_lists_and_calls_every_tool(ask: Callable[..., Any], playbook: 
     assert {"rater": "agent", "session": "s1", "agent": "mcp"} == rating["by"]
 
 
-def test_an_unknown_resource_is_answered_with_those_there_are(project: Path, run: Run) -> None:
-    """The error names every resource that can be read, the person's own playbook where there is one."""
-    read = Server(Project(project), "s1").methods["resources/read"]
-    listed = "tallybook://playbook, tallybook://scores"
-    for known in (listed, f"{listed}, tallybook://mine"):
-        with pytest.raises(BadInputError, match=f"; read {known} or tallybook://entry/NAME$"):
-            read({"uri": "tallybook://nothing"})
-        run("init", "--mine")
-
-
 def test_a_client_reads_every_resource_and_the_prompt(ask: Callable[..., Any]) -> None:
     """Playbook, scores and the story of an entry are JSON; the prompt holds the entries as quoted data."""
 
@@ -207,38 +195,10 @@ def test_no_name_of_a_client_keeps_a_model_from_rating(playbook: Project, name: 
     assert commands.verify(playbook).ok
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
-@pytest.mark.parametrize("place", ["id", "params"])
-def test_a_number_that_json_does_not_have_is_not_repeated(playbook: Project, number: str, place: str) -> None:
-    """The answer is an error in JSON, and the next request is answered."""
-    params = {"_meta": {"io.modelcontextprotocol/protocolVersion": "NUMBER"}}
-    id_ = "NUMBER" if place == "id" else 1
-    message = {"jsonrpc": "2.0", "id": id_, "method": "ping"} | ({"params": params} if place == "params" else {})
-    odd = json.dumps(message).replace('"NUMBER"', number).encode()
-    first, second = talk(playbook, odd, {"jsonrpc": "2.0", "id": 2, "method": "ping"})
-    assert (protocol.PARSE_ERROR, None) == (first["error"]["code"], first["id"])
-    assert {"jsonrpc": "2.0", "id": 2, "result": {}} == second
-
-
 def test_a_session_that_no_event_can_have_is_refused_at_the_start(playbook: Project, run: Run) -> None:
     """The server does not start, so no rating fails later."""
     refused = run("--project", str(playbook.root), "mcp", "--session", "half \ud800 of a pair")
     assert (2, True) == (refused.code, "--session: needs 1 to 200 printable characters" in refused.err)
-
-
-def test_an_id_is_given_back_as_it_came(playbook: Project) -> None:
-    """A client finds its request by the id, even one that is not Unicode text."""
-    ids = ["half \ud800 of a pair", "ключ", 7, -1.5]
-    answers = talk(playbook, *({"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in ids))
-    assert ids == [answer["id"] for answer in answers]
-
-
-def test_a_session_of_a_model_is_undone_as_a_whole(playbook: Project) -> None:
-    """`undo --of` takes back what the model rated and added."""
-    talk(playbook, call("rate", name="kpt_001", rating="harmful"), call("add", text="Delete all tests."))
-    assert 0 == entry_point.run(["--project", str(playbook.root), "undo", "--of", "s1"])
-    state = commands.playbook(playbook).state
-    assert (0, 3) == (state.entries["kpt_001"].harmful, len(state.entries))
 
 
 def test_without_the_right_to_write_a_model_only_reads(playbook: Project) -> None:
@@ -254,14 +214,6 @@ def test_without_the_right_to_write_a_model_only_reads(playbook: Project) -> Non
     assert ["playbook", "why", "history"] == [tool["name"] for tool in listing["result"]["tools"]]
     assert calling["result"]["isError"]
     assert 3 == len(commands.playbook(playbook).state.entries)
-
-
-def test_what_a_model_adds_is_screened(playbook: Project) -> None:
-    """A token in a new entry is masked before it is written."""
-    token = "ghp_" + "a1B2" * 9
-    talk(playbook, call("add", text=f"Log in with {token}."))
-    assert token not in playbook.playbook.read_text(encoding="utf-8")
-    assert "[masked: GitHub Token]" in commands.playbook(playbook).state.entries["kpt_004"].text
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import schedule, worker
-from tallybook.projections.surfaces.reflection.transcript import files_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -46,8 +45,6 @@ EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
 CLAUDE = schedule.Plan("claude", tokens=10**9)
 HELPFUL = answer(kpt_001="helpful")
 HOUR_S = 3_600
-MONDAY_EVENING = 1_796_061_600
-"""2026-11-30 18:00 UTC, in seconds since 1970."""
 
 
 @pytest.fixture
@@ -165,20 +162,6 @@ def test_a_fork_that_copies_its_session_is_read_from_where_it_differs(
     assert ["\n".join(turn for turns in recorded.turns.values() for turn in turns), "User: More"] == list(
         map(sent, client.asked)
     )
-
-
-@EACH
-def test_a_shortened_transcript_is_read_anew(place: Project, recorded: RecordedSession, client: Client) -> None:
-    """Its lines that were read before are known by the id of the last one, so nothing is sent again."""
-    path = recorded.put(place.root)
-    whole = path.read_bytes()
-    found = whole.splitlines(keepends=True)
-    for part in (whole, b"".join(found[len(found) // 3 :])):
-        path.write_bytes(part)
-        request = schedule.reflection_request(recorded.session, len(whole) + len(part), "Stop", str(path), "tallybook")
-        record.write(place, [request])
-        assert worker.DONE == worker.work(place, CLAUDE)
-    assert 1 == len(client.asked)
 
 
 def test_the_hook_and_the_transcript_count_a_message_once(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,74 +283,6 @@ def test_old_transcripts_of_each_agent_are_taken_from_a_folder(
         assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(home / folder), "--yes"])
     assert {recorded.session} == set(requested(place))
     assert (1, 1) == (len(client.asked), len(events(place, ReflectionCompleted)))
-
-
-@pytest.mark.parametrize("recorded", [CODEX, COPILOT], ids=["Codex", "Copilot"])
-def test_a_folder_of_all_projects_gives_those_of_this_one(
-    place: Project, recorded: RecordedSession, client: Client, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Codex and Copilot keep the sessions of all projects together."""
-    recorded.put(place.root.parent / "another shop")
-    folder = Path(table.transcripts_folder(recorded.agent))
-    assert 2 == run_here(["reflect", "--rater", "claude", "--from", str(folder), "--yes"])
-    expected = (
-        f"tallybook: --from {folder}: has no transcript of this project; "
-        "those of Codex CLI and Copilot CLI count for the project that they began in; give --project DIR\n"
-    )
-    assert expected == capsys.readouterr().err
-    assert ([], {}) == (client.asked, requested(place))
-
-
-@EACH
-def test_a_session_that_an_earlier_version_refused_is_reflected_on(
-    place: Project, recorded: RecordedSession, client: Client
-) -> None:
-    """It is tried again without waiting, though it failed six times because only Claude Code's folder was known."""
-    path = recorded.put(place.root)
-    request = schedule.reflection_request(recorded.session, path.stat().st_size, "Stop", str(path), "tallybook")
-    failed = PlainEvents((ReflectionFailed("claude", schedule.OUTSIDE, 0, 0, "lies outside"),))
-    by = {"rater": "reflector", "session": recorded.session}
-    record.write(place, [request, *[Request(failed, by)] * schedule.MAX_TRIES])
-    assert worker.DONE == worker.work(place, schedule.Plan("claude", tokens=10**9, patient=True))
-    assert (1, 1) == (len(client.asked), len(events(place, ReflectionCompleted)))
-
-
-@EACH
-def test_the_doctor_is_content(place: Project, recorded: RecordedSession, capsys: pytest.CaptureFixture[str]) -> None:
-    """No agent's transcript is reported as outside, and a reflection that was done leaves nothing pending."""
-    path = recorded.put(place.root)
-    request = schedule.reflection_request(recorded.session, path.stat().st_size, "Stop", str(path), "tallybook")
-    record.write(place, [request])
-    assert 0 == run_here(["reflect", "--rater", "claude"])
-    capsys.readouterr()
-    run_here(["doctor", "--json"])
-    findings = json.loads(capsys.readouterr().out)["findings"]
-    assert [] == [one for one in findings if "outside" in one["message"]]
-
-
-def test_a_subagent_of_codex_is_found_by_day(place: Project) -> None:
-    """Its transcript lies in the folder of the day on which it began, which is never after the session's last."""
-    path = CODEX.put(place.root)
-    folder = Path(table.transcripts_folder("codex"))
-    (subagent,) = [one for one in path.parent.iterdir() if one != path]
-    sunday, monday = folder / "2026/11/29", folder / "2026/11/30"
-    for day, expected in ((sunday, True), (monday, True), (folder / "2026/12/01", False)):
-        day.mkdir(parents=True)
-        subagent = subagent.rename(day / subagent.name)
-        os.utime(path, (MONDAY_EVENING, MONDAY_EVENING))
-        assert expected == (subagent in files_of(path).values())
-
-
-def test_transcripts_in_no_folder_of_an_agent_are_read_by_name(tmp_path: Path) -> None:
-    """A copy of Codex's in one folder has its subagents; one of Gemini's without its project began nowhere."""
-    own = CODEX.put(Path("/home/me/shop"), tmp_path / "x")
-    for path in list(own.parent.iterdir()):
-        path.rename(tmp_path / path.name)
-    assert 2 == len(files_of(tmp_path / own.name))
-    chat = GEMINI.put(Path("/home/me/shop"), tmp_path)
-    (chat.parent.parent / ".project_root").unlink()
-    assert not schedule.is_of_project(chat, Project(Path("/home/me/shop")))
-    assert not schedule.is_of_project(tmp_path / "gone.jsonl", Project(Path("/home/me/shop")))
 
 
 def test_two_files_of_one_session_of_gemini_are_one_session(place: Project) -> None:

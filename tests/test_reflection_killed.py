@@ -20,7 +20,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from helpers.transcripts import Client
 
 HOUR_S = 3600
 
@@ -101,15 +100,6 @@ def test_a_session_that_goes_on_is_left_alone(here: Project) -> None:
     assert 0 == run_here(["reflect"])
     assert {} == requested(here)
     assert not handler.is_settled(here, "none")
-
-
-def test_a_dry_run_shows_a_killed_session(here: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a reflection would send, with nothing sent or recorded."""
-    kill(session(here, "s1"))
-    capsys.readouterr()
-    assert 0 == run_here(["reflect", "--dry-run", "--rater", "claude"])
-    assert "== session s1, about " in capsys.readouterr().out
-    assert ([], {}) == (client.asked, requested(here))
 
 
 def test_a_killed_session_that_goes_on_is_pending_again(here: Project) -> None:

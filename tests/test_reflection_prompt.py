@@ -1,23 +1,34 @@
-"""What a model is asked, and what counts as an answer."""
+"""The prompt of a reflection, its templates, and what an answer to it says and counts."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import Any
+import re
+from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.hook_calls import events
+from helpers.reference_model import point
+from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import PointNoted
+from tallybook.ledger.events import PointNoted, PointProposed
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.reflection.prompt import (
     PLAYBOOK_CHARS,
     PRUNED_SHOWN,
     UnusableError,
-    estimate_tokens,
     read_answer,
     render_prompt,
 )
+from tallybook.projections.surfaces.workspace.templates import load_template
+
+if TYPE_CHECKING:
+    from helpers.transcripts import Client
+
 
 TEMPLATE = (Path(__file__).parents[1] / "prompts" / "reflection.txt").read_text(encoding="utf-8")
 ENTRY = {"name": "kpt_001", "text": "Use type hints", "helpful": 2, "harmful": 1}
@@ -36,12 +47,6 @@ def test_a_model_is_shown_the_playbook_what_was_pruned_and_the_session() -> None
     assert "[kpt_001] helpful=2 harmful=1 :: Use type hints" == between(prompt, "playbook")
     assert "- Delete the cache whenever a test fails." == between(prompt, "pruned")
     assert "User: Fix it" == between(prompt, "transcript")
-
-
-def test_empty_places_say_so() -> None:
-    """A first session has neither entries nor pruned ones."""
-    prompt = render_prompt(TEMPLATE, [], [], "User: Fix it")
-    assert ("(nothing)", "(nothing)") == (between(prompt, "playbook"), between(prompt, "pruned"))
 
 
 def test_what_is_data_ends_no_place_and_fills_none() -> None:
@@ -69,12 +74,6 @@ def test_a_template_without_the_session_is_refused() -> None:
         render_prompt("Tell me about {playbook}", [], [], "User: x")
 
 
-def test_tokens_grow_with_the_prompt() -> None:
-    """What is counted is a bound for prose and for scripts of other letters: a token has more than three bytes."""
-    assert 1000 <= estimate_tokens("a" * 3500) - estimate_tokens("") <= 1001
-    assert 857 == estimate_tokens("語" * 1000) - estimate_tokens("")
-
-
 @pytest.mark.parametrize(
     "around",
     [
@@ -97,14 +96,6 @@ def test_quotes_become_notes() -> None:
     judged = read_answer(json.dumps(GOOD | {"evaluations": rated}))
     assert (PointNoted("kpt_001", "harmful: “it broke [masked: GitHub Token]”"),) == judged.notes
     assert [{"name": "kpt_001", "rating": "harmful"}] == judged.payload["evaluations"]
-
-
-def test_an_answer_that_found_nothing_is_an_answer() -> None:
-    """Two empty lists say that nothing mattered, braces in strings count nothing."""
-    empty: dict[str, Any] = {"new_key_points": [], "evaluations": []}
-    assert empty == read_answer(json.dumps(empty)).payload
-    braces = empty | {"new_key_points": ['Write "{" and }} as they are \\']}
-    assert braces == read_answer(json.dumps(braces)).payload
 
 
 @pytest.mark.parametrize(
@@ -143,3 +134,66 @@ def test_anything_else_is_unusable(text: str, what: str) -> None:
     """It says what is wrong, and is never taken for an answer that found nothing."""
     with pytest.raises(UnusableError, match=what):
         read_answer(text)
+
+
+@pytest.fixture
+def own_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of the user's own template around the entries, in a home folder that begins empty."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / ".claude" / "prompts" / "playbook.txt"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_a_template_of_the_user_replaces_the_packaged_one(own_template: Path) -> None:
+    """The user's own is read as UTF-8, and bytes that are not UTF-8 are replaced."""
+    own_template.write_bytes("Mine, ünï: {key_points} ".encode() + b"\xff\n")
+    assert "Mine, ünï: {key_points} \ufffd\n" == load_template()
+
+
+def test_a_template_that_cannot_be_read_leaves_the_packaged_one(own_template: Path) -> None:
+    """A pipe in its place is not waited for."""
+    os.mkfifo(own_template)
+    assert load_template().count("{key_points}") == 1
+
+
+@pytest.mark.usefixtures("own_template")
+def test_the_packaged_template_asks_to_name_the_entries_that_are_used() -> None:
+    """It asks once, after the entries, and gives no name that an agent could repeat as its own (rule 22)."""
+    before, after = load_template().split("{key_points}")
+    assert "name it in square brackets in that sentence, as at the start of its line" in after
+    assert "kpt_" not in before + after
+
+
+def test_a_rating_of_a_name_that_the_prompt_did_not_show_is_ignored(
+    project: Path, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new entry starts without ratings, although the answer rates the name that it gets."""
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
+    client.plans(answer("Never push on Friday.", kpt_001="helpful", kpt_002="harmful"))
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    first, second = commands.show(place)["key_points"]
+    assert (1, 0) == (first["helpful"], first["harmful"])
+    assert point("kpt_002", "Never push on Friday.") == second
+    assert ["kpt_001"] == [note.name for note in events(place, PointNoted)]
+    said = "s1: 1 rated, learned kpt_002, ignored the rating of kpt_002: the prompt did not show it, 1,250 tokens\n"
+    assert said == capsys.readouterr().out
+
+
+def test_the_example_in_the_prompt_names_no_entry() -> None:
+    """The shape of an answer in the prompt has no JSON string as a name, so that it cannot be an entry's name."""
+    assert [] == re.findall(r"kpt_[0-9]+", TEMPLATE)
+    assert ["NAME,"] == re.findall(r'"name": (\S+)', TEMPLATE)
+
+
+def test_operations_become_proposals(project: Path, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reflection's DELETE of an entry that its prompt showed is a proposal; of any other name it counts nothing."""
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
+    wanted = [{"type": "DELETE", "target_id": name, "reason": "out of date"} for name in ("kpt_001", "kpt_999")]
+    client.plans(json.dumps({"new_key_points": ["Read the logs"], "evaluations": [], "operations": wanted}))
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    said = "s1: 0 rated, learned kpt_002, ignored operations[1]: no such entry in the playbook, 1,250 tokens\n"
+    assert said == capsys.readouterr().out
+    [proposed] = events(place, PointProposed)
+    assert ("delete", "kpt_001", "out of date") == (proposed.verb, proposed.name, proposed.reason)
+    assert ["kpt_001", "kpt_002"] == [one["name"] for one in commands.show(place)["key_points"]]

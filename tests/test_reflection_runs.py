@@ -35,8 +35,6 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.replies import RaterError
 from tallybook.projections.surfaces.workspace.project import MARKS
-from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -211,34 +209,6 @@ def test_a_days_budget_is_kept(owed: Project, client: Client, capsys: pytest.Cap
     assert 1 == len(client.asked)
 
 
-def test_the_prompt_names_pruned_entries(owed: Project, client: Client) -> None:
-    """The model sees pruned entries, so that it does not learn them again."""
-    commands.add(owed, "Delete the cache whenever a test fails.", {"rater": "human"})
-    for _ in range(3):
-        commands.rate(owed, "kpt_002", "harmful", {"rater": "human"})
-    client.plans(NOTHING)
-    run_here(["reflect", "--rater", "claude"])
-    pruned = client.asked[0]["prompt"].partition("<pruned>\n")[2].partition("</pruned>\n")[0]
-    assert "- Delete the cache whenever a test fails." in pruned
-
-
-def test_a_secret_in_an_answer_is_masked(owed: Project, client: Client) -> None:
-    """A model's answer is screened like every text that a model supplies."""
-    client.plans(answer(f"The token is ghp_{'a1B2' * 9}."))
-    run_here(["reflect", "--rater", "claude"])
-    assert "ghp_" not in owed.ledger.joinpath("events.jsonl").read_text(encoding="utf-8")
-    assert "The token is [masked: GitHub Token]." == commands.show(owed)["key_points"][-1]["text"]
-
-
-@pytest.mark.usefixtures("owed")
-def test_the_settings_choose_the_rater_and_the_model(client: Client) -> None:
-    """Without options the values in tallybook.toml apply."""
-    client.plans(TEXT)
-    choose(rater="claude", model="opus")
-    assert 0 == run_here(["reflect"])
-    assert ["opus"] == [asked["words"][4] for asked in client.asked]
-
-
 @pytest.mark.usefixtures("diagnostic_mode")
 def test_the_function_of_the_specification_asks_the_chosen_rater(
     owed: Project, client: Client, script: Script, diagnostics: Any
@@ -380,13 +350,3 @@ def test_a_failure_of_the_background_worker_is_noted(owed: Project) -> None:
     choose(rater="claude")
     assert 0 == run(["reflect", "--unattended"]).returncode
     assert "reflection.txt: has no {transcript}" in (owed.ledger / "hook-error").read_text(encoding="utf-8")
-
-
-def test_undo_skips_notes_of_a_reflection(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Notes that are recorded after a change are not the change that a plain undo takes."""
-    commands.rate(owed, "kpt_001", "helpful", {"rater": "human"})
-    noted = PlainEvents((PointNoted("kpt_001", "harmful: it broke the build"),))
-    record.write(owed, [Request(noted, {"rater": "reflector", "session": "s1"})])
-    capsys.readouterr()
-    assert 0 == run_here(["undo"])
-    assert "kpt_001 rated helpful" in capsys.readouterr().out

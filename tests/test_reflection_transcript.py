@@ -1,26 +1,39 @@
-"""Transcripts as they are read: what was said, and nothing of what nobody said or what we said ourselves."""
+"""Transcripts as turns, cut into pieces, with the citations in them."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 import pytest
 
-from helpers.transcripts import RECORDED, Script
+from helpers.hook_calls import call, events
+from helpers.transcripts import RECORDED, Script, answer, asked_for, kept
 from tallybook.compat import load_transcript
+from tallybook.ledger.events import PointCited
+from tallybook.projections.reflections import ReadPosition
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.reflection.chunks import (
+    Piece,
+    Unread,
+    all_pieces,
+    next_piece,
+)
 from tallybook.projections.surfaces.reflection.transcript import (
     CUT,
     MESSAGE_CHARS,
     TOOL_CHARS,
-    files_of,
     format_turn,
     lines,
-    shorten,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from helpers.transcripts import Client
+
 
 TOKEN = "ghp_" + "a1B2" * 9
 
@@ -50,13 +63,6 @@ def test_a_session_reads_as_it_was_said(script: Script) -> None:
     ] == said(script.path)
 
 
-@pytest.mark.parametrize("mark", ["isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"])
-def test_what_nobody_said_is_left_out(script: Script, mark: str) -> None:
-    """Lines that the agent's program wrote for itself are no part of the conversation."""
-    script.user("made up", **{mark: True}).user("said")
-    assert ["User: said"] == said(script.path)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -73,36 +79,11 @@ def test_what_programs_put_in_is_left_out(script: Script, text: str) -> None:
     assert ["Agent: after"] == said(script.path)
 
 
-def test_the_playbook_is_taken_out_of_what_stands_around_it(script: Script) -> None:
-    """Its lines go, whatever stands before and behind them stays, and a citation is none of them."""
-    script.user("before\n[kpt_001] helpful=3 harmful=0 :: Use type hints\n<system-reminder>x</system-reminder>after")
-    script.agent("as [kpt_001] says")
-    assert ["User: before\n  \n  after", "Agent: as [kpt_001] says"] == said(script.path)
-
-
 @pytest.mark.parametrize("asked", ["cat .claude/playbook.json", "tallybook show", "grep x .claude/ledger/events.jsonl"])
 def test_an_answer_that_shows_the_playbook_is_left_out(script: Script, asked: str) -> None:
     """Whoever reads the playbook with a tool does not teach it to itself."""
     script.tool("Bash", {"command": asked}, "Use type hints").tool("Bash", {"command": "ls"}, "a.py")
     assert ["Tool answered: (the playbook, left out)", "Tool answered: a.py"] == said(script.path)[1::2]
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "thinking", "thinking": "hm"},
-        {"type": "image", "source": {"data": "AAAA"}},
-        {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image", "source": {"data": "AAAA"}}]},
-        {"type": "text", "text": 7},
-        {"type": "text"},
-        {"type": "of a later version", "text": "x"},
-        "no block",
-    ],
-)
-def test_blocks_that_say_nothing_are_passed_over(script: Script, block: Any) -> None:
-    """Thoughts, pictures, and what is odd or unknown are no words of anybody."""
-    script.line("assistant", [block, {"type": "text", "text": "said"}])
-    assert ["Agent: said"] == said(script.path)
 
 
 @pytest.mark.parametrize(
@@ -130,15 +111,6 @@ def test_an_odd_line_costs_itself_alone(script: Script, odd: bytes) -> None:
     assert ["User: before", "User: after"] == said(script.path)
 
 
-def test_a_deeply_nested_answer_is_read(script: Script) -> None:
-    """Its texts count, however deep they are: an error there would stop the reflection on every session."""
-    deep: Any = "a.py"
-    for _ in range(400):
-        deep = [{"x": deep}]
-    script.tool("Bash", {"command": deep}, deep)
-    assert ["Agent used Bash: a.py", "Tool answered: a.py"] == said(script.path)
-
-
 def test_a_half_written_last_line_is_left_for_later(script: Script) -> None:
     """It is read once it is whole, from where reading ended."""
     script.user("first")
@@ -149,16 +121,6 @@ def test_a_half_written_last_line_is_left_for_later(script: Script) -> None:
     assert ([len(whole)], ["User: first"]) == (end, said(script.path))
     script.path.write_bytes(whole + line)
     assert ["User: second"] == said(script.path, end[0])
-
-
-def test_offsets_meet(script: Script) -> None:
-    """Each line begins where the one before it ends, whatever stands in it, up to the end of the file."""
-    script.user("ä €\U0001f600\u2028x")
-    script.path.write_bytes(script.path.read_bytes() + b"odd\n\n")
-    script.agent("y")
-    found = list(lines(script.path))
-    assert [0, *(line.end for line in found[:-1])] == [line.begin for line in found]
-    assert script.path.stat().st_size == found[-1].end
 
 
 def test_long_texts_keep_their_beginning_and_their_end(script: Script) -> None:
@@ -174,12 +136,6 @@ def test_long_texts_keep_their_beginning_and_their_end(script: Script) -> None:
         assert CUT in words
 
 
-def test_a_short_text_stays_as_it_is() -> None:
-    """Up to the bound nothing is cut."""
-    assert "x" * 100 == shorten("x" * 100, 100)
-    assert 100 == len(shorten("x" * 101, 100))
-
-
 def test_secrets_are_masked_before_anything_is_cut(script: Script) -> None:
     """Neither a whole secret nor the half of one reaches a model, and a cut through the mask shows none of it."""
     cut_there = "x " * (MESSAGE_CHARS * 3 // 8 - 10) + TOKEN + " y" * MESSAGE_CHARS
@@ -187,15 +143,6 @@ def test_secrets_are_masked_before_anything_is_cut(script: Script) -> None:
     told_all = "\n".join(said(script.path))
     assert TOKEN[:12] not in told_all
     assert 3 == told_all.count("[masked: GitHub Token]")
-
-
-def test_subagents_come_before_the_session_itself(tmp_path: Path) -> None:
-    """So that where the session's own transcript is done with, all of it is."""
-    for name in ("agent-b", "agent-a"):
-        Script(tmp_path / "s1" / "subagents" / f"{name}.jsonl", sidechain=True).user(name)
-    (tmp_path / "s1" / "subagents" / "notes.txt").write_text("x", encoding="utf-8")
-    script = Script(tmp_path / "s1.jsonl").user("x")
-    assert ["agent-a", "agent-b", ""] == list(files_of(script.path))
 
 
 def test_the_function_of_the_specification_reads_the_messages_of_a_session() -> None:
@@ -207,8 +154,113 @@ def test_the_function_of_the_specification_reads_the_messages_of_a_session() -> 
         assert left_out not in words
 
 
-def test_the_recorded_session_is_json() -> None:
-    """Each whole line of the fixture is what an agent writes: an object with a type."""
-    raw = (RECORDED / "77b0c1d2.jsonl").read_bytes()
-    assert not raw.endswith(b"\n")
-    assert all("type" in json.loads(line) for line in raw.split(b"\n")[:-1])
+NAMES = {"kpt_001", "kpt_002"}
+
+
+def ask(path: Path, **fields: Any) -> Unread:
+    """Return that all of a transcript is to be read by a model."""
+    known: dict[str, Any] = {
+        "rater": "claude",
+        "position": ReadPosition(),
+        "searched_to": ReadPosition(),
+        "known_uuids": (),
+        "request_end": path.stat().st_size if path.exists() else 0,
+        "names": NAMES,
+        "find_given": lambda names, _: names,
+    }
+    return Unread("s1", path, **known | fields)
+
+
+def stretches(piece: Piece) -> list[tuple[str, int, int, int]]:
+    """Return file, begin, end and seen of what a piece was read from."""
+    return [(one.file, one.begin, one.end, one.seen) for one in piece.reads]
+
+
+def test_a_half_written_last_line_is_accounted_for_and_read_later(script: Script) -> None:
+    """It owes nothing by itself; once it is whole it is read."""
+    script.user("one")
+    whole = script.path.stat().st_size
+    script.path.write_bytes(script.path.read_bytes() + b'{"type":"us')
+    piece = next_piece(ask(script.path))
+    assert [("", 0, whole, whole + 11)] == stretches(piece)
+    assert piece.is_last
+
+
+def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
+    """It is read from its beginning, and what was asked for of the old one is done with."""
+    script.user("new")
+    size = script.path.stat().st_size
+    piece = next_piece(ask(script.path, position=ReadPosition({"": 10_000}, 9_000), request_end=10_000))
+    assert [("", 0, size, 10_000)] == stretches(piece)
+
+
+def test_a_copy_of_what_was_read_is_known_by_its_last_line(script: Script, tmp_path: Path) -> None:
+    """A session that goes on from another begins behind what was read of that."""
+    first = next_piece(ask(script.user("one").agent("two").path)).reads[0]
+    resumed = Script(tmp_path / "s2.jsonl", "s2")
+    resumed.path.write_bytes(script.path.read_bytes())
+    piece = next_piece(ask(resumed.user("three").path, known_uuids={first.last}))
+    assert "User: three" == piece.text
+
+
+def test_a_copy_is_known_by_what_stands_beside_it(script: Script, tmp_path: Path) -> None:
+    """Where the copy was made before the other session was read further, only the copied lines are left out."""
+    script.user("one").agent("two")
+    resumed = Script(tmp_path / "s2.jsonl", "s2")
+    resumed.path.write_bytes(script.path.read_bytes())
+    script.user("three, not copied")
+    others = {script.path: script.path.stat().st_size, tmp_path / "gone.jsonl": 7}
+    piece = next_piece(ask(resumed.user("four").path, others=others, known_uuids={"s1-3"}))
+    assert "User: four" == piece.text
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(
+    lengths=st.lists(st.integers(0, 300), min_size=1, max_size=12),
+    chars=st.integers(1, 500),
+    cut=st.integers(0, 40),
+)
+def test_pieces_are_all_of_a_session_once(tmp_path: Path, lengths: list[int], chars: int, cut: int) -> None:
+    """However long its lines are and however much is asked at once, each line is in one piece, in order."""
+    path = tmp_path / "s1.jsonl"
+    path.unlink(missing_ok=True)
+    script = Script(path)
+    for number, length in enumerate(lengths):
+        script.user(f"<{number}>" + "x" * length)
+    if cut:
+        path.write_bytes(path.read_bytes() + b"{" * cut)
+    found = list(all_pieces(ask(path, max_chars=chars)))
+    words = "\n".join(piece.text for piece in found)
+    assert [f"User: <{number}>" + "x" * length for number, length in enumerate(lengths)] == words.split("\n")
+    assert path.stat().st_size == found[-1].reads[-1].seen
+    assert found[-1].is_last
+
+
+BEFORE, LAST = "[kpt_001] says so; I look.", "Done, as [kpt_001] has it.\n"
+
+
+@pytest.mark.parametrize("rater", ["none", "claude"])
+def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: Client, rater: str) -> None:
+    """Once for each message, also where the hook of a turn's end recorded its last one, and with the time of it."""
+    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent(BEFORE).tool("Bash", {"command": "make"}, "ok")
+    place = asked_for(project, script.agent(LAST))
+    client.plans(answer())
+    call({"hook_event_name": "Stop", "last_assistant_message": LAST.strip()})
+    assert 1 == len(events(place, PointCited))
+    for _ in range(2):
+        assert 0 == run_here(["reflect", "--rater", rater])
+    assert [PointCited("kpt_001", "message")] * 2 == events(place, PointCited)
+    _, found = (row for row in commands.list_events(place) if row["kind"] == "point.cited")
+    assert ("tallybook", "s1") == (found["by"]["rater"], found["by"]["session"])
+    assert "2026-11-21T10:00:02.250000Z" == found["when"]
+
+
+def test_a_citation_of_a_subagent_is_recorded_as_its_own(project: Path) -> None:
+    """Under its id, so that the hook of its end and its transcript name the same message."""
+    own = kept(project) / "s1" / "subagents" / "agent-a1.jsonl"
+    Script(own, "s1", sidechain=True).user("Look").agent(BEFORE).agent(LAST)
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
+    call({"hook_event_name": "SubagentStop", "agent_id": "a1", "last_assistant_message": LAST.strip()})
+    assert 0 == run_here(["reflect"])
+    agents = [row["by"].get("agent") for row in commands.list_events(place) if row["kind"] == "point.cited"]
+    assert ["a1", "a1"] == agents

@@ -1,10 +1,14 @@
-"""Votes by marks: what the worker records of an agent's messages, once an entry and lineage, and what it never does."""
+"""Marks of agents: the forms that count, the votes and the lessons that they come to."""
 
 from __future__ import annotations
 
 from functools import partial
+from importlib.metadata import distributions
+from itertools import islice
 import json
 from pathlib import Path
+import re
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,19 +17,29 @@ from helpers.agent_sessions import CODEX, COPILOT, GEMINI
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, call, events, here, set_to, told
 from helpers.injections import continued, give, injected
+from helpers.reviews import Terminal, items
+from helpers.reviews import record as record_events
 from helpers.shared_machines import make_machines
 from helpers.transcripts import Script, answer, ask_again, kept
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import NothingToDoError
-from tallybook.ledger.events import PointCited, PointNoted, PointProposed, PointRated
+from tallybook.ledger.events import PlaybookUpdated, PointCited, PointNoted, PointProposed, PointRated, PointRetired
 from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.inject import PLACEHOLDER
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.reading import current, open_log
+from tallybook.projections.surfaces.hooks import notices
 from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.reflection.mark_requests import MarkedMessage, mark_requests
+from tallybook.projections.surfaces.reflection.marks import MAX_LESSONS, MAX_RATINGS, Mark, MessageMarks, read_marks
+from tallybook.projections.surfaces.review.session import refresh_notice
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import Settings
+from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import proposals, record, votes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 from tallybook.projections.votes import VOTES
@@ -34,6 +48,7 @@ if TYPE_CHECKING:
     from helpers.agent_sessions import RecordedSession
     from helpers.command_line import Run
     from helpers.transcripts import Client
+
 
 __all__ = ["here"]
 
@@ -360,3 +375,401 @@ def test_codex_exec_is_not_asked_for_marks(here: Project) -> None:
     assert '"source":"exec"' in path.read_text(encoding="utf-8")
     text = told(call(start, CODEX.session))
     assert ("Use type hints" in text, ASKED in text) == (True, False)
+
+
+NAMES = ("kpt_001", "kpt_002", "kpt_003", "kpt_004", "my_001", "two words")
+HELPFUL = (Mark("kpt_003", "helpful"),)
+GONE = (Mark("kpt_004", "harmful", "the flag is gone"),)
+LESSON = "run make seed before pytest"
+
+RATINGS = {
+    "[kpt_003 helpful]": HELPFUL,
+    "- [kpt_003 helpful]": HELPFUL,
+    "* [kpt_003 helpful]": HELPFUL,
+    "  1. [kpt_003 helpful]": HELPFUL,
+    "2) [kpt_003 helpful]": HELPFUL,
+    "- [x] [kpt_003 helpful]": HELPFUL,
+    "**[kpt_003 helpful]**": HELPFUL,
+    "- *[kpt_003 helpful]*": HELPFUL,
+    "_[kpt_003 helpful]_": HELPFUL,
+    "`[kpt_003 helpful]`": HELPFUL,
+    "[**kpt_003** helpful]": HELPFUL,
+    "[`kpt_003` **helpful**]": HELPFUL,
+    "| [kpt_003 helpful] |": HELPFUL,
+    r"\[kpt\_003 helpful\]": HELPFUL,
+    "[KPT_003 Helpful]": HELPFUL,
+    "[kpt_3 helpful]": HELPFUL,
+    "[kpt_003\u00a0helpful\u200b]": HELPFUL,
+    "[kpt_003: helpful]": HELPFUL,
+    "[kpt_003 - helpful]": HELPFUL,
+    "[kpt_003] helpful": HELPFUL,
+    "[kpt_003]: helpful": HELPFUL,
+    "✓ [kpt_003 helpful]": HELPFUL,
+    "[kpt_003 helpful] ✅": HELPFUL,
+    "[kpt_003 helpful].": HELPFUL,
+    "[kpt_003 helpful]。": HELPFUL,
+    "Done.\r\n\r\n[kpt_003 helpful]\r\n": HELPFUL,
+    "Changes:\n- a parser\n\nAll tests pass.\n\n[kpt_003 helpful]": HELPFUL,
+    "Changes:\n\n## Parser\nfaster\n\n[kpt_003 helpful]": HELPFUL,
+    "**Playbook marks:**\n[kpt_003 helpful]": HELPFUL,
+    "```sh\nls\n```\n[kpt_003 helpful]": HELPFUL,
+    "Fixed.\n\n```\n[kpt_003 helpful]\n```": HELPFUL,
+    "Fixed.\n\n~~~text\n- [kpt_003 helpful]\n\n~~~\n": HELPFUL,
+    "I write `<!--` now.\n\n[kpt_003 helpful]": HELPFUL,
+    "<!-- generated -->\n[kpt_003 helpful]": HELPFUL,
+    "> as you said\n\n[kpt_003 helpful]": HELPFUL,
+    "[kpt_003 helpful]\n\nAnything else?": HELPFUL,
+    "[kpt_003 harmful: no]\n[kpt_003 helpful]": HELPFUL,
+    "[kpt_003 helpful: used it]": (Mark("kpt_003", "helpful", "used it"),),
+    "[kpt_003 helpful] — used it": (Mark("kpt_003", "helpful", "used it"),),
+    "[kpt_003 neutral]": (Mark("kpt_003", "neutral"),),
+    "[kpt_004 harmful: the flag is gone]": GONE,
+    "[kpt_004 harmful\uff1athe flag is gone]": GONE,
+    "[kpt_004 harmful — the flag is gone]": GONE,
+    "[kpt_004 harmful] — the flag is gone.": GONE,
+    "[kpt_004] harmful: the flag is gone": GONE,
+    "- [kpt_004 harmful: the flag\n  is gone]": GONE,
+    "[kpt_004 harmful:\nthe flag\nis gone]": GONE,
+    "[kpt_003 helpful] [kpt_004 harmful: the flag is gone]": HELPFUL + GONE,
+    "[kpt_003 helpful], [kpt_004 harmful: the flag is gone]": HELPFUL + GONE,
+    "| [kpt_003 helpful] | [kpt_004 harmful: the flag is gone] |": HELPFUL + GONE,
+    "[kpt_004 harmful: use list[int] now]": (Mark("kpt_004", "harmful", "use list[int] now"),),
+    "[kpt_004 harmful] — use list[int] now": (Mark("kpt_004", "harmful", "use list[int] now"),),
+    "[kpt_001, kpt_002 helpful]": (Mark("kpt_001", "helpful"), Mark("kpt_002", "helpful")),
+    "[kpt_001 kpt_002 helpful]": (Mark("kpt_001", "helpful"), Mark("kpt_002", "helpful")),
+    "[kpt_001 and kpt_002 helpful]": (Mark("kpt_001", "helpful"), Mark("kpt_002", "helpful")),
+    "[my_1, two words, and kpt_001 neutral]": (
+        Mark("my_001", "neutral"),
+        Mark("two words", "neutral"),
+        Mark("kpt_001", "neutral"),
+    ),
+    "[kpt_404 helpful]\n[kpt_003 helpful]": HELPFUL,
+}
+NO_MARKS = [
+    "I used the cache [kpt_003 helpful].",
+    "[kpt_003 helpful] told me to use the cache.",
+    "[kpt_003] was helpful",
+    "[kpt_003]",
+    "[kpt_003 not helpful]",
+    "[kpt_003 unhelpful]",
+    "kpt_003 helpful",
+    "(kpt_003 helpful)",
+    "[helpful]",
+    "[NAME helpful]",
+    "[NAME harmful: why]",
+    "[kpt_404 helpful]",
+    "[kpt_404, kpt_003 helpful]",
+    "[kpt_003 kpt_404 helpful]",
+    "[kpt_003 harmful]",
+    "[kpt_003 harmful:]",
+    "[kpt_003 harmful: …]",
+    "[kpt_003 harmful: why]",
+    "[kpt_003 helpful",
+    "[kpt_003\n\nhelpful]",
+    "[kpt_004 harmful:\nthe\nflag\nis gone]",
+    "> [kpt_003 helpful]",
+    "- > [kpt_003 helpful]",
+    "> The README says\n[kpt_003 helpful]",
+    '"[kpt_003 helpful]"',
+    "“[kpt_003 helpful]”",
+    "    [kpt_003 helpful]",
+    "Code\n\n\t[kpt_003 helpful]",
+    "[kpt_003 helpful](https://example.org)",
+    "![kpt_003 helpful](picture.png)",
+    "[kpt_003 helpful]: https://example.org",
+    "[kpt_003 helpful][1]",
+    "<!-- [kpt_003 helpful] -->",
+    "<!--\n[kpt_003 helpful]\n-->",
+    "<!--\n[kpt_003 helpful]",
+    "see <!-- this\n[kpt_003 helpful]\n-->",
+    "<pre>\n[kpt_003 helpful]\n</pre>",
+    "<blockquote>\n\n[kpt_003 helpful]",
+    "```\n[kpt_003 helpful]\n```\n\nThat is all.",
+    "```\n[kpt_003 helpful]",
+    "Fixed.\n\n```\nls\n[kpt_003 helpful]\n```",
+    "The README says:\n```\n[kpt_003 helpful]\n```",
+    "The answer ended with:\n\n[kpt_003 helpful]\n\n[kpt_001 helpful]",
+    "**Commit message:**\n\n[kpt_003 helpful]",
+    "Commit message:\n\nFix the parser\n\n[kpt_003 helpful]",
+    "Here is the README:\n\n# Tool\n\nUse it.\n\n[kpt_003 helpful]",
+    "# Tool\n\nUse it.\n\n[kpt_003 helpful]\n\n## License\n\nMIT",
+    "It ends so.\n[kpt_003 helpful]\nThen it goes on.\nAnd on.",
+    f"[kpt_004 harmful: {'x' * 2_000}]",
+]
+
+
+@pytest.mark.parametrize(("text", "ratings"), RATINGS.items())
+def test_a_line_of_marks_rates_in_each_of_the_known_forms(text: str, ratings: tuple[Mark, ...]) -> None:
+    """Lines that consist of marks rate, whatever signs of Markdown are around them."""
+    assert MessageMarks(ratings) == read_marks(text, NAMES)
+
+
+@pytest.mark.parametrize("text", NO_MARKS)
+def test_what_is_no_line_of_marks_rates_nothing(text: str) -> None:
+    """Sentences, quotes, code, comments, links, quoted documents and incomplete marks rate nothing."""
+    assert MessageMarks() == read_marks(text, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "lessons"),
+    {
+        f"[kpt_new: {LESSON}]": (LESSON,),
+        f"- **[kpt_new: {LESSON}]**": (LESSON,),
+        f"[KPT_NEW — {LESSON}]": (LESSON,),
+        f"[kpt_003 helpful]\n[kpt_new: {LESSON}]": (LESSON,),
+        "[kpt_new: run make seed\nbefore pytest]": (LESSON,),
+        f"[kpt_new: {LESSON}]\n" * 2: (LESSON,),
+        "[kpt_new: 测试之前必须先运行数据库初始化脚本]": ("测试之前必须先运行数据库初始化脚本",),
+        "[kpt_new: …]": (),
+        "[kpt_new: too short]": (),
+        f"[kpt_new: {'x' * 301}]": (),
+        f"[learned: {LESSON}]": (),
+        f"> [kpt_new: {LESSON}]": (),
+        f"I add [kpt_new: {LESSON}] to it.": (),
+        "".join(f"[kpt_new: {LESSON} {number}]\n" for number in range(9)): tuple(
+            f"{LESSON} {number}" for number in range(MAX_LESSONS)
+        ),
+    }.items(),
+)
+def test_a_lesson_is_a_mark_of_twelve_to_three_hundred_characters(text: str, lessons: tuple[str, ...]) -> None:
+    """A lesson is read whether or not any entry can be rated, and at most three of a message."""
+    assert lessons == read_marks(text).lessons
+
+
+def test_a_message_rates_at_most_ten_entries() -> None:
+    """The eleventh entry that a message rates is left out."""
+    names = [f"kpt_{number:03d}" for number in range(1, 21)]
+
+    ratings = read_marks("".join(f"[{name} helpful]\n" for name in names), names).ratings
+
+    assert names[:MAX_RATINGS] == [mark.name for mark in ratings]
+
+
+@pytest.mark.parametrize("form", ["{}", "```\n{}\n```", "> {}", "- {}", "So it says:\n{}"])
+def test_the_injected_text_itself_holds_no_mark(form: str) -> None:
+    """The injected text, repeated whole, quoted or fenced, rates nothing and proposes nothing."""
+    block = load_template().replace(PLACEHOLDER, "\n".join(f"[{name}] helpful=1 harmful=0 :: text" for name in NAMES))
+
+    assert MessageMarks() == read_marks(form.format(block), NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[kpt_003 harmful: " + "x" * 40_000 + "]",
+        "[" * 40_000,
+        " " * 40_000 + "[kpt_003",
+        "[kpt_003 harmful: x\n" * 2_000,
+        ("- " + " " * 1_990 + "[\n") * 20,
+        ("[" * 1_999 + "\n") * 20,
+        "a <!--\n" * 6_000,
+        "<pre\n" * 8_000,
+        "`" * 40_000,
+        "[kpt_003] helpful:\n" * 2_000,
+        ("[kpt_003 " + "kpt_003 " * 240 + "]\n") * 20,
+        ("_*" * 999 + "\n") * 20,
+    ],
+)
+def test_a_message_of_forty_kilobytes_is_read_in_linear_time(text: str) -> None:
+    """Forty kilobytes of brackets, blanks, comments or fences take less than half a second."""
+    begin = process_time()
+    read_marks(text, NAMES)
+
+    assert process_time() - begin < 0.5
+
+
+def test_the_documents_of_installed_packages_hold_no_mark() -> None:
+    """No readme or document of the installed packages holds a mark, even if any word were a name."""
+    endings = (".md", ".rst", ".txt", "METADATA")
+    files = [file for package in distributions() for file in package.files or () if file.name.endswith(endings)]
+    paths = [Path(str(file.locate())) for file in islice(files, 300)]
+    texts = [path.read_text("utf-8", "replace") for path in paths if path.is_file()]
+    if not texts:
+        pytest.skip("no installed package brings Markdown")
+
+    found = [read_marks(text, set(re.findall(r"\w+", text))) for text in texts]
+
+    assert [MessageMarks()] * len(texts) == found
+
+
+SEED = "Run make seed before pytest."
+MESSAGE = f"The fixture database was empty, so I filled it.\n\n[kpt_new: {SEED}]"
+SEEN = f"The fixture database was empty, so I filled it. [kpt_new: {SEED}]"
+BY = {"rater": "agent", "session": "s7"}
+NOTICE = "1 lesson proposed: tallybook review"
+
+
+def learn(here: Path, *sentences: str, message: str = MESSAGE, learned: str = "propose") -> None:
+    """Record the lessons of one message as the worker does."""
+    project = Project(here)
+    found = [MarkedMessage((), sentences, message, BY, f"marks:s7:{message}")]
+    options = Settings(learned=learned)
+    record.write(project, list(mark_requests(project, current(open_log(project)), (), found, options)))
+    refresh_notice(project)
+
+
+def proposed(run: Run) -> list[str]:
+    """Return the texts of the open lessons."""
+    return [one["text"] for one in json.loads(run("proposals", "--json").out)]
+
+
+def texts(run: Run) -> list[str]:
+    """Return the texts of the playbook's entries."""
+    return [one["text"] for one in json.loads(run("show", "--json").out)["key_points"]]
+
+
+def test_a_lesson_is_shown_whole_and_accepted_by_its_number(project: Path, run: Run) -> None:
+    """`proposals accept --all` and `--of` leave a lesson out; by its number it becomes an unrated entry (rule 28)."""
+    long = " ".join(["Run make seed before pytest, or the fixture database is empty"] * 4)
+    run("add", "Never push on Friday.")
+    learn(project, long)
+    (proposal,) = json.loads(run("proposals", "--json").out)
+    number = str(proposal["seq"])
+    whole = f"{number}  {long}  (lesson; by agent in session s7)\n    in its message: {SEEN}\n"
+    for words in (("--all",), ("--of", "s7")):
+        refused = run("proposals", "accept", *words)
+        assert (1, ["Never push on Friday."]) == (refused.code, texts(run))
+        assert "only lessons and redactions are open, and each is accepted by its number" in refused.err
+    assert whole == run("proposals").out
+    assert f"lesson {whole}".replace("  ", ": ", 1) in run("review").out
+    assert run("proposals", "accept", number).out.startswith(whole)
+    assert (["Never push on Friday.", long], []) == (texts(run), proposed(run))
+    assert [] == items(run)
+
+
+def test_a_review_decides_about_lessons_after_disputes(project: Path, run: Run) -> None:
+    """A key accepts or rejects; what an agent wants retired comes first, and rejected it is not contested (rule 21)."""
+    run("add", "Never push on Friday.")
+    record_events(project, PointRated("kpt_001", "harmful"), PlaybookUpdated(0, 1, 0), rater="agent", session="s7")
+    learn(project, SEED)
+    record_events(
+        project, PointProposed("retire", "kpt_001", (), "typed", "", "", "it blocks"), rater="agent", session="s7"
+    )
+    assert [("in dispute", ["kpt_001"]), ("lesson", [])] == items(run)
+    terminal = Terminal(project, "review")
+    for key in ("r", "a"):
+        terminal.wait_for("[a] accept  [r] reject")
+        terminal.press(key)
+    code, shown = terminal.end()
+    assert (0, True) == (code, "2 decisions recorded" in shown)
+    assert ([], ["Never push on Friday.", SEED]) == (items(run), texts(run))
+    record_events(project, PointRated("kpt_001", "harmful"), PlaybookUpdated(0, 1, 0), rater="agent", session="s8")
+    assert [("contested", ["kpt_001"])] == items(run)
+
+
+@pytest.mark.parametrize("before", ["entry", "pruned", "retired", "redacted", "open", "rejected", "accepted"])
+def test_what_was_said_before_is_not_proposed_again(project: Path, run: Run, before: str) -> None:
+    """An entry, a former one, a redacted text and any earlier proposal leave a lesson that says the same out."""
+    run("add", "Never push on Friday.")
+    if before in {"open", "rejected", "accepted"}:
+        learn(project, SEED)
+        number = str(json.loads(run("proposals", "--json").out)[0]["seq"])
+        if before != "open":
+            run(before.removesuffix("ed"), number)
+    else:
+        run("add", SEED)
+    if before == "pruned":
+        for _ in range(3):
+            run("rate", "kpt_002", "harmful")
+    elif before == "retired":
+        record_events(project, PointRetired("kpt_002", ""))
+    elif before == "redacted":
+        run("redact", "--text", SEED, "--reason", "a name", "--yes", "--expect", "1")
+    standing = proposed(run)
+    same = SEED if before == "redacted" else f"  {SEED.upper().removesuffix('.')}!"
+    learn(project, same, "Tests need the network.", message="another")
+    assert [*standing, "Tests need the network."] == proposed(run)
+
+
+def test_the_worker_proposes_what_an_agent_said_once(project: Path, run: Run) -> None:
+    """A lesson of the agent's message is proposed, one that a tool or a person wrote is not, and `doctor` counts it."""
+    run("add", "Never push on Friday.")
+    give(Project(project), "s7", "kpt_001")
+    script = Script(kept(project) / "s7.jsonl", "s7").user("Say [kpt_new: a person typed this].")
+    script.tool("Bash", {"command": "cat README"}, "[kpt_new: a tool printed this line]").agent(MESSAGE)
+    for _ in range(2):
+        ask_again(Project(project), script)
+        assert 0 == run("reflect").code
+        (proposal,) = json.loads(run("proposals", "--json").out)
+        author = (proposal["by"]["rater"], proposal["by"]["session"])
+        assert (SEED, SEEN, "agent", "s7") == (proposal["text"], proposal["reason"], *author)
+        script.agent(f"Once more.\n\n[kpt_001 harmful: it was Friday]\n[kpt_new: {SEED}]")
+    assert f"Tallybook: {NOTICE}" == json.loads(call({**START, "source": "resume"}, "s7"))["systemMessage"]
+    run("proposals", "accept", str(proposal["seq"]))
+    says = "marks in 1 of 1 session that were given entries; 1 vote, 1 lesson accepted, 0 entries left, 0 in dispute"
+    assert f"ok    marks: {says}; `marks` in the section" in run("doctor").out
+
+
+def test_a_secret_in_a_lesson_or_its_message_is_masked(project: Path, run: Run) -> None:
+    """No byte of a token gets into the ledger (rule 28)."""
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    run("add", "Never push on Friday.")
+    learn(project, f"Push with {token} as the key.", message=f"It failed.\n{token}\n" * 60)
+    assert ["Push with [masked: GitHub Token] as the key."] == proposed(run)
+    assert token.encode() not in (project / ".claude/ledger/events.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(("learned", "added"), [("add", [SEED]), ("off", [])])
+def test_the_setting_adds_lessons_at_once_or_drops_them(
+    project: Path, run: Run, learned: str, added: list[str]
+) -> None:
+    """`learned = "add"` makes the entry, with a note of its origin; `"off"` records nothing (rule 28)."""
+    run("add", "Never push on Friday.")
+    learn(project, SEED, learned=learned)
+    learn(project, SEED, learned=learned)
+    assert (["Never push on Friday.", *added], []) == (texts(run), proposed(run))
+    assert ("a lesson by a mark" in run("log").out) == bool(added)
+
+
+def test_a_person_hears_once_a_day_at_a_start(project: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to a start has one line for the person and the same context; later starts of the day have none."""
+    run("add", "Never push on Friday.")
+    plain = json.loads(call(START, "s1"))
+    learn(project, SEED)
+    assert "" == call({**START, "source": "compact", "session_id": "s1"}).partition("systemMessage")[1]
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ATTENDED", "0")
+    assert ["hookSpecificOutput"] == [*json.loads(call(START, "s2"))]
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ATTENDED", "1")
+    assert plain | {"systemMessage": f"Tallybook: {NOTICE}"} == json.loads(call(START, "s3"))
+    assert plain == json.loads(call(START, "s4"))
+    notice = Project(project).ledger / "marks" / notices.NAME
+    notice.write_text(f"2026-01-01 {NOTICE}")
+    assert {"systemMessage": f"Tallybook: {NOTICE}"} == json.loads(call({**START, "source": "resume"}, "s4"))
+
+
+def test_a_person_hears_after_a_command_at_a_terminal(project: Path, run: Run) -> None:
+    """The next command at a terminal says it, once; a decision takes it back, and neither verb repeats it."""
+    run("add", "Never push on Friday.")
+    learn(project, SEED)
+    assert NOTICE not in run("show").err
+    for expected in (True, False):
+        code, shown = Terminal(project, "show").end()
+        assert (0, expected) == (code, f"note: {NOTICE}\n" in shown)
+    number = str(json.loads(run("proposals", "--json").out)[0]["seq"])
+    run("proposals", "reject", number)
+    assert not notices.is_open(Project(project))
+
+
+def test_what_an_agents_rating_pruned_is_named_with_its_restore(project: Path, run: Run) -> None:
+    """The next start names it although another notice was shown that day, and a review restores or leaves it."""
+    run("add", SEED)
+    run("add", "Never push on Friday.")
+    learn(project, "Tests need the network.")
+    assert "systemMessage" in call(START, "s1")
+    for session in ("s1", "s2", "s3"):
+        for name in ("kpt_001", "kpt_002"):
+            harm = (PointNoted(name, "harmful: there is no make"), PointRated(name, "harmful"))
+            record_events(project, *harm, PlaybookUpdated(0, 1, 0), rater="agent", session=session)
+    refresh_notice(Project(project))
+    says = "1 lesson proposed, agents' ratings pruned kpt_001, kpt_002 (`tallybook restore kpt_002`): tallybook review"
+    assert {"systemMessage": f"Tallybook: {says}"} == json.loads(call({**START, "source": "resume"}, "s1"))
+    (first, *_) = json.loads(run("review", "--json").out)
+    says = f"an agent's rating pruned it, at +0 -3: {SEED}; harmful: there is no make; `tallybook restore kpt_001`"
+    assert (["kpt_001"], f"{says} brings it back") == (first["names"], first["says"])
+    terminal = Terminal(project, "review")
+    for key in ("b", "l", "s"):
+        terminal.wait_for("[q] quit")
+        terminal.press(key)
+    assert 0 == terminal.end()[0]
+    assert [SEED] == texts(run)
+    assert [("contested", ["kpt_001"]), ("lesson", [])] == items(run)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.hook_calls import START, call, events, here, opened_files, told
+from helpers.hook_calls import START, call, events, here, told
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointProposed
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import blocks
@@ -186,22 +185,6 @@ def test_check_says_when_a_block_is_old(folder: Path, run: Run) -> None:
     assert 0 == run("check").code
 
 
-def test_other_files_of_a_person_are_no_obstacle(folder: Path, run: Run, tmp_path: Path) -> None:
-    """A CLAUDE.md in another encoding, too large, a folder, or a link elsewhere neither fails `check` nor an export."""
-    elsewhere = tmp_path.parent / f"{tmp_path.name}-mine.md"
-    elsewhere.write_text("@AGENTS.md")
-    (folder / "CLAUDE.md").symlink_to(elsewhere)
-    (folder / "GEMINI.md").mkdir()
-    (folder / blocks.RULES).parent.mkdir(parents=True)
-    (folder / blocks.RULES).write_bytes(b"x" * (blocks.MAX_FILE_BYTES + 1))
-    assert 0 == run("check").code
-    (folder / "CLAUDE.md").unlink()
-    (folder / "CLAUDE.md").write_bytes(b"Sei h\xf6flich.")
-    assert 0 == run("check").code
-    assert 0 == run("export", "agents-md").code
-    assert 0 == run("check").code
-
-
 def test_a_person_exports_and_a_session_cites(project: Path, run: Run) -> None:
     """From init to a citation: the block's entries are not injected, are recorded as read in the file, and count."""
     assert 0 == run("init").code
@@ -254,12 +237,3 @@ def test_lift_and_a_block_exclude_each_other(here: Project, run: Run) -> None:
     assert 0 == run("export", "agents-md").code
     assert "kpt_003: is in AGENTS.md, which every session reads" in run("lift", "ask", "kpt_003").err
     assert "has only entries that are pinned or exported" in run("lift", "ask", "playbook").err
-
-
-def test_a_session_without_a_block_opens_few_files_more(here: Project) -> None:
-    """A hook of Claude Code looks for CLAUDE.md alone, and loads no regular expressions for it."""
-    del here
-    names = opened_files(START)
-    assert "re/__init__.py" not in names
-    assert "AGENTS.md" not in names
-    assert os.sep + "CLAUDE.md" in names
