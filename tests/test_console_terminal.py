@@ -16,7 +16,7 @@ from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, sho
 from tallybook.ledger import clock
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
-from tallybook.projections.surfaces.console import chart, output, story_text, tables, terminal
+from tallybook.projections.surfaces.console import chart, output, story_text, terminal
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -51,10 +51,12 @@ SCREENS: dict[str, Callable[[Console], None]] = {
         console, PRUNED, {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True
     ),
     "chart": lambda console: chart.print_chart(console, PRUNED),
-    "blame": lambda console: tables.print_blame(console, [POINTS[2] | {"event": BRIEF}]),
-    "graveyard": lambda console: tables.print_graveyard(console, [POINTS[2] | GRAVE]),
-    "needs ratings": lambda console: tables.print_needs_ratings(console, [POINTS[2] | {"low": 0.0456, "high": 0.6994}]),
-    "answer": lambda console: ignore(tables.print_rows(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
+    "blame": lambda console: terminal.print_blame(console, [POINTS[2] | {"event": BRIEF}]),
+    "graveyard": lambda console: terminal.print_graveyard(console, [POINTS[2] | GRAVE]),
+    "needs ratings": lambda console: terminal.print_needs_ratings(
+        console, [POINTS[2] | {"low": 0.0456, "high": 0.6994}]
+    ),
+    "answer": lambda console: ignore(terminal.print_rows(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
     "log": lambda console: terminal.print_log_rows(console, [BRIEF]),
     "changes": lambda console: terminal.print_changes(console, "From 3", "to 9", CHANGES, "1 gone"),
     "problems": lambda console: terminal.print_problems(console, [{"line": 3, "seq": 3, "message": "was changed…"}]),

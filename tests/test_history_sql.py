@@ -19,7 +19,7 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.projections import sql_tables
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
-from tallybook.projections.surfaces.console import tables
+from tallybook.projections.surfaces.console import terminal
 from tallybook.projections.surfaces.history import sql
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
@@ -216,7 +216,7 @@ def test_people_see_a_table_of_so_many_rows(here: Project, capsys: pytest.Captur
     """Columns have their names, and a note counts further rows; JSON has all of them."""
     del here
     assert 0 == main.run(
-        ["sql", f"{COUNTING} SELECT i - 1 AS number, NULL AS empty FROM t LIMIT {tables.MAX_ROWS + 5}"]
+        ["sql", f"{COUNTING} SELECT i - 1 AS number, NULL AS empty FROM t LIMIT {terminal.MAX_ROWS + 5}"]
     )
     printed = capsys.readouterr()
     assert ["number", "empty"] == printed.out.split()[:2]

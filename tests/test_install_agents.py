@@ -19,7 +19,7 @@ from helpers.hook_calls import call, events
 from helpers.real_command import MAIN
 from tallybook.ledger.events import PlaybookInjected
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.install import packaged_files, plan
+from tallybook.projections.surfaces.install import places, plan
 from tallybook.projections.surfaces.install.places import InstallTarget
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -177,8 +177,8 @@ def test_slash_commands_are_in_each_agents_form(project: Path, run: Callable[...
     """From one packaged text: TOML for Gemini CLI, skills for Codex and Copilot, none for Cursor."""
     run("init", "--all")
     run("init", *AGENTS)
-    for path in sorted((packaged_files.PACKAGED / "commands").glob("*.md")):
-        prompt = packaged_files.read_prompt(path)
+    for path in sorted((places.PACKAGED / "commands").glob("*.md")):
+        prompt = places.read_prompt(path)
         assert path.read_text() == (project / ".claude" / "commands" / path.name).read_text()
         command = tomllib.loads((project / ".gemini" / "commands" / f"{path.stem}.toml").read_text())
         assert prompt.description == command["description"]

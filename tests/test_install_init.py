@@ -21,7 +21,7 @@ from helpers.settings_files import files, odd, parsed
 from helpers.sweep import slice_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
-from tallybook.projections.surfaces.install import hook_entries, packaged_files
+from tallybook.projections.surfaces.install import hook_entries, places
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import Project
@@ -222,8 +222,8 @@ def test_without_any_program_the_plain_name_is_written(
 
 def test_what_slash_commands_run_exists() -> None:
     """Each one in the package names verbs of the command line in its front matter, and runs no others."""
-    for path in (packaged_files.PACKAGED / "commands").glob("*.md"):
-        verbs = packaged_files.verbs_of(path.read_text(encoding="utf-8"))
+    for path in (places.PACKAGED / "commands").glob("*.md"):
+        verbs = places.verbs_of(path.read_text(encoding="utf-8"))
         assert verbs
         assert verbs <= set(main.tallybook.list_commands(click.Context(main.tallybook)))
 

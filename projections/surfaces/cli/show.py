@@ -126,11 +126,11 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
 def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bool) -> None:
     """Print the entries that left, or the last change of each, and notes about their moment."""
     from tallybook.projections.entry_history import answers
-    from tallybook.projections.surfaces.console import tables, terminal
+    from tallybook.projections.surfaces.console import terminal
     from tallybook.projections.surfaces.history.as_of import WITH_EDIT
 
     find_rows, print_rows = (
-        (answers.graveyard, tables.print_graveyard) if form == "--gone" else (answers.blame, tables.print_blame)
+        (answers.graveyard, terminal.print_graveyard) if form == "--gone" else (answers.blame, terminal.print_blame)
     )
     shown = commands.statuses(project, when)
     rows = shown.without_numbers(find_rows(shown.state))
@@ -184,7 +184,7 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     playbook) and graveyard; PRAGMA table_info(NAME) shows their columns. A query cannot write, nor read a file or an
     address. --json prints one object a line for each row.
     """
-    from tallybook.projections.surfaces.console import tables, terminal
+    from tallybook.projections.surfaces.console import terminal
     from tallybook.projections.surfaces.console.notices import find_moment
     from tallybook.projections.surfaces.history import sql as engine
 
@@ -194,5 +194,5 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
         for row in result.rows:
             answer(dict(zip(result.columns, row, strict=True)))
         return
-    if tables.print_rows(terminal.console_for(sys.stdout), result.columns, result.rows):
-        note(f"only {tables.MAX_ROWS:,} rows are shown; use --json for all rows")
+    if terminal.print_rows(terminal.console_for(sys.stdout), result.columns, result.rows):
+        note(f"only {terminal.MAX_ROWS:,} rows are shown; use --json for all rows")

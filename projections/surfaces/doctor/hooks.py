@@ -17,7 +17,7 @@ from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED
-from tallybook.projections.surfaces.install import places, trust
+from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, find_fault
 from tallybook.projections.surfaces.install.hook_entries import calls_us, own_calls
 from tallybook.projections.surfaces.workspace.installation import tool_command
@@ -95,7 +95,9 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
         # The file of a plugin has the name of that of `init`.
         if files.record_of_trust and file.path.name == files.file:
             called = {event for event, _ in own_calls(file.document, files)}
-            if stopped := [event for event in files.events if event in called - trust.running_events(files, file.path)]:
+            if stopped := [
+                event for event in files.events if event in called - places.running_events(files, file.path)
+            ]:
                 hooks = f"the hooks for {', '.join(stopped)}"
                 message = f"{files.title} does not run {hooks}: they are not trusted, or switched off"
                 yield Finding(NOTE, message, f"run `{files.programs[0]}` in {folder}, and trust or enable the hooks")

@@ -1,17 +1,22 @@
-"""The folders and files of an agent: where it is started, and where it reads its settings."""
+"""The folders and files of an agent: where it is started, where it reads its settings, and what it trusts."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+import re
 import shutil
 import stat
-from typing import TYPE_CHECKING, Final
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.agents.installation import Prompt
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import (
@@ -24,7 +29,10 @@ from tallybook.projections.surfaces.workspace.project import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from tallybook.projections.surfaces.agents.installation import Installation
+
 
 FOLDER: Final = "CLAUDE_PROJECT_DIR"
 """Environment variable by which an agent tells a hook the folder where it was started."""
@@ -172,3 +180,113 @@ def is_shared(path: Path, *, unknown: bool = True) -> bool:
         return bool(git.ask(folder, "ls-files", "-z", "--", str(path)))
     except git.FAILURES:
         return unknown
+
+
+PACKAGED: Final = Path(prompts.__file__).parent
+CONFIG: Final = "tallybook.toml"
+
+# The front matter of a slash command lists what it may run.
+_VERB: Final = re.compile(r"Bash\(tallybook ([a-z-]+)")
+_DESCRIPTION: Final = re.compile(r"^description: (.*)$", re.MULTILINE)
+
+
+@attrs.frozen
+class PackagedFile:
+    """A file that ``init`` writes.
+
+    Attributes:
+        path: Its path.
+        data: Its bytes.
+        top: The folder above it that is not ours to create or remove.
+    """
+
+    path: Path
+    data: bytes
+    top: Path
+
+
+def config_file(target: InstallTarget) -> PackagedFile:
+    """Return the commented settings, which all agents share."""
+    folder = own_folder(target)
+    return PackagedFile(folder / "config" / CONFIG, (PACKAGED / CONFIG).read_bytes(), folder)
+
+
+def prompt_files(
+    target: InstallTarget, files: Installation, verbs: Collection[str] | None = None
+) -> Iterator[PackagedFile]:
+    """Yield an agent's slash commands or skills; only those that run these verbs, if any are given."""
+    if files.prompts is None:
+        return
+    top = target.base / files.prompts.folder if files.prompts.folder else agent_folder(target, files)
+    for path in sorted((PACKAGED / "commands").glob("*.md")):
+        prompt = read_prompt(path)
+        if verbs is None or verbs_of(prompt.text) <= set(verbs):
+            data = files.prompts.form(prompt).encode()
+            yield PackagedFile(top / files.prompts.path.format(prompt.name), data, top_folder(target, files, top))
+
+
+def read_prompt(path: Path) -> Prompt:
+    """Return a packaged slash command."""
+    text = path.read_text(encoding="utf-8")
+    _, front, body = text.split("---\n", 2)
+    described = _DESCRIPTION.search(front)
+    return Prompt(path.stem, described[1] if described else path.stem, body.lstrip("\n"), text)
+
+
+def verbs_of(text: str) -> set[str]:
+    """Return the verbs that a slash command may run."""
+    return set(_VERB.findall(text))
+
+
+_MAX_BYTES = 4 * 1024 * 1024
+
+
+def record_of_trust(files: Installation) -> Path:
+    """Return the file in which an agent records the hooks that it trusts."""
+    return users_folder(files) / files.record_of_trust
+
+
+def trusted_events(files: Installation, path: Path) -> set[str]:
+    """Return the events of a file of hooks for which an agent has recorded trust, by the agent's names."""
+    return set(_recorded(files, path))
+
+
+def running_events(files: Installation, path: Path) -> set[str]:
+    """Return the events of a file of hooks that an agent trusts, and that no person switched off in its interface.
+
+    Codex CLI writes ``enabled = false`` next to its trust, and ``[features] hooks = false`` for all of them.
+    """
+    features = _trust_settings(files).get("features")
+    if isinstance(features, dict) and features.get("hooks") is False:
+        return set()
+    recorded = _recorded(files, path).items()
+    return {event for event, states in recorded if all(one.get("enabled") is not False for one in states)}
+
+
+def _trust_settings(files: Installation) -> dict[str, Any]:
+    try:
+        return tomllib.loads(disk.read_small(record_of_trust(files), _MAX_BYTES).decode())
+    except (OSError, ValueError, RecursionError, CannotWriteError):
+        return {}
+
+
+def _recorded(files: Installation, path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the recorded events of a file of hooks, by the agent's names → what the agent says of its hooks.
+
+    Codex CLI records it as ``[hooks.state."FILE:session_start:0:0"]``, with a hash that is not checked here; FILE of a
+    plugin is ``NAME@MARKETPLACE:hooks/hooks.json``.
+    """
+    hooks = _trust_settings(files).get("hooks")
+    state = hooks.get("state") if isinstance(hooks, dict) else None
+    paths = {str(path), os.path.realpath(path)}
+    match path.parts:
+        case [*_, "plugins", "cache", market, name, _, folder, file]:
+            paths.add(f"{name}@{market}:{folder}/{file}")
+    by_key: dict[str, list[dict[str, Any]]] = {}
+    for key, value in state.items() if isinstance(state, dict) else ():
+        # FILE, event, two indices
+        file, *place = key.rsplit(":", 3)
+        if file in paths and len(place) == 3:  # noqa: PLR2004 - as above
+            by_key.setdefault(place[0], []).append(value if isinstance(value, dict) else {})
+    names = {event: re.sub("(?<!^)(?=[A-Z])", "_", event).lower() for event in files.events}
+    return {event: by_key[name] for event, name in names.items() if name in by_key}

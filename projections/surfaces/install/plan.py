@@ -11,7 +11,7 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookEr
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.install import hook_command, hook_entries, packaged_files, places, trust
+from tallybook.projections.surfaces.install import hook_command, hook_entries, places
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.install.steps import LEFT, Step, is_plain, read, write_step
 from tallybook.projections.surfaces.workspace import git
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.projections.surfaces.agents.installation import Installation
-    from tallybook.projections.surfaces.install.packaged_files import PackagedFile
-    from tallybook.projections.surfaces.install.places import InstallTarget
+    from tallybook.projections.surfaces.install.places import InstallTarget, PackagedFile
     from tallybook.projections.surfaces.workspace.project import Project
 
 BACKUP: Final = ".before-tallybook"
@@ -75,10 +74,8 @@ def install(target: InstallTarget, names: Sequence[str], verbs: Collection[str])
         verbs: The verbs of this version; a slash command that runs another verb is not installed.
     """
     agents = [installation.load(name) for name in names]
-    packaged = {
-        packaged.path: packaged for files in agents for packaged in packaged_files.prompt_files(target, files, verbs)
-    }
-    config = packaged_files.config_file(target)
+    packaged = {packaged.path: packaged for files in agents for packaged in places.prompt_files(target, files, verbs)}
+    config = places.config_file(target)
     planned = [_install_file(one) for one in (*packaged.values(), config)]
     for files in agents:
         planned += _install_hooks(target, files)
@@ -168,7 +165,7 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
     here = installed(target)
     leaving = [name for name in table.AGENTS if name in names or (not names and _may_be_installed(target, name))]
     kept = [installation.load(name) for name in here if name not in leaving]
-    kept_paths = {file.path for files in kept for file in packaged_files.prompt_files(target, files)}
+    kept_paths = {file.path for files in kept for file in places.prompt_files(target, files)}
     deleted: set[Path] = set()
     for name in leaving:
         files = installation.load(name)
@@ -176,12 +173,12 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
         before = read(path)
         if before is not None:
             yield from _uninstall_hooks(target, files, path, before)
-        for file in packaged_files.prompt_files(target, files):
+        for file in places.prompt_files(target, files):
             if file.path not in kept_paths | deleted:
                 deleted.add(file.path)
                 yield from _delete_file(file, is_ours=name in {*here, *names, table.CLAUDE})
     if not kept:
-        yield from _delete_file(packaged_files.config_file(target), is_ours=True)
+        yield from _delete_file(places.config_file(target), is_ours=True)
         yield from () if target.project is None else _remove_exclusions(target.project)
 
 
@@ -194,7 +191,7 @@ def _may_be_installed(target: InstallTarget, name: str) -> bool:
         data = read(places.settings_file(target, files)) or b""
         return hook_command.COMMAND.encode() in data or any(
             is_plain(file.path, file.top) and read(file.path) == file.data
-            for file in packaged_files.prompt_files(target, files)
+            for file in places.prompt_files(target, files)
         )
     except CannotWriteError:
         return False
@@ -255,8 +252,8 @@ def trust_remarks(planned: Sequence[Step]) -> tuple[str, ...]:
     changed = [step.path for step in planned if step.has_diff]
     found = []
     for files in map(installation.load, table.AGENTS):
-        if files.record_of_trust and any(trust.trusted_events(files, path) for path in changed):
-            record = trust.record_of_trust(files)
+        if files.record_of_trust and any(places.trusted_events(files, path) for path in changed):
+            record = places.record_of_trust(files)
             found.append(f"{files.title} keeps its record of trust in {record}, under [hooks.state]; it stays")
     return tuple(found)
 

@@ -128,9 +128,9 @@ def _list_needs_ratings(project: Project, limit: int, *, as_json: bool) -> None:
     if as_json:
         answer(rows)
         return
-    from tallybook.projections.surfaces.console import tables, terminal
+    from tallybook.projections.surfaces.console import terminal
 
-    tables.print_needs_ratings(terminal.console_for(sys.stdout), rows)
+    terminal.print_needs_ratings(terminal.console_for(sys.stdout), rows)
 
 
 def _list_duplicates(project: Project, least: float, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tallybook.projections.surfaces.console import tables
+from tallybook.projections.surfaces.console import terminal
 from tallybook.projections.surfaces.console.terminal import is_utf, make_text, print_text
 from tallybook.projections.surfaces.scores.pages import ARROWS, NO_DATA, plot
 
@@ -76,7 +76,7 @@ def _tables(console: Console, page: Page) -> None:
         if table.title:
             print_text(console, table.title, style="bold")
         if console.width < FRAMED_COLUMNS:
-            tables.print_rows(console, table.columns, table.rows)
+            terminal.print_rows(console, table.columns, table.rows)
         else:
             console.print(_table(console, table))
 
