@@ -1,34 +1,20 @@
-"""Everybody can use the page: contrast and labels, computed without a browser, and names, focus and keys in one."""
+"""Everybody can use the page: names, focus and keys in a browser."""
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from helpers.browser import Tab, append, chromium, opened, write_page
-from helpers.documentation import section
 from helpers.injections import injected
-from helpers.repository import ROOT
 from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointCited, PointRated, PointRetired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE: Final = ROOT / "projections" / "surfaces" / "page"
-BROWSER: Final = PAGE / "browser"
-TEXTS: Final = ("text", "faint", "accent", "good", "bad", "shown", "cited")
-GROUNDS: Final = ("ground", "sheet", "raised", "chosen", "good-ground", "bad-ground")
 VIEWS: Final = ("playbook", "lives", "graveyard", "sessions", "scores")
-CONTROLS: Final = ("button", "input", "select", "textarea", "dialog", "section", "canvas", "svg")
-
-SCHEMES: Final = re.findall(
-    r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", (BROWSER / "page.css").read_text(encoding="utf-8")
-)
-COLOURS: Final = {scheme: {name: row[at] for name, *row in SCHEMES} for at, scheme in enumerate(("light", "dark"))}
-
 KEYS: Final[dict[str, tuple[str, str, str]]] = {
     "j": ("event=3", "j", "body[data-event='4']"),
     "k": ("event=4", "k", "body[data-event='3']"),
@@ -50,98 +36,6 @@ LIST_KEYS: Final = {"ArrowDown": 6, "ArrowUp": 3, "End": 9, "Home": 1, "PageUp":
 """A key in the list of events at event 4 → the event at which the moment ends to which it goes."""
 
 
-def contrast(one: str, other: str) -> float:
-    """Return the contrast of two colours, by the Web Content Accessibility Guidelines."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("scheme", COLOURS)
-def test_every_colour_of_text_has_contrast_on_every_ground(scheme: str) -> None:
-    """Text has a contrast of 4.5 or more on each ground, and the edge of a control one of 3, in both schemes."""
-    colours = COLOURS[scheme]
-    pairs = [(text, ground) for text in TEXTS for ground in GROUNDS] + [("on-accent", "accent")]
-    assert [] == [pair for pair in pairs if contrast(*(colours[name] for name in pair)) < 4.5]
-    assert [] == [ground for ground in GROUNDS if contrast(colours["edge"], colours[ground]) < 3]
-
-
-def test_every_colour_is_one_of_those() -> None:
-    """Outside the list of colours no rule has one of its own but black with some transparency."""
-    style = (BROWSER / "page.css").read_text(encoding="utf-8").partition("}")[2]
-    assert {"rgb(0 0 0 / 45%)"} == set(re.findall(r"#[0-9a-f]{3,8}\b|(?:rgb|hsl)a?\([^)]*\)", style))
-    assert set() == {*re.findall(r"var\(--([a-z-]+)", style)} - {name for name, *_ in SCHEMES} - {"tone", "shadow"}
-
-
-class Markup(HTMLParser):
-    """Reads which elements the template of the page has: tag, attributes and text of each."""
-
-    def __init__(self) -> None:
-        """Read the template."""
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self._open: list[int] = []
-        self.feed((BROWSER / "page.html").read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
-        self._open.append(len(self.elements))
-        self.elements.append((tag, dict(attrs)))
-        self.texts.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        """Leave an element; some have no end."""
-        while self._open and self.elements[self._open.pop()][0] != tag:
-            pass
-
-    def handle_data(self, data: str) -> None:
-        """Add a text to every element that it is in."""
-        for at in self._open:
-            self.texts[at] += data.strip()
-
-
-def test_every_control_of_the_template_has_a_label() -> None:
-    """Buttons, fields, dialogs, sections and drawings have a text, a label or the mark that hides them."""
-    markup = Markup()
-    labels = {attributes["for"] for tag, attributes in markup.elements if tag == "label"}
-    named = {"aria-label", "aria-labelledby", "aria-hidden"}
-    bare = [
-        (tag, attributes)
-        for (tag, attributes), text in zip(markup.elements, markup.texts, strict=True)
-        if tag in CONTROLS
-        and named.isdisjoint(attributes)
-        and attributes.get("id") not in labels
-        and not (tag == "button" and text)
-    ]
-    assert [] == bare
-    ids = [attributes["id"] for _, attributes in markup.elements if "id" in attributes]
-    assert len(ids) == len(set(ids))
-
-
-def test_the_template_has_landmarks_and_a_language() -> None:
-    """There is one header, search, main part and footer, a language, a live region and a link that skips the header."""
-    elements = Markup().elements
-    tags = [tag for tag, _ in elements]
-    assert [1] * 5 == [tags.count(tag) for tag in ("header", "search", "main", "footer", "h1")]
-    assert ("html", {"lang": "en"}) in elements
-    assert {"polite"} == {attributes["aria-live"] for _, attributes in elements if "aria-live" in attributes}
-    assert "skip" in {attributes.get("class") for tag, attributes in elements if tag == "a"}
-
-
-def test_the_readme_lists_the_keys_of_the_help() -> None:
-    """Each key of the help is in the table of the page's README, and no other."""
-    rows = section("projections/surfaces/page/README.md", "Use it").splitlines()
-    cells = " ".join(row.split("|")[1] for row in rows if row.startswith("|"))
-    listed = re.findall(r"`([^`]+)`|(space|Home|End|Escape)", cells)
-    assert {key for keys in listed for key in keys if key} == {key for keys in KEYS for key in keys.split(" … ")}
-
-
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     """Return the page of nine events."""
@@ -155,14 +49,6 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     append(log, [PointRetired("kpt_002", "")], "s2", "human")
     with chromium() as browser:
         yield Tab(browser, write_page(folder))
-
-
-def test_the_help_lists_the_keys_that_are_tested(tab: Tab) -> None:
-    """Each key of the help has a test of its own here."""
-    tab.open("")
-    tab.page.keyboard.press("?")
-    assert list(KEYS) == tab.page.locator("#help-keys dt").all_inner_texts()
-    tab.page.keyboard.press("Escape")
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -69,19 +69,6 @@ def saved(tab: Tab, event: int, fragment: str = "") -> list[dict[str, Any]]:
     return rows
 
 
-def test_every_moment_shows_the_counts_of_the_playbook(opened: Opened) -> None:
-    """At each moment the film counts the entries and the ratings that the fold up to it has."""
-    batches = list(decode(opened.log.read()))
-    shown = opened.tab.page.evaluate(READ_EVERY_MOMENT)
-    assert [batch.last for batch in batches] == [event for event, _ in shown]
-    for event, text in shown:
-        points = fold_history(PLAYBOOK, lambda: batches, event).entries.values()
-        helpful, harmful = sum(point.helpful for point in points), sum(point.harmful for point in points)
-        entries = f"{len(points)} {'entry' if len(points) == 1 else 'entries'}"
-        assert f" · {entries}, " in text, event
-        assert text.endswith(f"{helpful:,} helpful, {harmful:,} harmful"), event
-
-
 def test_a_sample_of_moments_shows_what_show_at_prints(opened: Opened) -> None:
     """Names, texts, counts and order at moments equal those of `show --at`."""
     lasts = [batch.last for batch in decode(opened.log.read())]

@@ -15,7 +15,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Browser
 
@@ -105,16 +104,3 @@ def test_g_has_the_command_that_opens_a_commit(shown: Opened) -> None:
         assert line == tab.page.evaluate("navigator.clipboard.readText()")
         assert tab.page.locator("#go-dialog").is_visible()
         tab.page.keyboard.press("Escape")
-
-
-def test_g_without_session_ids_has_the_command(shown: Opened, tmp_path: Path) -> None:
-    """A page without texts knows no session by its id, and says which command does."""
-    file = write_page(shown.project.root, with_texts=False)
-    tab = Tab(shown.browser, file.rename(tmp_path / "page.html"))
-    go(tab, "session:s3+")
-    assert "made without session ids" in tab.text("#go-error")
-    assert "tallybook page --at session:s3+" == tab.text("#go-command code")
-    tab.page.fill("#go-where", "session:$(id)")
-    tab.page.keyboard.press("Enter")
-    assert 0 == tab.page.locator("#go-command code").count()
-    tab.page.context.close()

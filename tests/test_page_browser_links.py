@@ -65,28 +65,6 @@ def test_keys_move_through_the_events_of_the_selected_entry(tab: Tab) -> None:
         tab.at(event, entry="kpt_001")
 
 
-def test_space_plays_to_the_end(tab: Tab) -> None:
-    """Play goes on moment by moment and stops at the last one."""
-    tab.open("event=12")
-    tab.page.locator("body").click(position={"x": 5, "y": 5})
-    tab.page.keyboard.press(" ")
-    assert "Pause" == tab.text("#play")
-    tab.at(14)
-    tab.page.locator("#play", has_text="Play").wait_for()
-
-
-def test_digits_choose_the_view_and_question_mark_lists_the_keys(tab: Tab) -> None:
-    """1 to 5 open the tabs, and ? shows every key."""
-    tab.open("")
-    for key, name in zip("23451", ("lives", "graveyard", "sessions", "scores", "playbook"), strict=True):
-        tab.page.keyboard.press(key)
-        tab.at(14, tab=name)
-        assert "true" == tab.page.get_attribute(f"#tab-{name}", "aria-selected")
-    tab.page.keyboard.press("?")
-    assert "next event of the selected entry" in tab.text("#help-dialog")
-    tab.page.keyboard.press("Escape")
-
-
 def test_every_state_has_a_link_that_opens_it_again(tab: Tab) -> None:
     """Moment, entry, view, policy, comparison and filters are in the fragment, and a new page opens at them."""
     link = "event=12&entry=kpt_001&tab=graveyard&since=4&policy=--policy+final&q=kpt_001&kind=point.rated"
@@ -189,9 +167,3 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped(tab: Tab) -> None:
         tab.page.click("#save-json")
     answer = json.loads(download.value.path().read_bytes())
     assert (4, "own", "playbook") == (answer["event"], answer["policy"], answer["view"])
-
-
-def test_nothing_left_the_page(tab: Tab) -> None:
-    """None of this asked anything of a network, or wrote to the console."""
-    own = tab.address.partition("#")[0]
-    assert [] == [line for line in tab.noise if not line.startswith((own, "blob:"))]

@@ -128,20 +128,6 @@ def test_an_entry_that_was_merged_says_into_which(example: Example) -> None:
     assert "merged into kpt_002: kpt_002 took in another entry" in example.tab.text("#why [aria-current=step]")
 
 
-def test_how_an_entry_left_is_in_sight_before_its_text(example: Example) -> None:
-    """A long text does not hide the tag of a row: how an entry left, or what changed."""
-    example.tab.page.set_viewport_size({"width": 1180, "height": 800})
-    rated = example.end_of(example.first(PointRated).seq)
-    for link, words in [("tab=graveyard", "pruned: 3 harmful"), (f"event={rated}", "new, 1 helpful")]:
-        example.tab.open(link)
-        tag = example.tab.page.locator("#entries .tag", has_text=words).first
-        row = tag.locator("xpath=ancestor::*[@role='option']").bounding_box()
-        box = tag.bounding_box()
-        assert row is not None
-        assert box is not None
-        assert row["y"] <= box["y"] < box["y"] + box["height"] <= row["y"] + row["height"]
-
-
 def test_before_the_first_event_the_list_begins_and_nothing_is_compared(example: Example) -> None:
     """At the beginning the first event is in sight, and there is no moment to compare with."""
     example.tab.open("event=0")
@@ -149,25 +135,6 @@ def test_before_the_first_event_the_list_begins_and_nothing_is_compared(example:
     assert example.tab.page.locator("#compare").is_disabled()
     example.tab.page.keyboard.press("c")
     example.tab.page.locator("#live", has_text="Go to a moment first.").wait_for(state="attached")
-
-
-def test_every_kind_is_named_without_the_prefix_of_the_ledger(example: Example) -> None:
-    """The list says that an entry was cited, pinned or retired, and never that a point was."""
-    example.tab.open("kind=point.*")
-    for kind, words in [("point.cited", "cited"), ("point.pinned", "pinned"), ("point.retired", "retired")]:
-        example.tab.page.select_option("#kind", kind)
-        example.tab.settle()
-        row = example.tab.page.locator("#event-list [role=option] .text").first.inner_text()
-        assert [words] == row.split()[1:]
-
-
-def test_the_list_of_policies_shows_their_names_whole(example: Example) -> None:
-    """At 1,280 pixels the list is as wide as its first policy needs."""
-    example.tab.page.set_viewport_size({"width": 1280, "height": 800})
-    example.tab.open("")
-    box = example.tab.page.locator("#policy").bounding_box()
-    assert box is not None
-    assert box["width"] >= 200
 
 
 def test_on_paper_the_events_next_to_the_moment_are_listed_without_controls(example: Example) -> None:
@@ -188,12 +155,3 @@ def test_on_paper_the_events_next_to_the_moment_are_listed_without_controls(exam
     tab.settle()
     assert str(middle) in tab.page.locator("#event-list [aria-selected=true] .number").all_inner_texts()
     tab.page.context.close()
-
-
-def test_no_word_of_the_table_of_scores_is_broken(example: Example) -> None:
-    """Each score is named in whole words; a table that is too wide scrolls by itself."""
-    example.tab.page.set_viewport_size({"width": 1180, "height": 800})
-    example.tab.open("tab=scores")
-    heights = "rows => rows.map((one) => one.getClientRects().length)"
-    words = example.tab.page.locator("#charts tbody th bdi", has_text="Effectiveness")
-    assert [1] == words.evaluate_all(heights)

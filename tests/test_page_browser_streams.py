@@ -12,8 +12,7 @@ import pytest
 from helpers.browser import Tab, append, chromium, opened, write_page
 from helpers.real_command import run
 from helpers.score_examples import record_example
-from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointRated, PointRetired
-from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointRetired
 from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -84,19 +83,6 @@ def test_scores_lie_under_the_axis_with_the_values_of_the_command(browser: Brows
 CELLS = "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
 
 
-def test_two_chosen_points_list_what_changed_between_them(browser: Browser, folder: Path) -> None:
-    """Compared with an earlier moment, the page names each entry that differs, and the command that does so."""
-    tab = Tab(browser, write_page(folder))
-    tab.open("event=3")
-    tab.page.click("#compare")
-    tab.page.keyboard.press("End")
-    tab.at(4)
-    assert "Since event 3 1 entry changed:" in tab.text("#change")
-    assert "retired" in tab.text('#change [aria-label="Changed entries"]')
-    assert "tallybook diff 3 4" == tab.text("#command")
-    tab.page.context.close()
-
-
 def test_quotes_are_shown_where_the_page_has_them(browser: Browser, folder: Path) -> None:
     """A reason is next to its event with --with-quotes, and nowhere without."""
     for with_quotes in (True, False):
@@ -149,19 +135,6 @@ def test_a_reload_works_and_a_second_browser_is_told_how_to_get_in(browser: Brow
         page.context.close()
 
 
-def test_a_moment_in_the_past_stays_while_the_ledger_grows(browser: Browser, folder: Path, served: Served) -> None:
-    """Somebody who looks at an earlier moment still sees it after the page was loaded again."""
-    page = browser.new_context().new_page()
-    page.goto(served.address)
-    page.locator('body[data-event="4"]').wait_for(state="attached")
-    page.keyboard.press("k")
-    page.locator('body[data-event="3"]').wait_for(state="attached")
-    append(JsonlLog(Project(folder).ledger), [PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0)])
-    page.locator("#facts", has_text="6 events").wait_for()
-    page.locator('body[data-event="3"]').wait_for(state="attached")
-    page.context.close()
-
-
 def test_a_text_that_is_redacted_leaves_a_served_page(browser: Browser, folder: Path, served: Served) -> None:
     """After a redaction the page warns and shows the text no longer, also while a dialog is open."""
     page = browser.new_context().new_page()
@@ -174,23 +147,4 @@ def test_a_text_that_is_redacted_leaves_a_served_page(browser: Browser, folder: 
     page.locator("#warning", has_text="the texts of 1 event are redacted").wait_for()
     page.locator('body[data-event="5"]').wait_for(state="attached")
     assert "A text of an entry" not in page.content()
-    page.context.close()
-
-
-def test_a_served_page_is_not_loaded_again_while_somebody_writes(
-    browser: Browser, folder: Path, served: Served
-) -> None:
-    """While a dialog is open the page stays as it is; once it is closed it shows the new events."""
-    page = browser.new_context().new_page()
-    page.goto(served.address)
-    page.locator("body[data-ready]").wait_for(state="attached")
-    page.keyboard.press("g")
-    page.fill("#go-where", "2026")
-    run(Project(folder), "add", "A later text.")
-    with page.expect_response("**/head"):
-        pass
-    page.wait_for_timeout(300)
-    assert "2026" == page.input_value("#go-where")
-    page.keyboard.press("Escape")
-    page.locator("#facts", has_text="6 events").wait_for()
     page.context.close()

@@ -18,7 +18,6 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy, aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
-from tallybook.projections.surfaces.page.parts import film_part
 
 if TYPE_CHECKING:
     from tallybook.ledger.line import Position
@@ -40,7 +39,7 @@ def film_of(batches: list[Batch], policy: Policy, most: int = MAX_MOMENTS) -> di
     def read(position: Position) -> list[Batch]:
         return [batch for batch in batches if batch.last > position.seq]
 
-    return film_part(fold_film(read, {"film": SPEC_POLICY, "other": policy}, most))
+    return fold_film(read, {"film": SPEC_POLICY, "other": policy}, most).part(with_texts=True)
 
 
 def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, most: int = MAX_MOMENTS) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.film_reader import read_page
-from helpers.score_days import record_days
 from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import configuration
@@ -92,62 +90,3 @@ def test_an_invalid_configuration_costs_the_scores_alone(here: Project, run: Run
         tables,
         meta["warnings"],
     )
-
-
-def expand(tables: dict[str, Any], drop: dict[str, Any]) -> list[list[Any]]:
-    """Return the leads of a drop."""
-    return [tables["leads"][number] for number in tables["spans"][drop["span"]]]
-
-
-def test_the_leads_between_two_days_are_those_of_blame(project: Path, run: Run) -> None:
-    """For every two days the page has the drop and the leads of `score --blame DAY..DAY`, also after an undo."""
-    here = Project(project)
-    record_days(here)
-    _, tables = scores(here, run)
-    assert tables is not None
-    days = tables["days"]
-    assert 7 == tables["apart"]
-    known = {(drop["score"], drop["from"], drop["to"]): drop for drop in tables["drops"]}
-    asked = 0
-    for score in ("ac03", "session.overall"):
-        for since, to in combinations(range(len(days)), 2):
-            words = ("--component", score) if score == "ac03" else ()
-            answer = json.loads(run("score", *words, "--blame", f"{days[since]}..{days[to]}", "--json").out)
-            drop = known.get((score, since, to))
-            assert (answer["drop"] is None) == (drop is None)
-            if drop is None:
-                continue
-            asked += 1
-            assert answer["between"] == {side: drop[side] for side in ("good", "bad")}
-            assert (answer["drop"]["before"]["score"], answer["drop"]["after"]["score"]) == (
-                drop["before"],
-                drop["after"],
-            )
-            keys = ("seq", "change", "came", "went", "changed")
-            assert [[lead[key] for key in keys] for lead in answer["leads"]] == expand(tables, drop)
-    assert asked > 10
-
-
-def test_without_texts_no_lead_names_a_session(project: Path, run: Run) -> None:
-    """Neither the sessions between which a score dropped nor a text of an entry is in the stream."""
-    here = Project(project)
-    record_days(here)
-    assert 0 == run("page", "--without-texts", "-o", str(project / "a.html")).code
-    _, document = read_page((project / "a.html").read_text(encoding="utf-8"))
-    tables = document["scores"]
-    assert tables["drops"]
-    assert [] == [drop for drop in tables["drops"] if "session" in drop["good"] or "session" in drop["bad"]]
-    assert "guidance" not in str(tables)
-
-
-def test_what_is_too_much_is_left_out_and_said(project: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where folding for the leads would cost too much, the page has none, and says between which days it looked."""
-    here = Project(project)
-    record_days(here)
-    for name, value, apart in [("MAX_LOOKS", 80_000, 5), ("MAX_FOLDED", 10, 0), ("MAX_LEADS", 1, 0)]:
-        with monkeypatch.context() as patched:
-            patched.setattr(f"tallybook.projections.surfaces.page.scores.{name}", value)
-            _, tables = scores(here, run)
-            assert tables is not None
-            assert tables["apart"] <= apart, name
-            assert all(drop["to"] - drop["from"] <= tables["apart"] for drop in tables["drops"])

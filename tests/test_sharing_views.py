@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.film_reader import play, read_page
 from helpers.injections import injected
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook import Ledger
@@ -326,12 +327,29 @@ def test_numbers_read_as_people_name_events() -> None:
 
 
 def test_the_page_of_a_shared_project(anna: SharedMachine, tmp_path: Path) -> None:
-    """`page` writes a page of the shared history, undos included, which says how it numbers events."""
+    """Each moment of the book is what `show --at` prints at the number that the page's commands take."""
     assert 0 == anna.run("undo", "book:16").code
-    made = anna.json("page", "--output", str(tmp_path / "page.html"))
-    assert (23, 3) == (made["counts"]["events"], made["counts"]["entries"])
-    assert ["events are numbered"] == [warning[:19] for warning in made["warnings"]]
-    assert 0 == anna.run("page", "--output", str(tmp_path / "page.html"), "--force", "--at", "book:9").code
+    path = tmp_path / "page.html"
+    made = anna.json("page", "--output", str(path))
+    assert (23, 3, []) == (made["counts"]["events"], made["counts"]["entries"], made["warnings"])
+    meta, document = read_page(path.read_text(encoding="utf-8"))
+    labels, shown = dict(meta["labels"]), 0
+    assert "tallybook undo {event}" == meta["commands"]["undo_event"]
+    first = 1
+    for last, rows in play(document["film"]):
+        prefix, _, number = labels[first].rpartition(":")
+        if prefix:
+            entries = anna.json("show", "--at", f"book:{int(number) + last - first}")["key_points"]
+            kept = {row["place"]: name for name, row in rows.items() if row["status"] == 1}
+            assert [entry["name"] for entry in entries] == [kept[place] for place in sorted(kept)], labels[first]
+            shown += 1
+        first = last + 1
+    assert shown > 3
+    assert [rater for rater in document["film"]["raters"] if " at " in rater]
+    assert 0 == anna.run("page", "--output", str(path), "--force", "--at", "book:9", "--without-texts").code
+    assert [] == [
+        rater for rater in read_page(path.read_text(encoding="utf-8"))[1]["film"]["raters"] if " at " in rater
+    ]
 
 
 def test_replay_as_of_a_moment_of_the_book(pair: tuple[SharedMachine, SharedMachine]) -> None:

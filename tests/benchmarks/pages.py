@@ -14,7 +14,7 @@ from tallybook.projections.fold import fold
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.page import document, parts
+from tallybook.projections.surfaces.page import document
 from tallybook.projections.surfaces.page.film import fold_film
 from tallybook.projections.surfaces.page.make import Choices, alternatives, history_of, make
 from tallybook.projections.surfaces.workspace.project import Project
@@ -40,7 +40,7 @@ def _replay(project: Project) -> object:
 def _film(project: Project, policies: dict[str, Any]) -> bytes:
     """Return a page that has the film and other policies alone."""
     film = fold_film(history_of(project), {"film": SPEC_POLICY, **policies})
-    return document.assemble({"served": False}, parts.film_part(film))
+    return document.assemble({"served": False}, film.part(with_texts=True))
 
 
 def rows(setting: Setting) -> Iterator[Row]:

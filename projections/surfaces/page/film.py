@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from operator import itemgetter
 import pickle
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,11 +18,13 @@ from tallybook.ledger.events import Entry
 from tallybook.ledger.line import CONTINUED, START, Position
 from tallybook.projections.entry_history.view import affected_names
 from tallybook.projections.fold import UndoneIds, View, find_undone, fold, mark_undone, undos_in
-from tallybook.projections.playbook.aging import AgedPolicy, aged_view
+from tallybook.projections.playbook.aging import aged_view
+from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.playbook.view import UNDONE, Playbook, playbook_view
+from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.playbook.prune import Policy
@@ -31,34 +34,40 @@ if TYPE_CHECKING:
 MAX_MOMENTS: Final = 50_000
 """Most moments of a page; the ones before them are one snapshot."""
 
-CONTINUED_WORDS: Final = (CONTINUED, "text continued")
-"""Kind and words of a line on which the text of the event before it goes on."""
-
-QUOTED: Final = ("reason", "note")
-"""Free texts that are no texts of entries."""
-
 _STRIDE: Final = 1024
 """Batches between two copies of the playbooks, from which history is folded again after an undo."""
 
 _MAX_COPIES: Final = 16
 """Most copies that are held; each has every entry under every policy."""
 
+STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", UNDONE)
+"""Status of a name in a row, by its number; the number after the last one means: as under the playbook's own policy."""
+
+_PLACES: Final = 2**16
+"""Places for the entries that one moment brings."""
+
+_AT: Final = " at "
+"""Between a rater and the machine, in a shared playbook."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
-STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", UNDONE)
-"""Status of a name in a row, by its number."""
-
-KEPT, PRUNED = STATUSES.index("kept"), STATUSES.index("pruned")
-
-SAME: Final = len(STATUSES)
-"""Status in a row of another policy: from here on the entry is as under the playbook's own."""
-
-PLACES: Final = 2**16
-"""Places for the entries that one moment brings."""
-
 PINNED, PARDONED = 1, 2
 """Flags of an entry: no update prunes it; only a further harmful rating can prune it."""
+
+WORDS: Final = {
+    "point.added": "learned",
+    "point.seeded": "imported",
+    "point.edited": "changed by a manual edit",
+    "point.removed": "removed by a manual edit",
+    "point.merged": "took in another entry",
+    "events.voided": "undo",
+    "event.redacted": "text redacted",
+    "playbook.edited": "manual edit",
+    "book.block": "numbers reserved for this machine's new entries",
+    "book.taken": "events of the shared playbook came in",
+}
+"""Kind → what such an event does; other kinds are named as in the ledger."""
 
 
 class Row(NamedTuple):
@@ -84,12 +93,7 @@ class Row(NamedTuple):
 
 
 ABSENT: Final = Row()
-_LIKE_OWN: Final = Row(SAME)
-
-Changed = dict[str, Row]
-
-
-# The playbook under one policy
+_LIKE_OWN: Final = Row(len(STATUSES))
 
 
 @attrs.define
@@ -98,49 +102,33 @@ class Track:
 
     Attributes:
         policy: The policy.
+        own: The playbook under its own policy, to which another is compared; None for that itself.
         book: The playbook.
         rows: Name → what the page shows of it.
-        told: Name → what the page last had of it, apart from the rows of the playbook's own policy.
+        told: Name → what the page last had of it.
+        changes: Event, name and row of each change.
     """
 
     policy: Policy
+    own: Track | None = None
     book: Playbook = attrs.field(init=False)
     rows: dict[str, Row] = attrs.field(factory=dict)
     told: dict[str, Row] = attrs.field(factory=dict)
-    _view: View[Any] = attrs.field(init=False)
+    changes: list[tuple[int, str, Row]] = attrs.field(factory=list)
+    view: View[Any] = attrs.field(init=False)
     _last_place: int = 0
 
     def __attrs_post_init__(self) -> None:
         """Begin before the first event."""
-        policy = self.policy
-        if isinstance(policy, AgedPolicy):
-            self._view = aged_view(policy, policy.half_life_us)
-        else:
-            self._view = playbook_view(policy)
-        self.book = self.begin()
+        policy, half_life_us = self.policy, getattr(self.policy, "half_life_us", 0)
+        self.view = aged_view(policy, half_life_us) if half_life_us else playbook_view(policy)
+        self.book = self.view.start()
 
-    def begin(self) -> Playbook:
-        """Return the playbook before the first event."""
-        book: Playbook = self._view.start()
-        return book
-
-    def fold(self, batch: Batch) -> None:
-        """Apply a batch."""
-        fold(self._view, (batch,), self.book)
-
-    def advance(self, batch: Batch) -> Changed:
-        """Apply a batch, and return the rows that it changed."""
-        names = dict.fromkeys(self._names_in(batch))
-        self.fold(batch)
-        return self.note(names, batch.last)
-
-    def _names_in(self, batch: Batch) -> Iterator[str]:
+    def names_in(self, batch: Batch) -> Iterator[str]:
         """Yield the names that a batch can change; what it makes prunable, its events name."""
         book = self.book
         for event in batch.events:
             yield from affected_names(book, event)
-            if type(event) is events.PointRated:
-                continue
             if isinstance(event, events.PlaybookUpdated) and not self.policy.is_permanent:
                 yield from book.pruned
             elif isinstance(event, events.PlaybookOrdered):
@@ -151,22 +139,36 @@ class Track:
                 # Names merged earlier into one that is merged now get another target.
                 yield from (name for name, into in book.merged.items() if into in event.merged)
 
-    def note_all(self, seq: int) -> Changed:
-        """Return the rows of all names that changed since they were noted: what an undo changes."""
+    def all_names(self) -> list[str]:
+        """Return the names that an undo may have changed."""
         book = self.book
-        return self.note(dict.fromkeys([*self.rows, *book.mutable, *book.gone, *book.used, *book.pinned]), seq)
+        return [*self.rows, *book.mutable, *book.gone, *book.used, *book.pinned]
 
-    def note(self, names: Collection[str], seq: int) -> Changed:
-        """Note the rows of names as of an event, and return those that changed."""
-        before = self.rows
-        changed = {name: row for name in names if (row := self._row(name)) != before.get(name, ABSENT)}
-        changed |= self._place(names, changed, seq)
-        self.rows |= changed
-        return changed
+    def note(self, names: Iterable[str], named: Mapping[str, int], seq: int) -> set[str]:
+        """Note what changed of these names and return those that changed.
 
-    def has_ratable(self, name: str) -> bool:
-        """Return whether a rating of a name counts for an entry of the playbook."""
-        return name in self.book.mutable or self.book.merged.get(name) in self.book.mutable
+        Args:
+            names: The names that may have changed, with those that changed under the own policy.
+            named: Name → the event that changed it, where it is not the last one.
+            seq: The last event.
+        """
+        names = dict.fromkeys(names)
+        rows = {name: row for name in names if (row := self._row(name)) != self.rows.get(name, ABSENT)}
+        self.rows |= rows
+        # An entry that comes in or comes back is the last one.
+        if next(reversed(self.book.mutable), None) in names:
+            rows |= self._place(seq)
+        own = None if self.own is None else self.own.rows
+        for name in rows if own is None else {**names, **rows}:
+            row = self.rows.get(name, ABSENT)
+            if own is not None and row == own.get(name, ABSENT):
+                row = _LIKE_OWN
+            if row != self.told.get(name, ABSENT if own is None else _LIKE_OWN):
+                self.told[name] = row
+                # What prunes an entry is the update at the end of a batch.
+                event = seq if row.status == STATUSES.index("pruned") else named.get(name, seq)
+                self.changes.append((event, name, row))
+        return set(rows)
 
     def _row(self, name: str) -> Row:
         """Return what the page shows of a name now, in its place so far."""
@@ -180,95 +182,16 @@ class Track:
         into = book.merged.get(name, "")
         return Row(STATUSES.index(status), entry.helpful, entry.harmful, entry.text, flags, into, old.place)
 
-    def _place(self, names: Collection[str], changed: Changed, seq: int) -> Changed:
-        """Return the rows of the last entries of the playbook with rising places.
-
-        An entry that comes in or comes back is the last one, so only names that may have moved are looked at.
-        """
-        moved, last = [], 0
-        for name in reversed(self.book.mutable):
-            if name not in names:
-                last = self.rows[name].place
-                break
-            moved.append(name)
-        placed = {}
-        for name in reversed(moved):
-            row = changed.get(name) or self.rows[name]
+    def _place(self, seq: int) -> dict[str, Row]:
+        """Give the entries that are not in rising places new ones, the same under each policy; return their rows."""
+        placed, last = {}, 0
+        for name in self.book.mutable:
+            row = self.rows[name]
             if row.place <= last:
-                self._last_place = max(self._last_place + 1, seq * PLACES)
-                row = placed[name] = row._replace(place=self._last_place)
+                self._last_place = max(self._last_place + 1, seq * _PLACES)
+                self.rows[name] = row = placed[name] = row._replace(place=self._last_place)
             last = row.place
         return placed
-
-
-def differences(track: Track, changed: Changed, real: Track, really: Iterable[str]) -> Changed:
-    """Return the rows of another policy that differ from the own ones, or no longer do: these have the status SAME.
-
-    Args:
-        track: The other policy's.
-        changed: What changed in it.
-        real: The playbook's own.
-        really: The names that changed there.
-    """
-    rows = {}
-    for name in {**changed, **dict.fromkeys(really)}:
-        row = track.rows.get(name, ABSENT)
-        row = _LIKE_OWN if row == real.rows.get(name, ABSENT) else row
-        if row != track.told.get(name, _LIKE_OWN):
-            rows[name] = track.told[name] = row
-    return rows
-
-
-# Undos
-
-
-class Undos:
-    """The undos of a history, and what they undo.
-
-    Attributes:
-        records: The undos, in order.
-    """
-
-    def __init__(self, records: Sequence[EventRecord]) -> None:
-        """Begin before the first event."""
-        self.records = records
-        self._named = UndoneIds()
-        self._touched: list[EventRecord] = []
-        self._since: dict[int, int] = {}
-        self._ended: list[tuple[int, int, int]] = []
-        for record in records:
-            if isinstance(record.event, events.EventsVoided):
-                self._named.add(record, record.event)
-
-    @property
-    def spans(self) -> list[tuple[int, int, int]]:
-        """Return each undone event with the undos since which and up to which it is undone, 0 for none, in order."""
-        return sorted([*self._ended, *((seq, since, 0) for seq, since in self._since.items())])
-
-    def see(self, batch: Batch) -> None:
-        """Note the events of a batch that an undo may name."""
-        if self.records and self._named.may_touch(batch):
-            self._touched += batch.records
-
-    def note(self, until: int) -> tuple[UndoneIds, int]:
-        """Note what is undone as of an event; return it, and the first event that is undone now or was before.
-
-        Returns:
-            The undone events, and the number of the first one that changed, ``until`` + 1 where none did.
-        """
-        known = [record for record in self.records if record.seq <= until]
-        ids = find_undone(known)
-        undone = {record.seq for record in self._touched if ids.by(record) is not None}
-        changed = sorted(undone ^ self._since.keys())
-        for seq in changed:
-            if seq in undone:
-                self._since[seq] = known[-1].seq
-            else:
-                self._ended.append((seq, self._since.pop(seq), known[-1].seq))
-        return ids, changed[0] if changed else until + 1
-
-
-# The history
 
 
 class Interned:
@@ -292,11 +215,11 @@ class Film:
     """The columns and tables of a history.
 
     Attributes:
-        tracks: Stream → the playbook under a policy; ``film`` is the real one.
+        read: Reads the history after a position.
+        tracks: Stream → the playbook under a policy; the real one is the first.
         undos: The undos of the history.
+        spans: Each undone event with the undos since which and up to which it is undone, 0 for none, in order.
         base: Number of the last event before the first moment of the page; 0 where the page has every moment.
-        skipped: How many moments are before it.
-        rows: Stream → event, name and row of each change, those of the snapshot with the number ``base``.
         names: Names of entries.
         sizes: How many event numbers each moment has, those before the page as well.
         times: The time of each, in milliseconds since 1970.
@@ -305,7 +228,7 @@ class Film:
         entries: The entry that each event names, plus 1; 0 for none.
         kind_names: Kind, words, the rating of one and whether it counted.
         authors: Number of the rater, and that of the session plus 1, 0 for none.
-        raters: human, reflector and so on.
+        raters: human, reflector and so on, in a shared playbook with the machine.
         sessions: Ids of sessions.
         agents: Number of a session plus 1 → the agent and the model that its events name first, None where none does.
         injections: Event number of each injection, and the entries that it has or the one before has, not both.
@@ -316,11 +239,11 @@ class Film:
         redacted: How many events redact others.
     """
 
+    read: Read
     tracks: dict[str, Track]
-    undos: Undos
+    undos: Sequence[EventRecord]
+    spans: Sequence[tuple[int, int, int]]
     base: int
-    skipped: int
-    rows: dict[str, list[tuple[int, str, Row]]]
     names: Interned = attrs.field(factory=Interned)
     sizes: array[int] = attrs.field(factory=lambda: array("I"))
     times: array[int] = attrs.field(factory=lambda: array("q"))
@@ -339,185 +262,199 @@ class Film:
     ledger: str = ""
     redacted: int = 0
     _injected: dict[str, None] = attrs.field(factory=dict)
-    _author_numbers: dict[tuple[bytes, ...], int] = attrs.field(factory=dict)
     _copies: list[tuple[Position, bytes]] = attrs.field(factory=list)
 
-    def add(self, batch: Batch, read: Read) -> None:
+    @property
+    def own(self) -> Track:
+        """Return the real playbook."""
+        return next(iter(self.tracks.values()))
+
+    @property
+    def skipped(self) -> int:
+        """Return how many moments are before the page."""
+        return len(self.sizes) - len(self.moment_authors)
+
+    def add(self, batch: Batch) -> None:
         """Add a batch: before the first moment of the page its time alone, and the last of those as a snapshot."""
-        self.undos.see(batch)
-        self.sizes.append(batch.last - self.last)
+        size = batch.last - self.last
+        whole = len(batch.events) == size
+        # A text that continues on further lines takes numbers of its own.
+        numbers = range(self.last + 1, batch.last + 1) if whole else [record.seq for record in batch.records]
+        self.sizes.append(size)
         self.times.append(to_ms(batch.unverified_at))
+        numbered = list(zip(numbers, batch.events, strict=True))
         if batch.last > self.base:
-            self._add_moment(batch, read)
-        self._note_events(batch)
+            self._add_moment(batch, numbered)
+        for seq, event in numbered:
+            self._note_event(seq, event)
         self.last, self.chain = batch.last, batch.chain
         if batch.last == self.base:
-            self._take_snapshot(read)
+            self._fold_again(0, self.base)
+            self._note(Track.all_names, {}, self.base)
+            self.quotes.clear()
+            given = [self.names.number(name) for name in self._injected]
+            self.injections = [(self.base, given)] if given else []
 
-    def _take_snapshot(self, read: Read) -> None:
-        """Note the playbooks before the first moment of the page."""
-        ids, _ = self.undos.note(self.base)
-        self._fold_again(mark_undone(read(START), ids), self.base)
-        self.quotes.clear()
-        self.injections = [(self.base, [self.names.number(name) for name in self._injected])] if self._injected else []
-        self._add_rows(lambda track: track.note_all(self.base), lambda *_: self.base)
-
-    def _add_moment(self, batch: Batch, read: Read) -> None:
-        self.moment_authors.append(self._author(batch))
-        names, own = [str(getattr(event, "name", "")) for event in batch.events], self.tracks["film"]
-        counted = set(filter(own.has_ratable, names))
-        ids, first = (
-            self.undos.note(batch.last) if events.EventsVoided in map(type, batch.events) else (None, batch.last + 1)
-        )
-        if ids is not None and first <= batch.last:
-            begin = self._go_back(first)
-            self._fold_again(mark_undone(read(begin), ids), batch.last)
-            self._add_rows(lambda track: track.note_all(batch.last), self._deciding(batch))
-        else:
-            self._add_rows(lambda track: track.advance(batch), self._deciding(batch))
-            self._copy(batch, len(self.sizes))
-        self._add_events(batch, {*counted, *filter(own.has_ratable, names)})
-
-    def _deciding(self, batch: Batch) -> Callable[[str, Row], int]:
-        """Return what gives, for a row that a batch changed, the number of the event that did so."""
-        named: dict[str, int] = {}
-        deciding = batch.last
-        for seq, event in _numbered(batch, self.last):
-            if isinstance(event, events.PlaybookUpdated | events.EventsVoided):
-                deciding = seq
-            elif isinstance(name := getattr(event, "name", None), str):
-                named |= dict.fromkeys((name, *getattr(event, "merged", ())), seq)
+    def _add_moment(self, batch: Batch, numbered: Sequence[tuple[int, Any]]) -> None:
+        self._add_author(batch)
+        rated = self._ratable(batch)
+        turned: Iterable[int] = ()
         if events.EventsVoided in map(type, batch.events):
-            named.clear()
-        return lambda name, row: deciding if row.status == PRUNED else named.get(name, deciding)
+            turned = (seq for seq, *ends in self.spans if any(self.last < end <= batch.last for end in ends))
+        if first := next(iter(turned), 0):
+            self._fold_again(first, batch.last)
+            self._note(Track.all_names, {}, batch.last)
+        else:
+            names = {id(track): list(track.names_in(batch)) for track in self.tracks.values()}
+            for track in self.tracks.values():
+                fold(track.view, (batch,), track.book)
+            self._note(
+                lambda track: names[id(track)], {getattr(event, "name", ""): seq for seq, event in numbered}, batch.last
+            )
+            self._copy(batch, len(self.sizes))
+        rated |= self._ratable(batch)
+        # The lines on which a text goes on have numbers, and no event.
+        size, continued = batch.last - self.last, self.kind_names.number((CONTINUED, "text continued"))
+        kinds, entries = [continued] * size, [0] * size
+        for seq, event in numbered:
+            name = getattr(event, "name", None)
+            kinds[seq - self.last - 1] = self.kind_names.number(kind_words(event, rated))
+            entries[seq - self.last - 1] = self.names.number(name) + 1 if isinstance(name, str) else 0
+        self.kinds += kinds
+        self.entries += entries
 
-    def _add_rows(self, change: Callable[[Track], Changed], decide: Callable[[str, Row], int]) -> None:
-        """Add the rows of a moment: of another policy, those that differ from the playbook's own."""
-        own = self.tracks["film"]
-        changed = change(own)
-        for stream, track in self.tracks.items():
-            rows = changed if track is own else differences(track, change(track), own, changed)
-            decided = ((decide(name, row), name, row) for name, row in rows.items())
-            self.rows[stream] += sorted(decided, key=itemgetter(0))
+    def _ratable(self, batch: Batch) -> set[str]:
+        """Return the names in a batch of which a rating counts for an entry of the playbook."""
+        book, names = self.own.book, {str(getattr(event, "name", "")) for event in batch.events}
+        return {name for name in names if name in book.mutable or book.merged.get(name) in book.mutable}
+
+    def _note(self, names: Callable[[Track], Iterable[str]], named: Mapping[str, int], seq: int) -> None:
+        """Note the rows of a moment: of another policy, those that differ from the playbook's own."""
+        own = self.own
+        changed = own.note(names(own), named, seq)
+        for track in self.tracks.values():
+            if track is not own:
+                track.note([*names(track), *sorted(changed)], named, seq)
+
+    def _note_event(self, seq: int, event: Any) -> None:
+        """Note what an event says of the ledger, of injections, and in quotes."""
+        if isinstance(event, events.LedgerOpened):
+            self.ledger = event.ledger
+        elif isinstance(event, events.PlaybookInjected):
+            new = dict.fromkeys(event.names)
+            changed = [*(n for n in new if n not in self._injected), *(n for n in self._injected if n not in new)]
+            self.injections.append((seq, [self.names.number(name) for name in changed]))
+            self._injected = new
+        elif isinstance(event, events.EventRedacted):
+            self.redacted += 1
+        if getattr(event, "reason", None) or getattr(event, "note", None):
+            self.quotes += [
+                (seq, field, text) for field, text in texts_of(event).items() if field in {"reason", "note"}
+            ]
+
+    def _add_author(self, batch: Batch) -> None:
+        """Note the author of a batch; where another program wrote several, of its first event."""
+        by = batch.records[0].by
+        session = 0 if by.session is None else self.sessions.number(by.session) + 1
+        agent, model = self.agents.get(session, (None, None))
+        self.agents[session] = (agent or by.agent, model or by.model)
+        rater = self.raters.number(f"{by.rater}{_AT}{by.writer}" if by.writer else by.rater)
+        self.moment_authors.append(self.authors.number((rater, session)))
 
     # Undos
 
     def _copy(self, batch: Batch, number: int) -> None:
         """Keep a copy of the playbooks at every so many batches, where a later undo may go on from it."""
-        if number % _STRIDE or not self.undos.records or self.undos.records[-1].seq <= batch.last:
+        if number % _STRIDE or not self.undos or self.undos[-1].seq <= batch.last:
             return
-        books = {stream: track.book for stream, track in self.tracks.items()}
-        for book in books.values():
+        books = [track.book for track in self.tracks.values()]
+        for book in books:
             # The page asks no playbook for its last batch.
             book.latest = book.latest_batch = None
         self._copies.append((Position(batch.last, batch.chain, batch.end), pickle.dumps(books)))
         if len(self._copies) > _MAX_COPIES:
             del self._copies[1::2]
 
-    def _go_back(self, first: int) -> Position:
-        """Go back to the last copy before an event, or to the beginning."""
+    def _fold_again(self, first: int, until: int) -> None:
+        """Fold the playbooks from the last copy before an event, up to another one, as history reads then."""
         while self._copies and self._copies[-1][0].seq >= first:
             self._copies.pop()
         begin, copy = self._copies[-1] if self._copies else (START, b"")
-        books = pickle.loads(copy) if copy else {}  # noqa: S301 - pickled by this process
-        for stream, track in self.tracks.items():
-            track.book = books.get(stream) or track.begin()
-        return begin
-
-    def _fold_again(self, batches: Iterable[Batch], until: int) -> None:
-        for number, batch in enumerate(_until(batches, until), 1):
+        books = pickle.loads(copy) if copy else [track.view.start() for track in self.tracks.values()]  # noqa: S301 - pickled by this process
+        for track, book in zip(self.tracks.values(), books, strict=True):
+            track.book = book
+        undone = find_undone(undo for undo in self.undos if undo.seq <= until)
+        for number, batch in enumerate(_until(mark_undone(self.read(begin), undone), until), 1):
             for track in self.tracks.values():
-                track.fold(batch)
+                fold(track.view, (batch,), track.book)
             self._copy(batch, number)
-
-    # Events
-
-    def _add_events(self, batch: Batch, counted: set[str]) -> None:
-        """Add the kind and the entry of each event."""
-        size = batch.last - self.last
-        # The lines on which a text goes on have numbers, and no event.
-        kinds, entries = [self.kind_names.number(CONTINUED_WORDS) if len(batch.events) < size else 0] * size, [0] * size
-        for seq, event in _numbered(batch, self.last):
-            kind, words, *rating = kind_words(event)
-            if isinstance(event, events.PointRated) and event.rating in {"helpful", "harmful"}:
-                if event.name in counted:
-                    rating.append("counts")
-                else:
-                    words += ", no effect"
-            kinds[seq - self.last - 1] = self.kind_names.number((kind, words, *rating))
-            name = getattr(event, "name", None)
-            entries[seq - self.last - 1] = self.names.number(name) + 1 if isinstance(name, str) else 0
-        self.kinds += kinds
-        self.entries += entries
-
-    def _note_events(self, batch: Batch) -> None:
-        """Note what single events say of the ledger, of injections, and in quotes."""
-        for seq, event in _numbered(batch, self.last):
-            if isinstance(event, events.LedgerOpened):
-                self.ledger = event.ledger
-            elif isinstance(event, events.PlaybookInjected):
-                new = dict.fromkeys(event.names)
-                changed = [*(n for n in new if n not in self._injected), *(n for n in self._injected if n not in new)]
-                self.injections.append((seq, [self.names.number(name) for name in changed]))
-                self._injected = new
-            elif isinstance(event, events.EventRedacted):
-                self.redacted += 1
-            if getattr(event, "reason", None) or getattr(event, "note", None):
-                self.quotes += [(seq, field, text) for field, text in texts_of(event).items() if field in QUOTED]
 
     def words_of(self, seq: int) -> str:
         """Return what an event did, in a few words."""
         words: str = list(self.kind_names.numbers)[self.kinds[seq - self.base - 1]][1] if seq > self.base else ""
         return words
 
-    def _author(self, batch: Batch) -> int:
-        """Return the number of the author of a batch; where another program wrote several, of its first event."""
-        _, authors = batch.unverified_authors
-        key = tuple(authors)
-        if len(key) != 1 or key not in self._author_numbers:
-            by = batch.records[0].by
-            session = 0 if by.session is None else self.sessions.number(by.session) + 1
-            agent, model = self.agents.get(session, (None, None))
-            self.agents[session] = (agent or by.agent, model or by.model)
-            self._author_numbers[key] = self.authors.number((self.raters.number(by.rater), session))
-        return self._author_numbers[key]
+    def part(self, *, with_texts: bool) -> dict[str, Any]:
+        """Return tables, moments, events and changes as the document has them; README.md has the format."""
+        texts, times = Interned(), self.times[self.skipped :]
+        start = times[0] if times else 0
+        streams = {stream: self._columns(track.changes, texts) for stream, track in self.tracks.items()}
+        own = streams.pop(next(iter(self.tracks)))
+        part: dict[str, Any] = {
+            "base": self.base,
+            "names": list(self.names.numbers),
+            "kinds": list(self.kind_names.numbers),
+            "authors": list(self.authors.numbers),
+            "raters": [rater if with_texts else rater.partition(_AT)[0] for rater in self.raters.numbers],
+            "start": start,
+            "m_size": list(self.sizes[self.skipped :]),
+            "m_time": [time - start for time in times],
+            "m_author": self.moment_authors,
+            "e_kind": self.kinds,
+            "e_entry": self.entries,
+            "undone": [span for span in self.spans if span[1] > self.base or span[2] > self.base],
+            "injections": self.injections,
+            "policies": streams,
+            **own,
+        }
+        if with_texts:
+            part["texts"] = [mask(text).text for text in texts.numbers]
+        return part
+
+    def _columns(self, rows: Iterable[tuple[int, str, Row]], texts: Interned) -> dict[str, list[int]]:
+        """Return the rows of a policy in columns, each with the 95 % interval of the helpful share in thousandths."""
+        number, columns = self.names.number, list[tuple[int, ...]]()
+        for seq, name, row in sorted(rows, key=itemgetter(0)):
+            text = texts.number(row.text) + 1 if row.text else 0
+            into = number(row.into) + 1 if row.into else 0
+            trust = _trust(row.helpful, row.harmful)
+            columns.append((seq, number(name), *row[:3], text, row.flags, into, row.place, *trust))
+        fields = ("event", "entry", "status", "helpful", "harmful", "text", "flags", "into", "place", "low", "high")
+        return {f"c_{field}": [row[index] for row in columns] for index, field in enumerate(fields)}
 
 
-def _numbered(batch: Batch, before: int) -> Iterable[tuple[int, Any]]:
-    """Return a batch's events with their numbers; a text that continues on further lines takes numbers of its own."""
-    if len(batch.events) == batch.last - before:
-        return zip(range(before + 1, batch.last + 1), batch.events, strict=True)
-    return [(record.seq, record.event) for record in batch.records]
+@cache
+def _trust(helpful: int, harmful: int) -> tuple[int, int]:
+    low, high = interval(helpful, harmful)
+    return round(1000 * low), round(1000 * high)
 
 
-def kind_words(event: Any) -> tuple[str, ...]:
-    """Return the kind of an event, what it does in a few words, and of a rating what it is."""
+def kind_words(event: Any, rated: Container[str] = ()) -> tuple[str, ...]:
+    """Return the kind of an event, what it does in a few words, and of a rating what it is and whether it counts.
+
+    Args:
+        event: The event.
+        rated: The names of which a rating counts.
+    """
     if isinstance(event, events.UnknownEvent):
         return event.kind, f"{event.kind}, unknown to this Tallybook"
     kind = events.KIND_OF[type(event)]
-    if isinstance(event, events.PointRated):
-        rating = event.rating if event.rating in events.RATINGS else ""
-        return kind, f"rated {rating}" if rating else "rated, counts nothing", rating
-    return kind, WORDS.get(kind) or kind.removeprefix("point.").replace(".", " ")
-
-
-WORDS: Final = {
-    "point.added": "learned",
-    "point.seeded": "imported from a legacy playbook",
-    "point.edited": "changed by a manual edit",
-    "point.removed": "removed by a manual edit",
-    "point.merged": "took in another entry",
-    "playbook.updated": "update",
-    "playbook.injected": "playbook injected",
-    "events.voided": "undo",
-    "event.redacted": "text redacted",
-    "playbook.adopted": "legacy playbook imported",
-    "playbook.ordered": "playbook ordered",
-    "playbook.edited": "manual edit",
-    "book.block": "numbers reserved for this machine's new entries",
-    "book.taken": "events of the shared playbook came in",
-}
-"""Kind → what such an event does; other kinds are named as in the ledger."""
+    if not isinstance(event, events.PointRated):
+        return kind, WORDS.get(kind) or kind.removeprefix("point.").replace(".", " ")
+    rating = event.rating if event.rating in events.RATINGS else ""
+    if rating in {"helpful", "harmful"} and event.name in rated:
+        return kind, f"rated {rating}", rating, "counts"
+    return kind, f"rated {rating}, no effect" if rating != "neutral" else "rated neutral", rating
 
 
 def to_ms(at: str) -> int:
@@ -526,7 +463,7 @@ def to_ms(at: str) -> int:
 
 
 def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENTS) -> Film:
-    """Return the film of a history under these policies, of which ``film`` is the real one.
+    """Return the film of a history under these policies, of which the first is the real one.
 
     Args:
         read: Reads the history after a position.
@@ -539,12 +476,30 @@ def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENT
         moments += 1
         lasts.append(batch.last)
         undos += undos_in(batch)
-    base = lasts[0] if moments > most else 0
-    tracks = {stream: Track(policy) for stream, policy in policies.items()}
-    film = Film(tracks, Undos(undos), base, max(0, moments - most), {stream: [] for stream in policies})
+    (stream, policy), *others = policies.items()
+    own = Track(policy)
+    tracks = {stream: own, **{stream: Track(policy, own) for stream, policy in others}}
+    film = Film(read, tracks, undos, _find_spans(undos, read), base=lasts[0] if moments > most else 0)
     for batch in _until(read(START), lasts[-1]):
-        film.add(batch, read)
+        film.add(batch)
     return film
+
+
+def _find_spans(undos: Sequence[EventRecord], read: Read) -> list[tuple[int, int, int]]:
+    """Return each undone event with the undos since which and up to which it is undone, 0 for none, in order."""
+    named = UndoneIds()
+    for undo in undos:
+        if isinstance(undo.event, events.EventsVoided):
+            named.add(undo, undo.event)
+    touched = [record for batch in read(START) if named.may_touch(batch) for record in batch.records] if undos else []
+    since: dict[int, int] = {}
+    spans: list[tuple[int, int, int]] = []
+    for number, undo in enumerate(undos, 1):
+        ids = find_undone(undos[:number])
+        undone = {record.seq for record in touched if record.seq < undo.seq and ids.by(record) is not None}
+        spans += [(seq, since.pop(seq), undo.seq) for seq in since.keys() - undone]
+        since |= dict.fromkeys(undone - since.keys(), undo.seq)
+    return sorted([*spans, *((seq, begin, 0) for seq, begin in since.items())])
 
 
 def _until(batches: Iterable[Batch], last: int) -> Iterator[Batch]:

@@ -57,30 +57,23 @@ class Source:
     def __init__(self, project: Project, choices: Choices) -> None:
         """Make nothing yet."""
         self._project, self._choices = project, choices
-        self._lock = Lock()
-        self._made: tuple[object, bytes] | None = None
+        self._lock, self._data = Lock(), b""
+        self._state: tuple[int, ...] = ()
 
     def page(self) -> bytes:
         """Return the page."""
         with self._lock:
             # Taken first: what is appended meanwhile is noticed the next time.
-            state = _state_of(self._project)
-            if self._made is None or self._made[0] != state:
-                self._made = (state, make(self._project, self._choices).data)
-            return self._made[1]
+            status = open_log(self._project).path.stat()
+            state = status.st_ino, status.st_size, status.st_mtime_ns
+            if self._state != state:
+                self._state, self._data = state, make(self._project, self._choices).data
+            return self._data
 
     def head(self) -> bytes:
         """Return ``{head, last_redaction}`` as JSON."""
         book = current(open_log(self._project))
         return dumps({"head": f"{book.seq}:{book.chain}", "last_redaction": book.last_redaction}).encode()
-
-
-def _state_of(project: Project) -> object:
-    """Return what changes when the log file is written."""
-    with suppress(OSError):
-        status = open_log(project).path.stat()
-        return status.st_ino, status.st_size, status.st_mtime_ns
-    return None
 
 
 class Server(ThreadingHTTPServer):
@@ -190,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
         elif path.path == "/" and token and (self._is_known() or self.server.exchange(token)):
             # A browser that is in already loses the token from its address, and uses none up.
             cookie = f"{self.server.cookie_name}={self.server.cookie}; HttpOnly; SameSite=Strict; Path=/"
-            self._answer(HTTPStatus.SEE_OTHER, "text/plain", b"", {"Location": "/", "Set-Cookie": cookie})
+            self._answer(HTTPStatus.SEE_OTHER, "text/plain", b"", **{"Location": "/", "Set-Cookie": cookie})
         elif not self._is_known():
             self._refuse(HTTPStatus.FORBIDDEN, REFUSED)
         elif path.path == "/":
@@ -199,15 +192,6 @@ class Handler(BaseHTTPRequestHandler):
             self._send("application/json", self.server.source.head)
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
-
-    def __getattr__(self, name: str) -> Any:
-        """Answer any other method with the one that is allowed."""
-        if name.startswith("do_"):
-            return self._not_allowed
-        raise AttributeError(name)
-
-    def _not_allowed(self) -> None:
-        self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the page is read only; use GET", {"Allow": "GET"})
 
     def _is_known(self) -> bool:
         """Return whether the browser has the cookie."""
@@ -226,13 +210,13 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._answer(HTTPStatus.OK, kind, data)
 
-    def _refuse(self, status: HTTPStatus, why: str, headers: dict[str, str] | None = None) -> None:
-        self._answer(status, "text/plain", f"{why}\n".encode(errors="replace"), headers)
+    def _refuse(self, status: HTTPStatus, why: str) -> None:
+        self._answer(status, "text/plain", f"{why}\n".encode(errors="replace"))
 
-    def _answer(self, status: HTTPStatus, kind: str, data: bytes, headers: dict[str, str] | None = None) -> None:
+    def _answer(self, status: HTTPStatus, kind: str, data: bytes, **headers: str) -> None:
         self.send_response(status)
-        lines = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(data)), **_HEADERS}
-        for name, value in (lines | (headers or {})).items():
+        lines = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(data)), **_HEADERS, **headers}
+        for name, value in lines.items():
             self.send_header(name, value)
         self.end_headers()
         with suppress(ConnectionError):

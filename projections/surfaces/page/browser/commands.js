@@ -15,12 +15,13 @@ function commandLine(
 ) {
   const pattern = META.commands?.[kind];
   if (!pattern) return null;
-  const values = {
-    event: String(event),
-    other: String(other),
-    before: String(page.history.firstOf(page.history.momentOf(event)) - 1),
-  };
-  if (entry >= 0) values.entry = quoteFor(page.history.name(entry), entry, page.history.film.quoted);
+  const { history } = page,
+    values = {
+      event: history.label(event),
+      other: history.label(other),
+      before: history.label(history.firstOf(history.momentOf(event)) - 1),
+    };
+  if (entry >= 0) values.entry = quoteFor(history.name(entry), entry, history.film.quoted);
   if (session >= 0 && page.sessions?.ids)
     values.session = quoteFor(page.sessions.ids[session], session, page.sessions.quoted);
   let refused = false;
@@ -65,7 +66,7 @@ function undoBoxes(moment) {
     const scope = META.undo[history.kind(event)];
     if (!scope) continue;
     const by = history.undoneBy(event, history.events),
-      words = by ? `bring back what event ${by} undid` : scope === "batch" ? "undo this moment" : `undo event ${event}`;
+      words = by ? `bring back what event ${eventName(by)} undid` : scope === "batch" ? "undo this moment" : `undo event ${eventName(event)}`;
     boxes.set(by || event, commandBox("undo_event", { event: by || event }, words));
     if (scope === "batch") break;
   }
@@ -95,7 +96,9 @@ function viewCommand() {
   if (tab === "sessions" && view.session >= 0) return commandLine("log_session");
   if (tab === "sessions") return commandLine("log");
   if (policy)
-    return page.history.policies.find(({ stream: name }) => name === policy).command.replace("{event}", event);
+    return page.history.policies
+      .find(({ stream: name }) => name === policy)
+      .command.replace("{event}", page.history.label(event));
   if (tab === "lives" && view.entry >= 0) return commandLine("why_at");
   if (tab === "graveyard") return commandLine("graveyard");
   return commandLine(since ? "diff" : "show");

@@ -80,11 +80,11 @@ const say = (() => {
   };
 })();
 
-/** Return the first index for which a rising array is above a value. */
-function above(sorted, value, low = 0, high = sorted.length) {
+/** Return the first index for which a rising array, or what `key` returns of its items, is above a value. */
+function above(sorted, value, low = 0, high = sorted.length, key = (item) => item) {
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (sorted[middle] > value) high = middle;
+    if (key(sorted[middle]) > value) high = middle;
     else low = middle + 1;
   }
   return low;

@@ -22,6 +22,7 @@ function drawStory() {
   fill(
     box,
     el("h2", { id: "why-title" }, "Why ", quoted(history.name(name))),
+    state.status > 1 && el("p", {}, el("span", { class: "tag bad" }, quoted(leftWords(state)))),
     storyParts(story),
     el(
       "p",
@@ -34,7 +35,7 @@ function drawStory() {
       "dl",
       { class: "facts" },
       fact(
-        `At event ${count(view.event)}`,
+        `At event ${eventName(view.event)}`,
         state.status
           ? META.statuses[state.status] + (state.into ? ` into ${history.name(state.into - 1)}` : "")
           : "not yet in the playbook",
@@ -74,7 +75,7 @@ function storyParts(story) {
           "p",
           { class: "row" },
           "Decided by ",
-          story.deciding.map((event) => el("button", { onclick: () => show({ event }), text: `event ${event}` })),
+          story.deciding.map((event) => el("button", { onclick: () => show({ event }), text: `event ${eventName(event)}` })),
         )
       : null,
   ];

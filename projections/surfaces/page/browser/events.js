@@ -25,6 +25,9 @@ function sign(event) {
   return SIGNS[page.history.kind(event)] || ["·", "faint"];
 }
 
+/** Return the number of an event for people. */
+const eventName = (event) => (META.labels ? page.history.label(event) : count(event));
+
 /** Return what an event says, in words: its entry first. */
 function eventText(event) {
   const entry = page.history.entryOf(event);
@@ -44,19 +47,19 @@ function eventRow(index, made) {
   made.className = ["event", by && "undone", moment === page.moment && "now", !whole && "part"]
     .filter(Boolean)
     .join(" ");
-  const undone = by ? `, undone by event ${by}` : later ? `, undone later by event ${later}` : "";
+  const undone = by ? `, undone by event ${eventName(by)}` : later ? `, undone later by event ${eventName(later)}` : "";
   made.title = `${eventText(event)}${undone}`.slice(0, 400);
   const short =
     by || later
       ? el("span", {
           class: "tag faint",
           "aria-label": undone.slice(2),
-          text: by ? `undone by ${by}` : `until ${later}`,
+          text: by ? `undone by ${eventName(by)}` : `until ${eventName(later)}`,
         })
       : null;
   fill(
     made,
-    el("span", { class: "number", text: String(event) }),
+    el("span", { class: "number", text: history.label(event) }),
     el("span", { class: `sign ${tone}`, "aria-hidden": "true", text: mark }),
     el("span", { class: "text" }, quoted(eventText(event).slice(0, 300))),
     short,
@@ -101,7 +104,7 @@ const MOST_PARTS = 100;
 /** Return where the page is before its first moment. */
 const beforeWords = () =>
   page.history.base
-    ? `The snapshot of event ${count(page.history.base)}, before the moments of this page`
+    ? `The snapshot of event ${eventName(page.history.base)}, before the moments of this page`
     : "Before the first event: the playbook is empty";
 
 /** Return an entry's name as a button that selects it. */
@@ -113,9 +116,9 @@ function entryLink(name) {
 function eventLink(event) {
   return el("button", {
     class: "link number",
-    "aria-label": `Go to event ${event}`,
+    "aria-label": `Go to event ${page.history.label(event)}`,
     onclick: () => show({ event }),
-    text: String(event),
+    text: page.history.label(event),
   });
 }
 
@@ -183,11 +186,11 @@ function drawChange() {
     );
   const entries = plural(changes.length, "entry", "entries");
   const effect = view.since
-    ? `Since event ${count(view.since)} ${changes.length ? `${entries} changed:` : "no entry of the playbook changed."}`
+    ? `Since event ${eventName(view.since)} ${changes.length ? `${entries} changed:` : "no entry of the playbook changed."}`
     : changes.length
       ? `It changed ${entries}:`
       : "It changed no entry of the playbook.";
-  const title = first === last ? `Event ${count(first)}` : `One batch: ${plural(last - first + 1, "event")}`;
+  const title = first === last ? `Event ${eventName(first)}` : `One batch: ${plural(last - first + 1, "event")}`;
   fill(
     $("change"),
     el("h2", { id: "change-title", text: title }),
@@ -221,7 +224,7 @@ function partRow(event) {
   return el(
     "li",
     { class: undone ? "undone" : false },
-    el("span", { class: "number faint", text: String(event) }),
+    el("span", { class: "number faint", text: history.label(event) }),
     el("span", { class: `sign ${tone}`, "aria-hidden": "true", text: mark }),
     el("span", { class: "what" }, entry >= 0 && [entryLink(entry), " "], quoted(history.words(event)), quotesOf(event)),
     undone ? el("span", { class: "note" }, "undone by event ", eventLink(undone)) : null,

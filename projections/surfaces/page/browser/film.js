@@ -48,7 +48,7 @@ function drawFilm() {
   slider.value = moment + 1;
   const first = history.firstOf(moment),
     last = history.last(moment);
-  const events = first === last ? `event ${count(last)}` : `events ${count(first)} to ${count(last)}`;
+  const events = first === last ? `event ${eventName(last)}` : `events ${eventName(first)} to ${eventName(last)}`;
   const where =
     moment < 0 ? beforeWords() : `moment ${count(moment + 1)} of ${count(history.moments)}, ${events}`;
   slider.setAttribute("aria-valuetext", moment < 0 ? where : `${where}, ${clock(history.time(moment))}`);
@@ -75,7 +75,7 @@ function drawFilm() {
   for (const id of ["next", "latest"]) $(id).disabled = moment >= history.moments - 1;
   $("compare").setAttribute("aria-pressed", String(view.since > 0));
   $("compare").disabled = !view.since && !view.event;
-  $("compare").textContent = view.since ? `Compared with ${view.since}` : "Compare";
+  $("compare").textContent = view.since ? `Compared with ${eventName(view.since)}` : "Compare";
   for (const id of ["touched-before", "touched-next"]) $(id).disabled = view.entry < 0;
 }
 

@@ -30,12 +30,11 @@ function takeGo(event) {
 /** Return `{moment}` for what `--at` takes, or `{reason, line}`: why there is none, and the command that finds it. */
 function findMoment(words) {
   const { history } = page;
-  if (/^~?[0-9]{1,15}$/.test(words)) {
-    const number = Number(words.replace("~", "")),
-      event = words.startsWith("~") ? history.events - number : number;
+  if (/^(~|book:)?[0-9]{1,15}$/.test(words)) {
+    const event = words.startsWith("~") ? history.events - Number(words.slice(1)) : history.labelled(words);
     if (event > 0 && event < history.base)
       return {
-        reason: `The page begins with event ${count(history.base)}; this command prints the playbook of an earlier one:`,
+        reason: `The page begins with event ${eventName(history.base)}; this command prints the playbook of an earlier one:`,
         line: META.commands?.show?.replace("{event}", event),
       };
     return event < 0 || event > history.events

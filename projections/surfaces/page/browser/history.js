@@ -140,6 +140,22 @@ class History {
     return above(this.lasts, event) - 1;
   }
 
+  /** Return the number by which commands know an event: in a shared playbook another one than the page counts by. */
+  label(event) {
+    const labels = META.labels,
+      at = labels ? above(labels, event, 0, labels.length, ([first]) => first) - 1 : -1;
+    if (at < 0) return String(event);
+    const [first, label] = labels[at];
+    return label.replace(/[0-9]+$/, (number) => Number(number) + event - first);
+  }
+
+  /** Return the event that commands know by a number, -1 where there is none. */
+  labelled(words) {
+    if (!META.labels) return Number(words);
+    for (let event = this.events; event > 0; event--) if (this.label(event) === words) return event;
+    return -1;
+  }
+
   last(moment) {
     return moment < 0 ? this.base : this.lasts[moment];
   }

@@ -118,7 +118,7 @@ function drawPlaybook() {
   const filtered = rows.length - gone < kept.length ? `${count(rows.length - gone)} of ` : "";
   fill(
     $("panel-note"),
-    `${filtered}${plural(kept.length, "entry", "entries")} as of event ${count(view.event)}${view.policy ? "" : `, pruned by the rule ${META.rule}`}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
+    `${filtered}${plural(kept.length, "entry", "entries")} as of event ${eventName(view.event)}${view.policy ? "" : `, pruned by the rule ${META.rule}`}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
     view.policy &&
       el(
         "p",
@@ -140,18 +140,22 @@ function setPanelRows(rows, selected = rows.findIndex(({ name }) => name === vie
   return rows[selected];
 }
 
+/** Return how an entry left the playbook, and with which counts. */
+function leftWords({ status, into, harmful, helpful }) {
+  const other = into ? ` into ${page.history.name(into - 1)}` : "";
+  return `${META.statuses[status]}${other}: ${harmful} harmful, ${helpful} helpful`;
+}
+
 function graveRow({ name }, made) {
   const { history, timeline } = page,
     state = timeline.state(name, view.event);
-  const status = META.statuses[state.status],
-    into = state.into ? ` into ${history.name(state.into - 1)}` : "";
   made.className = ["entry", page.changeOf.has(name) && "changed worse"].filter(Boolean).join(" ");
   made.append(
     el("span", { class: "name clip" }, quoted(history.name(name))),
     el(
       "span",
       { class: "words" },
-      el("span", { class: "tag faint" }, quoted(`${status}${into}: ${state.harmful} harmful, ${state.helpful} helpful`)),
+      el("span", { class: "tag faint" }, quoted(leftWords(state))),
       " ",
       quoted(history.text(state).slice(0, 400)),
     ),
@@ -172,9 +176,9 @@ function drawGraveyard() {
   fill(
     $("panel-note"),
     matching.length
-      ? `${plural(matching.length, "entry", "entries")} left the playbook by event ${count(view.event)}, latest first.`
+      ? `${plural(matching.length, "entry", "entries")} left the playbook by event ${eventName(view.event)}, latest first.`
       : rows.length
         ? "No entry that left matches the search."
-        : `No entry had left the playbook by event ${count(view.event)}.`,
+        : `No entry had left the playbook by event ${eventName(view.event)}.`,
   );
 }

@@ -1,4 +1,4 @@
-// Scores under the slider's axis: every series is a line, and two clicked points ask what changed between them.
+// Scores under the slider's axis: every series is a line, and two clicked days give the command for what changed between.
 
 const CHART = { height: 170 };
 
@@ -18,7 +18,7 @@ function drawScores() {
   }
   const day = dayAt(view.event);
   $("panel-note").textContent =
-    `${plural(scores.days.length, "day")} with data, ${scores.days[0]} to ${scores.days.at(-1)}. Choose a day to go there, and another one for the leads between the two.${
+    `${plural(scores.days.length, "day")} with data, ${scores.days[0]} to ${scores.days.at(-1)}. Choose a day to go there.${
       isByTime() ? " Several days have no event of their own, so the charts go by time and not by event." : ""
     }`;
   const shown = scores.series.filter(
@@ -190,6 +190,33 @@ function scoreTable(series, day) {
     { class: "wide", tabindex: 0, role: "group", "aria-label": "Scores as a table" },
     el("table", {}, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows)),
   );
+}
+
+/** Return two days to choose, and the command that lists what changed in the playbook before a drop between them. */
+function leads() {
+  const { days } = page.scores,
+    [from, to] = [view.from, view.to].map((day) => (days.includes(day) ? day : "")).sort(),
+    option = (key) => (value) => el("option", { value, text: value || "no day", selected: view[key] === value }),
+    choose = (key) => (event) => show({ [key]: event.target.value }),
+    line = from && from !== to && META.commands.blame?.replace("{from}", from).replace("{to}", to);
+  return [
+    el("h3", { text: "Why a score fell" }),
+    el(
+      "p",
+      { class: "row" },
+      [["from", "From"], ["to", "To"]].map(([key, words]) =>
+        el(
+          "label",
+          {},
+          `${words} `,
+          el("select", { id: `leads-${key}`, onchange: choose(key) }, ["", ...days].map(option(key))),
+        ),
+      ),
+    ),
+    line
+      ? copyBox(line, "what changed before the drop")
+      : el("p", { class: "note", text: "Choose two days, here or in a chart: a command lists what changed before the drop." }),
+  ];
 }
 
 function lastDay(one, day) {

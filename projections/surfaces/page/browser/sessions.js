@@ -118,8 +118,8 @@ function drawSession(row) {
     el(
       "dl",
       { class: "facts" },
-      fact("From", `event ${count(row.first)}, ${clock(history.time(history.momentOf(row.first)))}`),
-      fact("To", `event ${count(row.last)}, ${clock(history.time(history.momentOf(row.last)))}`),
+      fact("From", `event ${eventName(row.first)}, ${clock(history.time(history.momentOf(row.first)))}`),
+      fact("To", `event ${eventName(row.last)}, ${clock(history.time(history.momentOf(row.last)))}`),
       agentOf(row.index) ? fact("Agent", agentOf(row.index)) : [],
       line("Was given", influence.given, "no entry that is recorded"),
       line("Cited", influence.cited, "nothing"),
@@ -137,7 +137,7 @@ function drawSession(row) {
     row.undoable
       ? commandBox("undo_session", { session: row.index }, "undo this session")
       : row.undo
-        ? commandBox("undo_event", { event: row.undo }, `bring back what event ${row.undo} undid`)
+        ? commandBox("undo_event", { event: row.undo }, `bring back what event ${eventName(row.undo)} undid`)
         : el("p", { class: "note", text: "It has nothing to undo." }),
     commandBox("without_session", { session: row.index }, "the playbook without this session"),
     commandBox("score_session", { session: row.index }, "the scores of this session"),
