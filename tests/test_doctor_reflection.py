@@ -102,14 +102,6 @@ def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: 
 
 
 @pytest.mark.usefixtures("client")
-def test_a_transcript_that_is_no_longer_outside_is_pending(owed: Project) -> None:
-    """An earlier version knew the folder of one agent; what it refused is tried again, and no failure any more."""
-    choose(rater="claude")
-    written(owed, ReflectionFailed("claude", schedule.OUTSIDE, 0, 0, "lies outside"))
-    assert ["1 session awaiting reflection"] == [message for _, message, _ in found(owed)]
-
-
-@pytest.mark.usefixtures("client")
 def test_a_redacted_reason_is_reported_as_redacted(owed: Project) -> None:
     """The redacted text stays hidden, and the cause is still reported."""
     choose(rater="claude")

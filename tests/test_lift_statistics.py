@@ -16,8 +16,7 @@ from helpers.repository import ROOT
 from helpers.sweep import slice_of
 import lift_simulation
 from tallybook.projections.lift import betting
-from tallybook.projections.lift.betting import Evidence, Trial, evidence_of
-from tallybook.projections.lift.planning import World, count_sessions, greatest_missing
+from tallybook.projections.lift.betting import Evidence, Trial, World, count_sessions, evidence_of, greatest_missing
 from tallybook.projections.lift.verdict import budget, claims, judge
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.projections.event_rows import row
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.reflection import chat_completions, raters
 from tallybook.projections.surfaces.reflection import prompt as prompts
+from tallybook.projections.surfaces.reflection import raters, replies
 from tallybook.projections.surfaces.reflection.replies import Question, RaterError
 from tallybook.projections.surfaces.reflection.schedule import Plan
 from tallybook.projections.surfaces.reflection.worker import DONE, Result, work
@@ -473,7 +473,7 @@ def test_an_address_is_asked_for_one_completion(address: Address) -> None:
     assert ["system", "user"] == [message["role"] for message in body["messages"]]
     assert "the prompt" == body["messages"][1]["content"]
     more = len(json.dumps(body).encode()) - len(json.dumps("the prompt").encode())
-    assert 0 < more < chat_completions.CHAT_BYTES < more + 200
+    assert 0 < more < replies.CHAT_BYTES < more + 200
 
 
 def test_a_session_is_rated_by_an_address(address: Address, project: Path) -> None:
@@ -505,7 +505,7 @@ def failed(status: int, body: Any) -> Step:
     return {"status": status, "body": body}
 
 
-BIG = b" " * (chat_completions.MAX_ANSWER_BYTES + 1)
+BIG = b" " * (replies.MAX_ANSWER_BYTES + 1)
 CALL = [{"id": "c1", "type": "function", "function": {"name": "sh", "arguments": "{}"}}]
 FAILURES: dict[str, tuple[Step, str, str, int]] = {
     "401": (failed(401, {"error": {"message": f"wrong key {KEY}"}}), "unavailable", "answered 401: wrong key …", 0),

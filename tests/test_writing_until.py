@@ -13,7 +13,7 @@ from helpers.shared_machines import make_machines
 from tallybook.ledger import clock
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.histories.joining import import_ledger
-from tallybook.projections.surfaces.mcp import resources
+from tallybook.projections.surfaces.mcp import tools
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_an_entry_past_its_day_is_given_to_no_session(here: Project, run: Run) -
     assert PAST == json.loads(run("why", "kpt_003", "--json").out)["until"]
     [item] = json.loads(run("review", "--json").out)
     assert ("expired", ["kpt_003"]) == (item["why"], item["names"])
-    names = [entry["name"] for entry in resources.offered(commands.show(here))]
+    names = [entry["name"] for entry in tools.offered(commands.show(here))]
     assert ["kpt_001", "kpt_002", "kpt_004"] == names
 
 
@@ -104,7 +104,7 @@ def test_a_past_moment_is_shown_by_its_own_clock(run: Run, monkeypatch: pytest.M
     run("add", "Only today", "--until", day)
     later = clock.moment(clock.utc_now().unix_us + 2 * 24 * 3600 * clock.MICROSECONDS)
     monkeypatch.setattr(clock, "utc_now", lambda: later)
-    monkeypatch.setattr("tallybook.projections.surfaces.cli.everyday.utc_now", lambda: later)
+    monkeypatch.setattr("tallybook.projections.surfaces.cli.show.utc_now", lambda: later)
     assert f"(until {day})" in " ".join(run("show", "--at", "~0").out.split())
     assert f"(not injected: held until {day})" in " ".join(run("show").out.split())
 

@@ -6,8 +6,7 @@ from math import log, pi
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from tallybook.projections.lift.betting import Evidence, Trial, evidence_of
-from tallybook.projections.lift.planning import World, count_sessions
+from tallybook.projections.lift.betting import Evidence, Trial, World, count_sessions, evidence_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -103,7 +103,7 @@ GROUPS: Final = {
     ),
     "For programs": (
         Row("hook", "install.cli", "Handle one hook payload of an agent"),
-        Row("mcp", "mcp.cli", "Serve the playbook to a model over MCP"),
+        Row("mcp", "mcp.protocol", "Serve the playbook to a model over MCP"),
         Row("record", "cli.everyday", "Record ratings and new entries from JSON", takes_mine=True),
         Row("completion", "cli.upkeep", "Print or install shell completion"),
     ),

@@ -61,7 +61,6 @@ def check_reflection(context: Context) -> Iterator[Finding]:
         Path(session.transcript)
         for session in awaiting.values()
         if session.transcript and session.failure is not None and session.failure.cause == schedule.OUTSIDE
-        if not schedule.is_inside_now(session, schedule.Plan())
     ]
     if outside:
         names = format_names(list(map(str, outside)))

@@ -15,8 +15,7 @@ from tallybook.ledger.events import LiftAsked, LiftStopped
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.names import find_name
 from tallybook.projections.fold import fold_history
-from tallybook.projections.lift.betting import SIZES
-from tallybook.projections.lift.planning import World, count_sessions, greatest_missing
+from tallybook.projections.lift.betting import SIZES, World, count_sessions, greatest_missing
 from tallybook.projections.lift.verdict import budget
 from tallybook.projections.lift.view import BOUNDS, CLEAN, NAMES, NEW, PLAYBOOK, Lift, lift_view
 from tallybook.projections.playbook.render import entry_json

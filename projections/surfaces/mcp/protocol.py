@@ -9,16 +9,25 @@ from __future__ import annotations
 from importlib.metadata import version
 import json
 from math import isfinite
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
+from tallybook.ledger.clock import new_id, utc_now
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.names import MAX_NAME_CHARS
+from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.console.options import provenance_of
+from tallybook.projections.surfaces.mcp.server import Server
+from tallybook.projections.surfaces.workspace import settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO
 
-    from tallybook.projections.surfaces.mcp.server import Server
+    from tallybook.projections.surfaces.workspace.project import Project
+
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS: Final = ("2026-07-28",)
@@ -175,3 +184,22 @@ def _client_name(info: Any) -> str:
     """Return the name of the client as the ledger can hold it with every event; empty where it gives none."""
     name = info.get("name") if isinstance(info, dict) else None
     return name[:MAX_NAME_CHARS].encode("utf-8", "replace").decode() if isinstance(name, str) else ""
+
+
+@click.command(epilog="Example: claude mcp add tallybook -- tallybook mcp")
+@click.option("--session", metavar="ID", help="Record this session; by default the agent's or a new one.")
+@click.pass_obj
+def mcp(project: Project, /, *, session: str | None) -> None:
+    """Serve the playbook to a model over MCP.
+
+    A client of the Model Context Protocol starts it and talks to it over standard input and output. What the model
+    rates and adds has the rater agent; `tallybook undo --of SESSION` takes it back. The setting write = false in the
+    section [mcp] lets the model only read.
+    """
+    provenance_of({"session": session})
+    writes = settings.read(project).write
+    agent = find_agent()
+    # What it gives out is the agent's to cite, where its client says which session starts it.
+    session = session or (agent.session if agent else "") or f"mcp-{new_id(utc_now().unix_us)}"
+    server = Server(project, session, writes=writes)
+    serve(sys.stdin.buffer, sys.stdout.buffer, server)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallybook.api import Ledger
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.records import Author
-from tallybook.projections.surfaces.mcp import resources
+from tallybook.projections.surfaces.mcp import tools
 from tallybook.projections.surfaces.mcp.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ class Server:
             "ping": lambda _: {},
             "tools/list": lambda _: {"tools": [tool.listed() for tool in self.tools.values()]},
             "tools/call": self._call_tool,
-            "resources/list": lambda _: {"resources": resources.listed(self.ledger)},
-            "resources/templates/list": lambda _: {"resourceTemplates": resources.TEMPLATES},
-            "resources/read": lambda params: resources.read(self.ledger, _text(params, "uri")),
-            "prompts/list": lambda _: {"prompts": resources.PROMPTS},
-            "prompts/get": lambda params: resources.prompt(self.ledger, _text(params, "name")),
+            "resources/list": lambda _: {"resources": tools.listed(self.ledger)},
+            "resources/templates/list": lambda _: {"resourceTemplates": tools.TEMPLATES},
+            "resources/read": lambda params: tools.read(self.ledger, _text(params, "uri")),
+            "prompts/list": lambda _: {"prompts": tools.PROMPTS},
+            "prompts/get": lambda params: tools.prompt(self.ledger, _text(params, "name")),
         }
 
     @property
@@ -71,7 +71,7 @@ class Server:
             answer = tool.run(self.ledger, _arguments(tool, params.get("arguments") or {}))
         except TallybookError as error:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
-        return {"content": [{"type": "text", "text": resources.as_json(answer)}], "isError": False}
+        return {"content": [{"type": "text", "text": tools.as_json(answer)}], "isError": False}
 
 
 def _text(params: Mapping[str, Any], name: str) -> str:

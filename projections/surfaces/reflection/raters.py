@@ -16,8 +16,8 @@ import attrs
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
 from tallybook.projections.surfaces.reflection import prompt as prompts
-from tallybook.projections.surfaces.reflection.chat_completions import CHAT_BYTES, ask_chat
 from tallybook.projections.surfaces.reflection.replies import (
+    CHAT_BYTES,
     SYSTEM,
     UNAVAILABLE,
     UNUSABLE,
@@ -25,6 +25,7 @@ from tallybook.projections.surfaces.reflection.replies import (
     RaterError,
     Reply,
     accept_reply,
+    ask_chat,
     count_tokens,
     find_timeout_s,
 )

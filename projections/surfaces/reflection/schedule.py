@@ -93,7 +93,7 @@ def due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator[str]
     for name, session in known.sessions.items():
         if not name or name in tried or not has_more(session, plan.rater):
             continue
-        failure = last_failure(session) if plan.patient and not is_inside_now(session, plan) else None
+        failure = last_failure(session) if plan.patient else None
         # Another rater than the one that failed need not wait.
         retry_us = now_us if failure is None or failure.rater != plan.rater else next_try_us(failure)
         if retry_us is not None and retry_us <= now_us:
@@ -112,7 +112,7 @@ def is_given_up(session: Session, rater: str) -> bool:
     """Say whether a session is not retried automatically: it failed too often, or its transcript is missing."""
     failure = last_failure(session)
     failed = failure is not None and failure.rater == rater and next_try_us(failure) is None
-    return (failed and not is_inside_now(session, Plan())) or session.is_transcript_gone
+    return failed or session.is_transcript_gone
 
 
 def has_more(session: Session, rater: str) -> bool:
@@ -153,13 +153,6 @@ def may_be_read(path: Path, plan: Plan) -> bool:
     real = path.resolve()
     own = [folder for folder, reader in transcript.folders().items() if real.name.startswith(reader.name)]
     return any(real.is_relative_to(folder.resolve()) for folder in (*own, *plan.folders))
-
-
-def is_inside_now(session: Session, plan: Plan) -> bool:
-    """Say whether a transcript that was once outside may be read: an earlier version knew one agent's folder."""
-    failed = session.attempt is None and session.failure is not None and session.failure.cause == OUTSIDE
-    path = session.transcript
-    return failed and path is not None and may_be_read(transcript.locate(Path(path)), plan)
 
 
 def wait_for_writers(project: Project, plan: Plan) -> None:
