@@ -18,7 +18,7 @@ from tallybook.projections.scores.trends import (
     Gate,
     GateQuery,
     History,
-    Regression,
+    Reason,
     Scored,
     Trend,
     by_deviation,
@@ -161,7 +161,7 @@ def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, told: s
     text = (
         f"ac06 is {below}, below {number(bound)}: 2 standard deviations under the mean of the 5 sessions before, {told}"
     )
-    assert Regression("ac06", "z-score", below, bound, text) == by_deviation("ac06", below, before, LIMITS)
+    assert Reason("z-score", "ac06", below, bound, text) == by_deviation("ac06", below, before, LIMITS)
     assert by_deviation("ac06", below + 1, before, LIMITS) is None
 
 
@@ -175,7 +175,7 @@ def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, told: s
 def test_a_trend_that_turned(values: tuple[int, ...], was: str) -> None:
     """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80."""
     text = f"ac06 has turned: 74 on average of its last 2 days, 80 of those before, and until then it was {was}"
-    assert Regression("ac06", "trend", 74.0, 80.0, text) == by_trend("ac06", values, 2, 6)
+    assert Reason("trend", "ac06", 74.0, 80.0, text) == by_trend("ac06", values, 2, 6)
     assert by_trend("ac06", values, 2, 6.1) is None
 
 

@@ -31,7 +31,6 @@ from tallybook.ledger.events import (
     SessionEnded,
 )
 from tallybook.projections.entry_history.answers import normalize_words
-from tallybook.projections.fold import batch_view
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.config import component_id
@@ -456,11 +455,3 @@ _MEASURES: Final[dict[type[Any], Callable[[ScoredPlaybook, Any], dict[str, float
 
 PLAYBOOK_KINDS: Final = tuple({**CHANGES, **_MEASURES})
 """Kinds that the component needs: all that change the playbook, injections and citations."""
-
-
-def _apply_batch(playbook: ScoredPlaybook, batch: Batch) -> None:
-    measure_batch(playbook, batch)
-
-
-SCORED_PLAYBOOK: Final = batch_view(ScoredPlaybook, PLAYBOOK_KINDS, _apply_batch)
-"""The view of this state alone, for cached scores that were stored without it."""

@@ -35,7 +35,7 @@ from tallybook.projections.scores.scoring import (
     grade_of,
     parts_of,
 )
-from tallybook.projections.scores.trends import forecast, trend, trend_json
+from tallybook.projections.scores.trends import forecast, trend
 from tallybook.projections.scores.view import series
 
 if TYPE_CHECKING:
@@ -194,19 +194,14 @@ def current(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any
     return {"date": day or None, **divided(values, config), "coverage": coverage(measured), "days": days}
 
 
-def _current_and_trend(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
-    return {
-        "current": current(scores, config),
-        "trend": trend_of(scores[OVERALL_ID], config.trends.short_term_days),
-    }
-
-
 def summary(state: Scores) -> dict[str, Any]:
     """Return the summary: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``, each as `Focus`."""
     scores, config = current_scores(state), state.config
-    both = _current_and_trend(scores, config)
-    areas = [attrs.asdict(area) for area in focus(scores.values(), config)]
-    return {**both["current"], "trend": both["trend"], "focus": areas}
+    return {
+        **current(scores, config),
+        "trend": trend_of(scores[OVERALL_ID], config.trends.short_term_days),
+        "focus": [attrs.asdict(area) for area in focus(scores.values(), config)],
+    }
 
 
 def feed(state: Scores) -> dict[str, Any]:
@@ -217,7 +212,11 @@ def feed(state: Scores) -> dict[str, Any]:
     if not state.config.enabled:
         return {"enabled": False}
     scores, config = current_scores(state), state.config
-    return {**_current_and_trend(scores, config), "alerts": alerts_of(scores, config)}
+    return {
+        "current": current(scores, config),
+        "trend": trend_of(scores[OVERALL_ID], config.trends.short_term_days),
+        "alerts": alerts_of(scores, config),
+    }
 
 
 def alerts_of(scores: Mapping[str, CurrentScore], config: Config) -> list[dict[str, Any]]:
@@ -236,8 +235,21 @@ def alerts_of(scores: Mapping[str, CurrentScore], config: Config) -> list[dict[s
 
 
 def trend_of(one: CurrentScore, days: int) -> dict[str, Any]:
-    """Return a score's trend over so many days as "Trend Output" has it."""
-    return trend_json(one.id, [value for _, value in one.series], days, forecast(one.series))
+    """Return a score's trend over so many days in the format of "Trend Output" of the scoring framework.
+
+    Returns:
+        ``{metric, period, data, trend, forecast}``: ``score.session.overall``, ``7_days``, the last so many values,
+        and None for a trend or a forecast where there is not enough data.
+    """
+    values = [value for _, value in one.series]
+    compared, expected = trend(values, days), forecast(one.series)
+    return {
+        "metric": f"score.{one.id}",
+        "period": f"{days}_days",
+        "data": values[-days:],
+        "trend": compared and attrs.asdict(compared),
+        "forecast": expected and {"next_7_days": expected.next_7_days, "confidence": expected.confidence},
+    }
 
 
 KINDS: Final = (MetricsRecorded, BenchmarkRecorded, FeedbackRecorded)

@@ -23,7 +23,7 @@ from bisect import bisect_right
 from fractions import Fraction
 from math import floor
 from statistics import fmean, linear_regression, mean, stdev
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
@@ -100,23 +100,6 @@ def trend(series_values: Sequence[float], days: int) -> Trend | None:
     return Trend(direction, tenths(delta), tenths(delta / previous * 100), tenths(current), tenths(previous))
 
 
-def trend_json(score_id: str, series_values: Sequence[float], days: int, forecast: Forecast | None) -> dict[str, Any]:
-    """Return a trend in the format of "Trend Output" of the scoring framework.
-
-    Returns:
-        ``{metric, period, data, trend, forecast}``: ``score.session.overall``, ``7_days``, the last so many values,
-        and None for a trend or a forecast where there is not enough data.
-    """
-    compared = trend(series_values, days)
-    return {
-        "metric": f"score.{score_id}",
-        "period": f"{days}_days",
-        "data": list(series_values[-days:]),
-        "trend": None if compared is None else attrs.asdict(compared),
-        "forecast": None if forecast is None else forecast.as_json(),
-    }
-
-
 HORIZON_DAYS: Final = 7
 LEAST_POINTS: Final = 21
 """Least number of days with a score for a forecast."""
@@ -149,10 +132,6 @@ class Forecast:
     confidence: float
     way: str
     tried: int
-
-    def as_json(self) -> dict[str, Any]:
-        """Return ``{next_7_days, confidence}``, as in "Trend Output" of the scoring framework."""
-        return {"next_7_days": self.next_7_days, "confidence": self.confidence}
 
 
 def _since(points: Points, days: int) -> Points:
@@ -325,34 +304,38 @@ def histories(state: Scores) -> list[History]:
 
 
 @attrs.frozen
-class Regression:
-    """A drop of one score.
+class Reason:
+    """A reason in the answer of a gate.
 
     Attributes:
-        score_id: Which score.
-        method: How it was detected: BY_BASELINE, BY_DEVIATION or BY_TREND.
-        value: What it dropped to: the latest score, or the average of the last days.
-        bound: The least acceptable value: baseline or mean minus the allowance, or the average of the days before.
-        text: The finding as a sentence.
+        rule: CRITICAL, OWN, MINIMUM, DROP, NO_DATA, NOT_ENOUGH, OFF, or the method of a regression.
+        score_id: The score; empty for several.
+        value: The score, 0 to 100; None without one.
+        bound: The least acceptable value; None without one.
+        text: The reason as a sentence.
+        closes: Whether it closes the gate; otherwise it is information.
+        day: The day of the score, ``2026-01-16``; empty without one.
     """
 
+    rule: str
     score_id: str
-    method: str
-    value: float
-    bound: float
+    value: float | None
+    bound: float | None
     text: str
+    closes: bool = True
+    day: str = ""
 
 
-def by_baseline(score_id: str, value: int, baseline: float, drop: float) -> Regression | None:
+def by_baseline(score_id: str, value: int, baseline: float, drop: float) -> Reason | None:
     """Return the regression of a score that is more than ``drop`` points below its baseline ("Integration Points")."""
     bound = baseline - drop
     if value >= bound:
         return None
     text = f"{score_id} is {value}, more than {number(drop)} points below its baseline of {number(baseline)}"
-    return Regression(score_id, BY_BASELINE, value, bound, text)
+    return Reason(BY_BASELINE, score_id, value, bound, text)
 
 
-def by_deviation(score_id: str, value: int, before: Sequence[int], limits: Sensitivity) -> Regression | None:
+def by_deviation(score_id: str, value: int, before: Sequence[int], limits: Sensitivity) -> Reason | None:
     """Return the regression of a score that is too many standard deviations below the mean of those before it.
 
     The deviation is that of a sample, and LEAST_SPREAD where it is less; a shorter history tells nothing.
@@ -367,10 +350,10 @@ def by_deviation(score_id: str, value: int, before: Sequence[int], limits: Sensi
         f"{score_id} is {value}, below {number(bound)}: {number(limits.z_score)} standard deviations under "
         f"the mean of the {len(before)} sessions before, {number(fmean(before))}"
     )
-    return Regression(score_id, BY_DEVIATION, value, bound, text)
+    return Reason(BY_DEVIATION, score_id, value, bound, text)
 
 
-def by_trend(score_id: str, values: Sequence[int], days: int, turn: float) -> Regression | None:
+def by_trend(score_id: str, values: Sequence[int], days: int, turn: float) -> Reason | None:
     """Return the regression of a score that declines by ``turn`` points or more, and did not before.
 
     Args:
@@ -391,10 +374,10 @@ def by_trend(score_id: str, values: Sequence[int], days: int, turn: float) -> Re
         f"{score_id} has turned: {number(now.current_avg)} on average of its last {days} days, "
         f"{number(now.previous_avg)} of those before, and until then it was {before.direction}"
     )
-    return Regression(score_id, BY_TREND, now.current_avg, now.previous_avg, text)
+    return Reason(BY_TREND, score_id, now.current_avg, now.previous_avg, text)
 
 
-def regressions(history: History, config: Config) -> tuple[Regression, ...]:
+def regressions(history: History, config: Config) -> tuple[Reason, ...]:
     """Return every regression of the latest session with a score that no baseline acknowledged.
 
     A drop also ends once a later session scores high enough again.
@@ -440,29 +423,6 @@ class GateQuery:
 
 
 @attrs.frozen
-class Reason:
-    """A reason in the answer of a gate.
-
-    Attributes:
-        rule: CRITICAL, OWN, MINIMUM, DROP, NO_DATA, NOT_ENOUGH, OFF, or the method of a regression.
-        score_id: The score; empty for several.
-        value: The score, 0 to 100; None without one.
-        bound: The least acceptable value; None without one.
-        text: The reason as a sentence.
-        closes: Whether it closes the gate; otherwise it is information.
-        day: The day of the score, ``2026-01-16``; empty without one.
-    """
-
-    rule: str
-    score_id: str
-    value: float | None
-    bound: float | None
-    text: str
-    closes: bool = True
-    day: str = ""
-
-
-@attrs.frozen
 class Gate:
     """The answer of a gate.
 
@@ -502,8 +462,7 @@ def _below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> 
 def _regressed(judged: Iterable[History], config: Config) -> Iterator[Reason]:
     for history in judged:
         for drop in regressions(history, config):
-            text = f"{drop.text}; not acknowledged"
-            yield Reason(drop.method, drop.score_id, drop.value, drop.bound, text)
+            yield attrs.evolve(drop, text=f"{drop.text}; not acknowledged")
 
 
 def _dropped(judged: Iterable[History], greatest: float) -> Iterator[Reason]:

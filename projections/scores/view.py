@@ -163,14 +163,10 @@ def aggregate(tally: Tally, config: Config) -> dict[str, Any]:
     sessions = {name: one for name in names if (one := tally.range(f"{SESSION}{name}")) is not None}
     return {
         "sessions_count": tally.sessions,
-        "component_averages": {name: _range(one) for name, one in components.items()},
+        "component_averages": {name: attrs.asdict(one) for name, one in components.items()},
         "session_averages": {name: one.avg for name, one in sessions.items()},
         "session_ranges": {name: {"min": one.min, "max": one.max} for name, one in sessions.items()},
     }
-
-
-def _range(one: Range) -> dict[str, int]:
-    return {"avg": one.avg, "min": one.min, "max": one.max}
 
 
 MOST_UNCOUNTED: Final = 2_000
