@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from math import isnan
-import os
 from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import attrs
 import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError
 from tallybook.ledger.events import BaselineSet
-from tallybook.ledger.telemetry import read as lenient
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.scoring import SCORING_OFF, number
 from tallybook.projections.scores.trends import METHODS, NO_DATA, NOT_ENOUGH, GateQuery, gate, histories
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
-from tallybook.projections.surfaces.console.options import announce_input, as_json, at_when, provenance_of
+from tallybook.projections.surfaces.console.options import announce_input, as_json, at_when
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
 from tallybook.projections.surfaces.history.as_of import describe
 from tallybook.projections.surfaces.lift import notes
@@ -29,19 +25,18 @@ from tallybook.projections.surfaces.scores import answers, configuration, work
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.files import refresh
 from tallybook.projections.surfaces.scores.pages import markdown, reasons
-from tallybook.projections.surfaces.scores.read import Defaults, IngestReport, Item, feed, items
 from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import tzinfo
 
     from tallybook.projections.scores.trends import Gate, History, Reason
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.console.options import Command
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores.pages import Page
+    from tallybook.projections.surfaces.scores.read import IngestReport
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
 
@@ -57,54 +52,6 @@ NOUNS: Final = {
     "telemetry.kept": ("unscored telemetry event", "unscored telemetry events"),
 }
 """Kind of event that `score record` records → the words for one of them, and for several."""
-
-
-def typed(words: Sequence[str]) -> Iterator[Item]:
-    """Yield the metrics that were typed as NAME=VALUE, all as one object.
-
-    Raises:
-        BadInputError: A value is no number.
-    """
-    pairs = [word.partition("=")[::2] for word in words]
-    for name, value in pairs:
-        if not name or lenient.read_number(value) is None:
-            hint = "give NAME=NUMBER, or true or false; there is no file of that name"
-            raise BadInputError(f"{name}={value}", "is not a metric", hint)
-    if pairs:
-        yield Item({"metrics": dict(pairs)}, "command line", "", 0)
-
-
-def is_typed(word: str) -> bool:
-    """Return whether an argument is a metric rather than a file."""
-    return "=" in word and not os.path.exists(word)  # noqa: PTH110 - what is no path at all is no file either
-
-
-def defaults(session: str | None, component: str | None, zone: str | None = None) -> Defaults:
-    """Return the session, component and time zone of objects that name none.
-
-    Raises:
-        BadInputError: One of them is not a valid name.
-    """
-    provenance_of({"session": session})
-    if component is not None and (not (name := lenient.read_name(component)) or name.startswith(lenient.DIGEST_PREFIX)):
-        most = lenient.MAX_NAME_CHARS
-        raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
-    return Defaults(session or "", component or "", UTC if zone is None else _zone_named(zone))
-
-
-def _zone_named(name: str) -> tzinfo:
-    """Return the time zone of a name, such as Europe/Berlin, or of an offset, such as +02:00.
-
-    Raises:
-        BadInputError: There is none.
-    """
-    try:
-        if name[:1] in {"+", "-"}:
-            return datetime.strptime(name, "%z").tzinfo or UTC
-        return UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        hint = "give a name such as Europe/Berlin, or an offset such as +02:00; nothing was recorded"
-        raise BadInputError(f"--tz {name}", "is not a time zone", hint) from error
 
 
 def report_json(report: IngestReport) -> dict[str, Any]:
@@ -172,13 +119,16 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     object, compressed with gzip or not; - or none is standard input. The same file a second time adds nothing. A bad
     line is reported, and the others are recorded.
     """
-    words = [word for word in files if is_typed(word)]
-    names = [word for word in files if not is_typed(word)] or ([] if words else ["-"])
+    # Its modules, which write and mask secrets, are not for the other verbs.
+    from tallybook.projections.surfaces.scores import read
+
+    words = [word for word in files if read.is_typed(word)]
+    names = [word for word in files if not read.is_typed(word)] or ([] if words else ["-"])
     if "-" in names:
         announce_input("what was measured, as JSON")
-    sources: list[Iterable[Any]] = [list(typed(words)), *map(items, names)]
-    given = defaults(options["session"], options["component"], options["tz"])
-    report = feed(project, sources, given, lambda done: METER.update(done, 0))
+    sources: list[Iterable[Any]] = [list(read.typed(words)), *map(read.items, names)]
+    given = read.defaults(options["session"], options["component"], options["tz"])
+    report = read.feed(project, sources, given, lambda done: METER.update(done, 0))
     return tell(report, as_json=as_json)
 
 

@@ -15,7 +15,6 @@ from tallybook.projections.scores.files import OVERALL_ID, grade_name
 from tallybook.projections.scores.scoring import USER, grade_of, is_enough, number
 from tallybook.projections.scores.trends import NOT_ENOUGH
 from tallybook.projections.scores.view import UNSCORED_TYPE
-from tallybook.projections.surfaces.console.chart import GLYPHS, LINES
 from tallybook.projections.surfaces.console.output import escape, format_count, format_time
 
 if TYPE_CHECKING:
@@ -492,6 +491,9 @@ def plot(series: Series, width: int, *, utf: bool) -> list[str]:
         width: Columns, from 10.
         utf: Whether there are other characters than ASCII.
     """
+    # It loads rich, which JSON does without.
+    from tallybook.projections.surfaces.console.chart import GLYPHS, LINES
+
     room = min(width - _LABEL - 2, MAX_COLUMNS)
     shown = list(series)[-room:]
     wide = max(room // len(shown), 1) if len(shown) > 1 else 1

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
-from datetime import UTC
+from datetime import UTC, datetime
 from gzip import GzipFile
 from io import BufferedReader, BytesIO
 from itertools import chain
 import json
 from math import isinf
+import os
 from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import zlib
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import attrs
 
@@ -29,8 +31,18 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldErr
 from tallybook.ledger.events import MAX_INT, BaselineSet, FeedbackRecorded, TelemetryKept
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.storage.disk import reason
-from tallybook.ledger.telemetry.read import encode_original, fill_defaults, idempotency_key, read_object
+from tallybook.ledger.telemetry.read import (
+    DIGEST_PREFIX,
+    MAX_NAME_CHARS,
+    encode_original,
+    fill_defaults,
+    idempotency_key,
+    read_name,
+    read_number,
+    read_object,
+)
 from tallybook.projections.scores.view import unknown_parts
+from tallybook.projections.surfaces.console.options import provenance_of
 from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration
@@ -327,6 +339,54 @@ class Defaults:
     session: str = ""
     component: str = ""
     zone: tzinfo = UTC
+
+
+def typed(words: Sequence[str]) -> Iterator[Item]:
+    """Yield the metrics that were typed as NAME=VALUE, all as one object.
+
+    Raises:
+        BadInputError: A value is no number.
+    """
+    pairs = [word.partition("=")[::2] for word in words]
+    for name, value in pairs:
+        if not name or read_number(value) is None:
+            hint = "give NAME=NUMBER, or true or false; there is no file of that name"
+            raise BadInputError(f"{name}={value}", "is not a metric", hint)
+    if pairs:
+        yield Item({"metrics": dict(pairs)}, "command line", "", 0)
+
+
+def is_typed(word: str) -> bool:
+    """Return whether an argument is a metric rather than a file."""
+    return "=" in word and not os.path.exists(word)  # noqa: PTH110 - what is no path at all is no file either
+
+
+def defaults(session: str | None, component: str | None, zone: str | None = None) -> Defaults:
+    """Return the session, component and time zone of objects that name none.
+
+    Raises:
+        BadInputError: One of them is not a valid name.
+    """
+    provenance_of({"session": session})
+    if component is not None and (not (name := read_name(component)) or name.startswith(DIGEST_PREFIX)):
+        most = MAX_NAME_CHARS
+        raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
+    return Defaults(session or "", component or "", UTC if zone is None else _zone_named(zone))
+
+
+def _zone_named(name: str) -> tzinfo:
+    """Return the time zone of a name, such as Europe/Berlin, or of an offset, such as +02:00.
+
+    Raises:
+        BadInputError: There is none.
+    """
+    try:
+        if name[:1] in {"+", "-"}:
+            return datetime.strptime(name, "%z").tzinfo or UTC
+        return UTC if name.upper() == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        hint = "give a name such as Europe/Berlin, or an offset such as +02:00; nothing was recorded"
+        raise BadInputError(f"--tz {name}", "is not a time zone", hint) from error
 
 
 def feed(
