@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tallybook.projections.surfaces.agents.agent import (
+from tallybook.projections.surfaces.agents.table import (
     Agent,
     Entry,
     Payload,

@@ -6,7 +6,7 @@ from functools import lru_cache
 import os
 
 from tallybook.projections.surfaces.agents import claude
-from tallybook.projections.surfaces.agents.agent import (
+from tallybook.projections.surfaces.agents.table import (
     PACKED,
     SUBAGENT,
     Agent,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from tallybook.projections.surfaces.agents import claude
-from tallybook.projections.surfaces.agents.agent import (
+from tallybook.projections.surfaces.agents.table import (
     Agent,
     Entry,
     Payload,
@@ -21,8 +21,8 @@ from tallybook.projections.surfaces.agents.agent import (
     object_of,
     read_first_line,
     text_of,
+    transcripts_folder,
 )
-from tallybook.projections.surfaces.agents.table import transcripts_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 from tallybook.projections.surfaces.agents import claude
-from tallybook.projections.surfaces.agents.agent import (
+from tallybook.projections.surfaces.agents.table import (
     Agent,
     Payload,
     all_texts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tallybook.projections.surfaces.agents import claude
-from tallybook.projections.surfaces.agents.agent import (
+from tallybook.projections.surfaces.agents.table import (
     DOCUMENT,
     SUBAGENT,
     Agent,

@@ -1,22 +1,301 @@
-"""The table of agents, and which of them calls: told from the payload and the environment. Standard library only.
+"""The agents: what each of them describes, the table of them, and which of them calls. Standard library only.
 
-Agents run each other's settings files and inherit each other's variables, so neither the file that names a hook nor
-one variable says who calls it.
+The caller is told from the payload and the environment: agents run each other's settings files and inherit each other's
+variables, so neither the file that names a hook nor one variable says who calls it.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from errno import EIO, ENOTSUP
+from io import BytesIO
 import os
 import sys
 
-from tallybook.ledger.fast_stdlib import NamedTuple
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, BinaryIO
 
-    from tallybook.projections.surfaces.agents.agent import Agent
+
+class Payload(NamedTuple):
+    """What happened in a session.
+
+    Attributes:
+        event: The event by its name in Claude Code, a key of ACTIONS; empty if it means nothing to Tallybook.
+        session: The session's id, empty if it has none.
+        folder: The folder that the agent works in, empty if it is not given.
+        transcript: Path of the session's transcript, empty without one.
+        source: Why a session begins: startup, resume, clear, compact, fork, new; empty for other events.
+        subagent: Id of the subagent that it happened in, empty in the session itself.
+        text: The agent's last message, the input of a tool, or a person's prompt.
+        where: ``message``, or the name of the tool.
+        occasion: An id that is unique in the session, such as the tool call's; empty if there is none.
+        prompt: Id of the prompt that it happened at, empty if the agent gives none.
+        name: The event by the agent's own name, which an answer repeats.
+        agent: The caller, a key of AGENTS; empty if it was not recognised.
+        marks: What spoke for this caller, and for others, in words; only for a caller that was not recognised.
+    """
+
+    event: str
+    session: str
+    folder: str = ""
+    transcript: str = ""
+    source: str = ""
+    subagent: str = ""
+    text: str = ""
+    where: str = "message"
+    occasion: str = ""
+    prompt: str = ""
+    name: str = ""
+    agent: str = ""
+    marks: tuple[str, ...] = ()
+
+    @property
+    def by(self) -> dict[str, str]:
+        """Return the author of the event, as the ledger writes it."""
+        by = {"rater": "tallybook", "session": self.session, "agent": self.subagent}
+        return {field: value for field, value in by.items() if value}
+
+
+class Entry(NamedTuple):
+    """What one line of a transcript says, in the form of Claude Code's messages.
+
+    Attributes:
+        role: Who wrote its texts: ``user`` or ``assistant``.
+        blocks: Its blocks of the types ``text``, ``tool_use`` and ``tool_result``; none if only the program wrote it.
+        uuid: The line's own id, which no other session has unless it copies the line; empty without one.
+        at: When it was written, as it is there; empty without one.
+        is_subagents: Whether a subagent wrote it.
+        subagent: That subagent's id; empty if the line does not name it.
+        more: Further messages of the line.
+        is_unknown: Whether the line is of no form that is known.
+    """
+
+    role: str = "user"
+    blocks: Sequence[Mapping[str, Any]] = ()
+    uuid: str = ""
+    at: str = ""
+    is_subagents: bool = False
+    subagent: str = ""
+    more: Sequence[Entry] = ()
+    is_unknown: bool = False
+
+
+class Transcripts(NamedTuple):
+    """How to find and read an agent's transcripts.
+
+    Attributes:
+        pattern: The sessions' own transcripts, below the agent's folder of them, without the endings of their names.
+        name: How the name of such a file begins; empty if any name can be one.
+        read_line: Returns what a line says, from its JSON object and the set of what earlier lines of the file said, to
+            which it adds: an agent that writes something twice is read as if it wrote it once.
+        lookback: How many bytes before an offset must be read to know what earlier lines said; None for all.
+        session_of: Returns the id of the session that a file is the own transcript of; empty if it is none.
+        folder_of: Returns the folder that the session began in; empty if the files do not say.
+        subagents: Returns the transcripts of the session's subagents by their names in the ledger: SUBAGENT and an id.
+        is_per_project: Whether a folder of transcripts holds those of one project.
+        parent_of: Returns the session that a file's session is a fork of; empty if it is none, or the files do not say.
+        endings: How the names of transcripts end; a later one is packed, or of an earlier version of the agent.
+        archive: Folder next to the agent's folder of transcripts in which it puts some of them; empty if there is none.
+        places_of: Returns where a transcript can lie, which its agent may pack or move, the first place first.
+        undo_mark: Bytes that only lines have which take back what earlier ones said; empty if the agent writes none.
+        undone_by: Returns what they took back, as ``read_line`` adds it, from the objects of all lines.
+    """
+
+    pattern: str
+    name: str
+    read_line: Callable[[Mapping[str, Any], set[str]], Entry]
+    lookback: int | None
+    session_of: Callable[[str], str]
+    folder_of: Callable[[str], str]
+    subagents: Callable[[str], dict[str, str]]
+    is_per_project: bool
+    parent_of: Callable[[str], str] = lambda _: ""
+    endings: tuple[str, ...] = (".jsonl",)
+    archive: str = ""
+    places_of: Callable[[str], tuple[str, ...]] = lambda path: (path,)
+    undo_mark: bytes = b""
+    undone_by: Callable[[Iterable[Mapping[str, Any]]], set[str]] = lambda _: set()
+
+
+class Agent(NamedTuple):
+    """One agent.
+
+    Attributes:
+        title: Its name for people.
+        read: Reads one of its payloads; a field that is missing or not a text is empty.
+        injects_at: The events, by their names in Claude Code, whose answers give the model context; empty if no answer
+            of it is known to do so.
+        answer: Returns the answer that gives the model a text, from the event's own name and the text.
+        size: Measures a text as the agent does.
+        max_size: The longest text that the agent passes on whole, by ``size``.
+        awaits_at_stop: Whether a session awaits reflection after each stop, because the agent may end without a hook.
+        transcripts: How to read its transcripts; None if they are not known.
+        shows_message: Whether it shows a person, and no model, the ``systemMessage`` of an answer to a session's start.
+        is_unattended: Returns whether no person watches the session of a payload; False where the agent does not say.
+        reports_compacted: Whether it reports that a session goes on after a compaction. Otherwise the first prompt
+            after PreCompact counts as that report.
+    """
+
+    title: str
+    read: Callable[[Mapping[str, Any]], Payload]
+    injects_at: tuple[str, ...]
+    answer: Callable[[str, str], str]
+    size: Callable[[str], int]
+    max_size: int
+    awaits_at_stop: bool
+    transcripts: Transcripts | None = None
+    shows_message: bool = False
+    is_unattended: Callable[[Payload], bool] = lambda _: False
+    reports_compacted: bool = True
+
+
+MAX_FIRST_LINE_BYTES = 4 * 1024 * 1024
+"""A longer first line of a transcript is damage."""
+SUBAGENT = "agent-"
+"""How the name of a subagent's transcript begins in the ledger."""
+
+
+def nested_answer(event: str, text: str) -> str:
+    """Return an answer as Claude Code, Codex and Gemini take it."""
+    return dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
+
+
+def flat_answer(_event: str, text: str) -> str:
+    """Return an answer as Copilot takes it."""
+    return dumps({"additionalContext": text})
+
+
+def count_bytes(text: str) -> int:
+    """Return the length of a text in UTF-8."""
+    return len(text.encode("utf-8", "replace"))
+
+
+def count_utf16(text: str) -> int:
+    """Return the length of a text as JavaScript counts it: a character beyond the first 65,536 counts twice."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
+
+
+def text_of(document: Mapping[str, Any], *fields: str) -> str:
+    """Return the first of these fields that holds a text, empty without one."""
+    return next((value for field in fields if isinstance(value := document.get(field), str)), "")
+
+
+def all_texts(value: object) -> str:
+    """Return every text in a JSON value, a line each, in order and without the keys of objects."""
+    texts, stack = [], [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            texts.append(one)
+        elif isinstance(one, dict | list):
+            stack += reversed(list(one.values() if isinstance(one, dict) else one))
+    return "\n".join(texts)
+
+
+def object_of(document: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """Return the object in a field, an empty one without one."""
+    value = document.get(field)
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(document: Mapping[str, Any], field: str) -> list[Any]:
+    """Return the list in a field, an empty one without one."""
+    value = document.get(field)
+    return value if isinstance(value, list) else []
+
+
+def read_first_line(path: str) -> Mapping[str, Any]:
+    """Return the JSON object on the first line of a file; an empty one if there is none yet, or it is damaged."""
+    try:
+        with open_lines(path) as file:
+            return parse_line(file.readline(MAX_FIRST_LINE_BYTES))
+    except OSError:
+        return {}
+
+
+PACKED = ".zst"
+"""Ending of the name of a file that Zstandard compressed."""
+DOCUMENT = ".json"
+"""Ending of the name of a transcript that is one JSON object with all messages."""
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
+
+
+@contextmanager
+def open_lines(path: str) -> Iterator[BinaryIO]:
+    """Open a transcript as lines of JSON objects, whatever it lies in.
+
+    Raises:
+        OSError: It cannot be read, or not be unpacked.
+    """
+    if path.endswith(PACKED):
+        with _open_packed(path) as file:
+            yield file
+    elif path.endswith(DOCUMENT):
+        yield BytesIO(_document_lines(path))
+    else:
+        with open(path, "rb") as file:
+            yield file
+
+
+@contextmanager
+def _open_packed(path: str) -> Iterator[BinaryIO]:
+    try:
+        # Python has it since 3.14.
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        try:
+            from backports import zstd  # type: ignore[import-not-found,no-redef,unused-ignore]
+        except ImportError as error:
+            raise OSError(ENOTSUP, "it is packed, and the package backports.zstd is not installed", path) from error
+    try:
+        with zstd.open(path) as file:
+            yield file
+    except (EOFError, zstd.ZstdError) as error:
+        raise OSError(EIO, f"it cannot be unpacked: {error}", path) from error
+
+
+def _document_lines(path: str) -> bytes:
+    """Return a JSON object with messages as lines: itself without them, and each of them; empty for anything else."""
+    with open(path, "rb") as file:
+        text = file.read(MAX_DOCUMENT_BYTES + 1)
+    try:
+        value = loads(text.decode("utf-8", "replace")) if len(text) <= MAX_DOCUMENT_BYTES else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise OSError(EIO, "it is no JSON object, or too large", path)
+    header = {field: content for field, content in value.items() if field != "messages"}
+    return "".join(f"{dumps(one)}\n" for one in (header, *list_of(value, "messages"))).encode("utf-8", "replace")
+
+
+def parse_line(data: bytes) -> Mapping[str, Any]:
+    """Return the JSON object on a whole line; an empty one for anything else."""
+    try:
+        value = loads(data.decode("utf-8", "replace")) if data.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether a text can be the name of a file, and leads out of no folder."""
+    return bool(name) and not {"/", "\\", "\0"}.intersection(name) and name not in {".", ".."}
+
+
+def jsonl_files(folder: str, endings: tuple[str, ...] = (".jsonl",)) -> list[str]:
+    """Return the names of the files of JSON lines in a folder, sorted; none if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.name.endswith(endings) and entry.is_file())
+    except OSError:
+        return []
+
+
+# The table, and who calls
 
 
 class Marks(NamedTuple):

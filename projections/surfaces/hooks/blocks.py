@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from tallybook.projections.surfaces.agents.agent import Payload
+    from tallybook.projections.surfaces.agents.table import Payload
     from tallybook.projections.surfaces.workspace.project import AnyProject
 
 BEGIN, END = b"<!-- tallybook:begin -->", b"<!-- tallybook:end -->"

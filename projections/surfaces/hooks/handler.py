@@ -16,7 +16,7 @@ from tallybook.ledger.fast_stdlib import dumps, loads, read_up_to, sha256
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.agents.agent import text_of
+from tallybook.projections.surfaces.agents.table import text_of
 from tallybook.projections.surfaces.hooks import injection, ledger_access
 from tallybook.projections.surfaces.workspace.project import MARKS, NoProjectError, find_paths, playbook_file
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from tallybook.ledger.line import Draft
-    from tallybook.projections.surfaces.agents.agent import Payload
+    from tallybook.projections.surfaces.agents.table import Payload
     from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
     from tallybook.projections.surfaces.workspace.settings import Settings
 else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.line import Draft
     from tallybook.projections.playbook import inject, ranking
-    from tallybook.projections.surfaces.agents.agent import Agent, Payload
+    from tallybook.projections.surfaces.agents.table import Agent, Payload
     from tallybook.projections.surfaces.hooks import blocks, citations, draws, ledger_access
     from tallybook.projections.surfaces.hooks.draws import Draw
     from tallybook.projections.surfaces.workspace import personal, settings, templates

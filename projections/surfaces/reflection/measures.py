@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.events import MAX_INT, Numbers
-from tallybook.projections.surfaces.agents import agent, claude, codex, copilot, gemini
-from tallybook.projections.surfaces.agents.agent import all_texts, list_of, object_of, text_of
+from tallybook.projections.surfaces.agents import claude, codex, copilot, gemini
+from tallybook.projections.surfaces.agents.table import all_texts, list_of, object_of, open_lines, text_of
 from tallybook.projections.surfaces.reflection import transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from tallybook.projections.surfaces.agents.agent import Entry
+    from tallybook.projections.surfaces.agents.table import Entry
 
 _COMMAND_CHARS: Final = 2_000
 """So much of a command is searched for a test runner."""
@@ -193,7 +193,7 @@ def measure(path: Path, *, ended: bool) -> Numbers | None:
     """
     reader, tally = transcript.reader_of(path), _Tally()
     seen = transcript.find_undone(path, reader)
-    with agent.open_lines(os.fspath(path)) as file:
+    with open_lines(os.fspath(path)) as file:
         while data := file.readline(transcript.MAX_LINE_BYTES):
             line = transcript.load_object(data)
             entry = reader.read_line(line, seen)

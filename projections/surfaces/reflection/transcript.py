@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.projections.surfaces.agents import agent, table
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tallybook.projections.surfaces.agents.agent import Entry, Transcripts
+    from tallybook.projections.surfaces.agents.table import Entry, Transcripts
 
 MESSAGE_CHARS: Final = 4_000
 """Most characters of a message in a turn: its beginning and its end."""
@@ -32,7 +32,7 @@ MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 CUT: Final = " […] "
 
 MESSAGE: Final = "message"
-SUBAGENT: Final = agent.SUBAGENT
+SUBAGENT: Final = table.SUBAGENT
 _ECHOES: Final = ("<command-name>", "<command-message>", "<local-command-stdout>", "<local-command-stderr>")
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 _PLAYBOOK_LINE: Final = re.compile(r"^\s*\[[^\]\n]{1,200}\] helpful=\d+ harmful=\d+ ::.*$", re.MULTILINE)
@@ -126,7 +126,7 @@ def size_of(path: Path) -> int:
 
 @lru_cache
 def _unpacked_size(path: Path, _changed_ns: int, _size: int) -> int:
-    with agent.open_lines(os.fspath(path)) as file:
+    with table.open_lines(os.fspath(path)) as file:
         return file.seek(0, os.SEEK_END)
 
 
@@ -205,7 +205,7 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None) -> Iter
     """
     reader = reader or reader_of(path)
     memory = _Memory(seen=find_undone(path, reader))
-    with agent.open_lines(os.fspath(path)) as file:
+    with table.open_lines(os.fspath(path)) as file:
         file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
         while (room := begin - file.tell()) > 0 and (data := file.readline(min(room, MAX_LINE_BYTES))):
             memory.add(reader.read_line(load_object(data), memory.seen))
@@ -225,7 +225,7 @@ def find_undone(path: Path, reader: Transcripts) -> set[str]:
     """Return what later lines of a transcript took back."""
     if not reader.undo_mark:
         return set()
-    with agent.open_lines(os.fspath(path)) as file:
+    with table.open_lines(os.fspath(path)) as file:
         if not any(reader.undo_mark in data for data in iter(lambda: file.readline(MAX_LINE_BYTES), b"")):
             return set()
         file.seek(0)
@@ -263,7 +263,7 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
     """
     reader = reader_of(path)
     seen = find_undone(path, reader)
-    with agent.open_lines(os.fspath(path)) as file:
+    with table.open_lines(os.fspath(path)) as file:
         for entry in (reader.read_line(load_object(data), seen) for data in file):
             for message in (entry, *entry.more):
                 content = "\n".join(_texts_of(message))
