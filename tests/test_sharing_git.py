@@ -1,28 +1,40 @@
-"""The git engine on real bare repositories: races, refusals, what strangers put on the reference, and its files."""
+"""The git engine on real bare repositories: races, refusals, strangers, damage, redaction, and our own repository."""
 
 from __future__ import annotations
 
+from contextlib import closing
 import hashlib
 import os
+from pathlib import Path
+import random
+import resource
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.books import make_run, make_runs, plain
+from helpers.documentation import PAGES
 from helpers.engines import git_engine
-from helpers.git_repositories import git, make_remote, push_files
+from helpers.git_repositories import delete_damage, git, make_remote, push_files
 from helpers.repository import ROOT
+from helpers.sharing_projects import make_team
+from helpers.sweep import slice_of
+from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
+from tallybook.ledger.sharing.engines import git_process
 from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome, Run
 from tallybook.ledger.sharing.engines.git import path_of
-from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engines.store import DamagedEngineError, ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+    from helpers.command_line import Run as RunCommand
     from tallybook.ledger.sharing.engines.engine import Engine
 
 REFERENCE = "refs/tallybook/main"
@@ -42,6 +54,25 @@ while landed < int(sys.argv[5]):
     landed += engine.append(end, [run]).outcome is Outcome.DONE
 """
 """A process that appends so many runs: tests' folder, remote, cache folder, writer, runs."""
+
+
+FOREVER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from helpers.books import make_run
+from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.line import Position
+from helpers.engines import git_engine
+
+engine = git_engine(sys.argv[2], "main", sys.argv[3])
+print("ready", flush=True)
+while True:
+    end = engine.read(0).end
+    run, _ = make_run(Position(end.seq, end.chain, 0), "killed", "kpt_001", text="x" * 20000)
+    if engine.append(end, [run]).end:
+        print(end.seq + 1, flush=True)
+"""
+"""A process that appends until it is killed, and prints the number of each run that is in."""
 
 
 @pytest.fixture
@@ -313,3 +344,244 @@ def test_a_repository_with_long_ids_holds_a_book(tmp_path: Path) -> None:
     end = append(engine, *make_runs(2))
     assert (2, make_runs(2)) == (end.number, held(engine))
     assert len(hashlib.sha256().hexdigest()) == len(git(remote, "rev-parse", REFERENCE))
+
+
+# ---- A remote whose objects are damaged ----
+
+
+@pytest.mark.parametrize("name", ["main", "main^{tree}", "main:000000/00/01.jsonl"])
+def test_a_damaged_remote_is_named_and_made_again(remote: Path, connect: Callable[..., Engine], name: str) -> None:
+    """A remote with an empty object is damaged, in one line; once its operator has repaired it, the book goes on."""
+    connect("anna").append(NOTHING, make_runs(2))
+    id_ = git(remote, "rev-parse", f"refs/tallybook/{name}")
+    path = remote / "objects" / id_[:2] / id_[2:]
+    path.unlink()
+    path.touch()
+    with pytest.raises(DamagedEngineError) as caught:
+        connect("ben").read(0)
+    hint = "; events wait in the own ledger until its operator has repaired it"
+    assert str(caught.value).startswith(f"{remote}: is damaged: ")
+    assert str(caught.value).endswith(hint)
+    assert "\n" not in str(caught.value)
+    delete_damage(remote, "main")
+    assert [] == connect("ben").read(0).runs
+    append(connect("anna"), *make_runs(2))
+    assert make_runs(2) == [plain(run) for run in connect("ben").read(0).runs]
+
+
+def test_a_damaged_remote_takes_noappend(remote: Path, connect: Callable[..., Engine]) -> None:
+    """A machine that need not fetch learns of the damage when it pushes, and nothing is stored."""
+    end = append(connect(), *make_runs(1))
+    id_ = git(remote, "rev-parse", "refs/tallybook/main")
+    (remote / "objects" / id_[:2] / id_[2:]).unlink()
+    run, _ = make_run(Position(end.seq, end.chain, 0), "anna", "kpt_002")
+    with pytest.raises(DamagedEngineError, match=r"is damaged: .*bad object"):
+        connect().append(end, [run])
+
+
+# ---- Redaction ----
+
+
+@pytest.mark.parametrize("filters", ["true", "false"])
+def test_a_repair_and_the_documented_command_erase_a_text_everywhere(
+    tmp_path: Path, run: RunCommand, monkeypatch: pytest.MonkeyPatch, filters: str
+) -> None:
+    """No object of the remote and no file of a machine has the text; all machines go on, a new one too."""
+    team = make_team("git", tmp_path, run, monkeypatch)
+    remote = Path(team.address)
+    git(remote, "config", "uploadpack.allowFilter", filters)
+    for machine in ("anna", "ben"):
+        team.run(machine, "add", f"Ask Petra Zwiebel, says {machine}")
+        team.share(machine)
+    team.sync("anna")
+    said = team.run("anna", "redact", "--text", "Petra Zwiebel", "--yes", "--expect", "2", "--reason", "a name").out
+    assert ["tallybook sync", "tallybook share repair"] == [
+        line.partition("; run: ")[2] for line in said.splitlines() if "still holds it" in line
+    ]
+    team.sync("anna", "ben")
+    team.run("anna", "share", "repair", "--yes")
+    section = PAGES["ledger/sharing/engines/README.md"].split("### Redaction in git")[1].split("\n### ")[0]
+    script = section.split("```sh\n")[1].split("```")[0].replace("REPOSITORY", f"'{remote}'")
+    subprocess.run(["sh", "-eu", "-c", script], check=True, capture_output=True)
+    every = git(remote, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)").splitlines()
+    blobs = [line.split()[0] for line in every if line.endswith("blob")]
+    assert blobs
+    assert [] == [id_ for id_ in blobs if "Zwiebel" in git(remote, "cat-file", "blob", id_)]
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.sync("ben", "anna")
+    team.share("cleo")
+    assert team.entries("anna") == team.entries("ben") == team.entries("cleo")
+    for machine in ("anna", "ben"):
+        files = [path for path in team.root(machine).parent.rglob("*") if path.is_file()]
+        assert [] == [path for path in files if b"Zwiebel" in path.read_bytes()]
+
+
+# ---- Our own repository ----
+
+
+def repository(tmp_path: Path, machine: str = "anna") -> Path:
+    """Return the folder of a machine's repository."""
+    return tmp_path / machine / "repository.git"
+
+
+def count_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a git before the real one that notes its words, and return the file in which it does."""
+    real = git_process.find_git(os.environ["PATH"])
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "git").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nexec {real} "$@"\n')
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path / "calls"
+
+
+def size_of(folder: Path) -> int:
+    """Return how many bytes the files of a folder have."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+# ---- What is fetched, and what is read ----
+
+
+def test_a_machine_that_read_before_fetches_no_text_again(
+    remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a remote that can leave texts out, a later read takes in one more run by two fetches."""
+    git(remote, "config", "uploadpack.allowFilter", "true")
+    calls = count_git(tmp_path, monkeypatch)
+    runs, after = [], Position(0, NOTHING.chain, 0)
+    for _ in range(4):
+        run, after = make_run(after, "anna", "kpt_001", text="0123456789" * 15_000)
+        runs.append(run)
+    end = append(git_engine(str(remote), "main", str(tmp_path / "anna")), *runs[:3])
+    with closing(git_engine(str(remote), "main", str(tmp_path / "ben"))) as ben:
+        assert runs[:3] == held(ben)
+        ben_end = ben.read(0).end
+    append(git_engine(str(remote), "main", str(tmp_path / "anna")), runs[3])
+    calls.unlink()
+    with closing(git_engine(str(remote), "main", str(tmp_path / "ben"))) as ben:
+        found = ben.read(end.seq, since=ben_end)
+    words = calls.read_text().split()
+    assert (end, runs[3:], [1, 2]) == (
+        ben_end,
+        [plain(run) for run in found.runs],
+        [words.count("ls-remote"), words.count("fetch")],
+    )
+    assert size_of(repository(tmp_path, "ben")) < 20_000
+
+
+def test_a_read_with_nothing_new_asks_once(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that knows where the last one ended makes one round trip, and fetches nothing."""
+    calls = count_git(tmp_path, monkeypatch)
+    end = append(git_engine(str(remote), "main", str(tmp_path / "anna")), *make_runs(3))
+    calls.unlink()
+    engine = git_engine(str(remote), "main", str(tmp_path / "anna"))
+    assert ([], end, False) == engine.read(3, since=end)
+    words = calls.read_text().split()
+    assert (1, 0) == (words.count("ls-remote"), words.count("fetch"))
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"[]", b"{}", b'["", true, [[1]]]', b"\xff"])
+def test_what_is_noted_of_runs_is_only_a_help(connect: Callable[..., Engine], tmp_path: Path, nonsense: bytes) -> None:
+    """Without it, or with nonsense in it, all is read."""
+    append(connect(), *make_runs(2))
+    (tmp_path / "anna" / "runs.json").write_bytes(nonsense)
+    assert make_runs(2) == held(connect())
+
+
+# ---- The repository itself ----
+
+
+@pytest.mark.parametrize("filters", ["true", "false"])
+@pytest.mark.parametrize("damage", ["object", "no objects", "tip", "lock", "no repository", "file", "link"])
+def test_a_damaged_repository_is_made_anew(
+    remote: Path, connect: Callable[..., Engine], tmp_path: Path, damage: str, filters: str
+) -> None:
+    """Whatever is wrong with our repository, reading and appending go on, and the book has every run once."""
+    git(remote, "config", "uploadpack.allowFilter", filters)
+    runs = make_runs(3)
+    append(connect("ben"), runs[0])
+    assert runs[:1] == held(connect())
+    end = append(connect(), runs[1])
+    folder = repository(tmp_path)
+    if damage == "object":
+        for path in folder.glob("objects/??/*"):
+            path.chmod(0o600)
+            path.write_bytes(b"\0" * 100)
+    elif damage == "no objects":
+        shutil.rmtree(folder / "objects")
+    elif damage == "tip":
+        (folder / "refs" / "tallybook").mkdir(parents=True, exist_ok=True)
+        (folder / "refs" / "tallybook" / "tip").write_bytes(b"\0" * 41)
+    elif damage == "lock":
+        (folder / "refs" / "tallybook").mkdir(parents=True, exist_ok=True)
+        (folder / "shallow.lock").touch()
+        (folder / "refs" / "tallybook" / "tip.lock").touch()
+    else:
+        shutil.rmtree(folder)
+        if damage == "file":
+            folder.write_bytes(b"")
+        elif damage == "link":
+            folder.symlink_to(tmp_path)
+    answer = connect().append(end, runs[2:])
+    assert (Outcome.DONE, runs, runs) == (answer.outcome, held(connect()), held(connect("ben")))
+
+
+def test_without_a_cache_folder_the_repository_is_temporary(
+    remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the user has no safe cache folder, an engine works and leaves nothing."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    engine = git_engine(str(remote), "main", None)
+    append(engine, *make_runs(2))
+    assert make_runs(2) == held(engine)
+    engine.close()
+    assert [] == list((tmp_path / "temporary").iterdir())
+
+
+def test_the_cache_is_the_users_alone(connect: Callable[..., Engine], tmp_path: Path) -> None:
+    """Other users can read nothing in it."""
+    append(connect(), *make_runs(1))
+    assert (0o700, 0o700) == (
+        (tmp_path / "anna").stat().st_mode & 0o777,
+        repository(tmp_path).joinpath("objects").stat().st_mode & 0o777,
+    )
+
+
+# ---- Processes that are killed ----
+
+
+def test_a_killed_append_leaves_a_usable_cache(remote: Path, connect: Callable[..., Engine], tmp_path: Path) -> None:
+    """After kill -9 at random moments the same cache folder serves the next process; what was acknowledged is there."""
+    chance = random.Random(21)  # noqa: S311 - the same moments in every run
+    command = [sys.executable, "-c", FOREVER, str(ROOT / "tests"), str(remote), str(tmp_path / "anna")]
+    acknowledged = 0
+    for _ in range(slice_of(40, 6)):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert "ready\n" == process.stdout.readline()
+            time.sleep(chance.random() * 0.6)
+            process.send_signal(signal.SIGKILL)
+            acknowledged = max([acknowledged, *map(int, process.stdout.read().split())])
+        end = connect().read(0).end
+        assert end.seq >= acknowledged
+    runs = held(connect("ben"))
+    assert [1, *(run.last + 1 for run in runs[:-1])] == [run.first for run in runs]
+    assert [NOTHING.chain, *(run.after for run in runs[:-1])] == [run.before for run in runs]
+    run, _ = make_run(Position(runs[-1].last, runs[-1].after, 0), "after", "kpt_002")
+    append(connect(), run)
+
+
+def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., Engine], tmp_path: Path) -> None:
+    """Where our repository cannot be made, the message names it and the system's reason."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    engine = connect()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
+    try:
+        with pytest.raises(CannotWriteError) as caught:
+            engine.read(0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert f"{repository(tmp_path)}: File too large; nothing was recorded; try again" == str(caught.value)
+    append(engine, *make_runs(1))

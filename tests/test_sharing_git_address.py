@@ -218,27 +218,28 @@ def test_the_address_of_a_remote_is_read_once(repository: Path, home: Path, tmp_
         read_remote(str(below), "upstream")
     with pytest.raises(BadInputError, match=f"^{home}: not a git repository; give an address of a git remote$"):
         read_remote(str(home))
-    with pytest.raises(BadInputError, match=f"^{home}: not a git repository; name the book with --book NAME$"):
-        default_book(str(home))
 
 
 @pytest.mark.parametrize(
-    ("path", "book"),
+    ("address", "path", "book"),
     [
-        ("", "main"),
-        ("main", "=6Dain"),
-        ("services/api", "services+api"),
-        ("services+api", "services=2Bapi"),
-        ("a.b/.hidden", "a=2Eb+=2Ehidden"),
-        ("-x/a b~^:", "-x+a=20b=7E=5E=3A"),
-        ("größe", "gr=C3=B6=C3=9Fe"),
-        ("gro\u0308ße", "gr=C3=B6=C3=9Fe"),
-        ("x" * 200, "x" * 116 + "=-" + digest(b"x" * 200)),
+        ("https://host/acme/app.git", "", "acme+app"),
+        ("https://anna@host:8443/Acme/App/", "", "acme+app"),
+        ("ssh://git@host:22/acme/app.git", "", "acme+app"),
+        ("git@host:acme/app.git", "services/api", "acme+app+services+api"),
+        ("git@host:~anna/app", "", "anna+app"),
+        ("[::1]:group/sub/app", "", "group+sub+app"),
+        ("/srv/git/app.git", "Lib", "app+Lib"),
+        ("file:///mnt/other/app.git", "services+api", "app+services=2Bapi"),
+        ("host:a.b", "größe", "a=2Eb+gr=C3=B6=C3=9Fe"),
+        ("host:a", "gro\u0308ße", "a+gr=C3=B6=C3=9Fe"),
+        ("host:a", "x" * 200, "a+" + "x" * 114 + "=-" + digest(b"a/" + b"x" * 200)),
     ],
 )
-def test_a_project_has_the_book_of_its_path(repository: Path, path: str, book: str) -> None:
-    """The name is the same on every machine, differs between paths, and is the name of a branch that git takes."""
+def test_a_book_has_its_projects_name(repository: Path, address: str, path: str, book: str) -> None:
+    """Owner, repository and path give a name that every clone has, and that git takes for a reference."""
     (repository / path).mkdir(parents=True, exist_ok=True)
+    git(repository, "remote", "add", "origin", address)
     found = default_book(str(repository / path))
     check_book(found)
     git(repository, "check-ref-format", f"refs/tallybook/{found}")
@@ -272,7 +273,7 @@ def test_nothing_in_the_users_repository_changes(
     engine = git_engine(read_remote("."), default_book("."), str(tmp_path / "cache"))
     assert make_runs(2) == share(engine)
     assert Outcome.DONE is engine.replace(engine.read(0).end, make_runs(1)).outcome
-    assert (before, "", "refs/heads/main\nrefs/tallybook/main") == (
+    assert (before, "", "refs/heads/main\nrefs/tallybook/remote") == (
         contents(repository),
         git(repository, "status", "--porcelain"),
         git(remote, "for-each-ref", "--format=%(refname)"),
@@ -325,10 +326,8 @@ def test_planted_configuration_runs_nothing(
     for name, value in {"COUNT": "1", "KEY_0": "core.sshCommand", "VALUE_0": f"touch {marker} #"}.items():
         monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
     monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {marker} #")
-    assert ("main", make_runs(2)) == (
-        default_book(str(repository)),
-        share(git_engine(read_remote(str(repository)), "main", str(tmp_path / "cache"))),
-    )
+    assert default_book(str(repository)).endswith("+remote")
+    assert make_runs(2) == share(git_engine(read_remote(str(repository)), "main", str(tmp_path / "cache")))
     assert not marker.exists()
 
 

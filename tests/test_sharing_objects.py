@@ -14,6 +14,7 @@ import pytest
 from helpers.books import make_runs, plain
 from helpers.documentation import PAGES
 from helpers.engines import objects_engine
+from helpers.git_repositories import git
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.engines import engine as engines
@@ -176,6 +177,24 @@ def test_two_machines_share_a_book_in_a_folder(
     shown = [json.loads(run("--project", str(tmp_path / machine), "show", "--json").out) for machine in ("anna", "ben")]
     texts = [{entry["text"] for entry in answer["key_points"]} for answer in shown]
     assert [{"An entry of anna", "An entry of ben"}] * 2 == texts
+
+
+def test_a_book_is_named_after_its_project(
+    folder: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Owner and repository of the remote name it; without a remote a name is needed, and a strange one is noticed."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    project = tmp_path / "app"
+    (project / ".claude").mkdir(parents=True)
+    words = ("--project", str(project), "share", "objects", f"file://{folder}", "--yes")
+    refused = run(*words)
+    assert (2, True) == (refused.code, "--book NAME: is needed: this project has no remote" in refused.err)
+    git(project, "init", "--quiet")
+    git(project, "remote", "add", "origin", "https://host/acme/app.git")
+    assert "Makes the book acme+app at " in run(*words).out
+    git(project, "remote", "set-url", "origin", "https://host/acme/other.git")
+    noted = run(*words, "--book", "acme+app").err
+    assert "The book was made for the project acme+app, and this one is acme+other" in noted
 
 
 # ---- Segments ----

@@ -237,7 +237,7 @@ def _force_back(trial: Trial, machine: Machine) -> None:
     """Force the branch of the book some commits back, or delete it."""
     machine.run("sync")
     remote: Path = trial.scenery.engine
-    ref = "refs/tallybook/main"
+    ref = "refs/tallybook/remote"
     commits = git(remote, "rev-list", "--first-parent", ref).split()
     back = commits[min(trial.draw.randrange(1, 4), len(commits) - 1)]
     if trial.draw.random() < 1 / 4:

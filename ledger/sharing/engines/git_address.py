@@ -12,8 +12,6 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
 from tallybook.ledger.sharing.engines import git_process
 
-TOP = "main"
-"""The book of a project at the top of its repository."""
 DEFAULT_REMOTE = "origin"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HELPER_NAME = re.compile(r"[A-Za-z0-9+.-]*::")
@@ -119,23 +117,28 @@ def read_remote(folder: str, name: str = DEFAULT_REMOTE) -> str:
     return check_address(os.fsdecode(resolved.output).removesuffix("\n"), top)
 
 
-def default_book(folder: str) -> str:
-    """Return the name of the book of a project by default: its path below the top of its repository.
+def default_book(folder: str, remote: str = DEFAULT_REMOTE) -> str:
+    """Return the name of the book of a project by default: its remote's owner and repository, and its path below.
 
-    Two paths never have the same name, and the same path has the same name on every machine.
+    A clone over https and one over ssh have the same name; two projects never have.
 
     Raises:
-        BadInputError: The folder is in no repository.
+        BadInputError: The folder is in no repository, or this has no such remote.
     """
+    address = read_remote(folder, remote)
+    if _SCHEME.match(address):
+        parts = urlsplit(address)
+        place, is_folder = unquote(parts.path), parts.scheme == "file"
+    else:
+        is_folder = os.path.isabs(address)
+        place = address if is_folder else re.sub(r"^(?:[^:\[]*|[^\[]*\[[^\]]*\]):", "", address)
+    place = place.strip("/~").removesuffix(".git")
+    # Machines may see a folder under different paths; services take capitals for small letters.
+    place = place.rpartition("/")[2] if is_folder else place.lower()
     path = _ask(folder, "--show-prefix", "name the book with --book NAME").rstrip("/")
-    if not path:
-        return TOP
     # File systems differ in how they compose letters.
-    path = unicodedata.normalize("NFC", path)
+    path = unicodedata.normalize("NFC", f"{place}/{path}").strip("/")
     name = "".join(map(_safe, path))
-    if name == TOP:
-        # Not the name of the top folder's book.
-        name = f"={ord(name[0]):02X}{name[1:]}"
     if len(name) > _BOOK_CHARS:
         # The digest contains no `=`, so it is not mistaken for a path.
         name = f"{name[: _BOOK_CHARS - 34]}=-{digest(path.encode('utf-8', 'surrogateescape'))}"

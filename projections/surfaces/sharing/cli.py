@@ -31,13 +31,12 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 DEFAULT_REMOTE: Final = "origin"
-DEFAULT_BOOK: Final = "playbook"
 
 
 @click.command(cls=Verb, example="tallybook share git; tallybook share objects s3://bucket/path")
 @click.argument("action", metavar="ACTION")
 @click.argument("address", metavar="[ADDRESS]", required=False)
-@click.option("--book", "name", help="Name the book; by default by the project's path.")
+@click.option("--book", "name", help="Name the book; by default after the project.")
 @click.option("--as", "label", help="Name this machine; by default by user and host.")
 @click.option("--token-env", metavar="NAME", help="Log in to git with the token in this variable.")
 @click.option("--password-file", metavar="FILE", help="Log in to PostgreSQL with the password in this file.")
@@ -71,7 +70,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
 
 
 def _join(project: Project, engine_name: str, address: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
-    part = _membership(project, engine_name, address, options)
+    part = _membership(project, engine_name, address, options, as_json=as_json)
     with closing(engines.open_engine(part, project.ledger)) as engine:
         shown = joining.preview(project, engine, part.name)
     if not as_json:
@@ -87,6 +86,9 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     if former is not None and joining.moves(former, part):
         note(f"This moves the book {former.name} of {former.address} to {part.address}, the same bytes")
         what, question = "moves the book that this project shares", "Move it?"
+    elif shown.project and (own := _project_name(project)) and own != shown.project:
+        note(f"The book was made for the project {shown.project}, and this one is {own}")
+        question = "Share it nevertheless?"
     require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
     before = status.own_end(project)
     result = joining.join(project, part)
@@ -117,8 +119,28 @@ def offer(project: Project) -> None:
             _join(project, "git", None, {**options, "yes": False, "dry_run": False}, as_json=False)
 
 
-def _membership(project: Project, engine: str, address: str | None, options: Mapping[str, Any]) -> Membership:
-    name = options["name"]
+def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:
+    """Return the name of the project's book by default; empty where its repository has no such remote."""
+    from tallybook.ledger.sharing.engines import git_address
+
+    with suppress(TallybookError):
+        return git_address.default_book(str(project.root), remote)
+    return ""
+
+
+def _ask_name(*, as_json: bool) -> str:
+    """Return the name of a book that a person gives on the terminal."""
+    if as_json or not can_ask():
+        why = "is needed: this project has no remote, so its book has no name by default"
+        raise BadInputError("--book NAME", why, "name the book; other machines give the same name")
+    name: str = click.prompt("Name of the book, the same on each machine")
+    return name
+
+
+def _membership(
+    project: Project, engine: str, address: str | None, options: Mapping[str, Any], *, as_json: bool
+) -> Membership:
+    remote = DEFAULT_REMOTE
     if engine == "git":
         from tallybook.ledger.sharing.engines import git_address
 
@@ -126,8 +148,7 @@ def _membership(project: Project, engine: str, address: str | None, options: Map
         if given.startswith("."):
             address = str(Path(given).resolve())
         elif ":" not in given and "/" not in given:
-            address = git_address.read_remote(str(project.root), given)
-        name = name or git_address.default_book(str(project.root))
+            address, remote = git_address.read_remote(str(project.root), given), given
     if address is None:
         raise BadInputError("ADDRESS", "is missing", f"say where: tallybook share {engine} ADDRESS")
     label = options["label"] or f"{getpass.getuser()}-{platform.node()}"
@@ -135,7 +156,7 @@ def _membership(project: Project, engine: str, address: str | None, options: Map
         ledger="",
         path="",
         book="",
-        name=name or DEFAULT_BOOK,
+        name=options["name"] or _project_name(project, remote) or _ask_name(as_json=as_json),
         engine=engine,
         address=address,
         writer=membership.new_writer(label),

@@ -54,6 +54,7 @@ class Preview:
         address: The engine's address, without a password.
         name: Name of the book.
         book: Id of the book; empty where it would be made.
+        project: The name that the book was made with; empty where it would be made.
         events: How many events the book has.
         entries: How many entries its playbook has; None where the book is long and they were not counted.
         outgoing: Kind → how many own events would be published.
@@ -63,6 +64,7 @@ class Preview:
     address: str
     name: str
     book: str
+    project: str
     events: int
     entries: int | None
     outgoing: Mapping[str, int]
@@ -86,7 +88,16 @@ def preview(project: Project, engine: Engine, name: str) -> Preview:
     own = len(log.playbook().entries) if log.exists() else 0
     entries = None if contents.more else len(fold_history(PLAYBOOK, lambda: decode(batches)).entries)
     last = batches[-1].last if batches else 0
-    return Preview(engine.address, name, book.book if book else "", last, entries, outgoing, own)
+    return Preview(
+        address=engine.address,
+        name=name,
+        book=book.book if book else "",
+        project=book.name if book else "",
+        events=last,
+        entries=entries,
+        outgoing=outgoing,
+        own_entries=own,
+    )
 
 
 def outgoing_kinds(log: SharedLog) -> dict[str, int]:
