@@ -33,7 +33,7 @@ SESSION = "3f1a"
 ELSEWHERE = ("jq", "git ", "psql", "pg_dump", "find ", "aws ")
 """Commands of other tools. These run them: test_history_sql.py, test_action.py, test_git_playbook_file.py,
 test_sharing_git.py, tests/faults/share_power.py,
-test_sharing_postgres_operator.py, test_sharing_objects.py."""
+test_sharing_postgres.py, test_sharing_objects.py."""
 OF_THE_CLONE = ("sh .ci/", ".ci/", ".venv/bin/", "python -m tests", "pip install")
 """How a line begins that installs something or works on the clone."""
 

@@ -1,15 +1,21 @@
-"""A book in a real PostgreSQL: rights, what the tables refuse, redaction, and addresses."""
+"""A book in a real PostgreSQL: rights, what the tables refuse, connections, redaction, and an operator's commands."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+import json
+import re
+import socket
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from helpers.books import make_run, make_runs, plain
+from helpers.documentation import chapter
 from helpers.engines import postgres_engine
+from helpers.postgres_front import Front
+from helpers.shared_clones import Machine, share_all
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome
@@ -18,12 +24,17 @@ from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableErr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from helpers.postgres_server import Database
     from tallybook.ledger.sharing.engines.engine import Engine, Run
 
     Open = Callable[..., Engine]
     Query = Callable[..., list[tuple[object, ...]]]
+
+FAR = "127.0.0.2"
+"""An address of this machine that the engine takes for another machine's."""
+PAGE = "ledger/sharing/engines/README.md"
 
 
 @pytest.fixture
@@ -292,3 +303,221 @@ def test_a_server_without_fsync_is_reported() -> None:
     assert ["the server has fsync off: a crash of its machine can lose events that it confirmed"] == [
         *server_warnings("off", "on")
     ]
+
+
+# ---- Connections ----
+
+
+def test_a_file_has_the_password(postgres_database: Database, environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`--password-file` logs in without the usual places of libpq; one that cannot be read is named."""
+    environment.delenv("PGPASSFILE")
+    (tmp_path / "password").write_text("secret-of-anna\n")
+    address, book = postgres_database.address("anna"), postgres_database.new_book(anna="write")
+    with closing(postgres_engine(address, book, login=str(tmp_path / "password"))) as engine:
+        assert Outcome.DONE is engine.append(NOTHING, make_runs(1)).outcome
+    with pytest.raises(BadInputError, match="--password-file /nowhere: cannot be read"):
+        postgres_engine(address, book, login="/nowhere").read(0)
+
+
+@pytest.fixture
+def far() -> str:
+    """Return that address where this system has it."""
+    try:
+        socket.create_server((FAR, 0)).close()
+    except OSError:
+        pytest.skip(f"this system has no address {FAR}")
+    return FAR
+
+
+def reason(address: str) -> str:
+    """Return the message of a read that must fail to connect."""
+    with closing(postgres_engine(address, "book", 5)) as engine, pytest.raises(UnreachableError) as error:
+        engine.read(0)
+    assert "secret" not in str(error.value)
+    return str(error.value)
+
+
+def test_who_cannot_connect_is_told_why_and_what_helps(postgres_database: Database) -> None:
+    """A wrong or missing password, an unknown authority, no TLS, no server, no database: each has its own message."""
+    with postgres_database.credentials() as patch:
+        anna = postgres_database.address("anna")
+        plain_front = postgres_database.address("anna", options="sslmode=disable")
+        nobody = anna.replace(f":{postgres_database.front.port}/", ":1/")
+        assert "Connection refused" in reason(nobody)
+        assert 'database "other" does not exist' in reason(anna.replace("/tally", "/other"))
+        if not postgres_database.server.has_tls:
+            assert "closed the connection unexpectedly" in reason(plain_front)
+        patch.setenv("PGPASSWORD", "a wrong secret")
+        assert "password authentication failed" in (message := reason(anna))
+        assert message.endswith("put the password into ~/.pgpass as HOST:PORT:DATABASE:USER:PASSWORD, with chmod 600")
+        patch.delenv("PGPASSWORD")
+        patch.setenv("PGPASSFILE", "/nowhere")
+        assert "no password supplied; put the password into ~/.pgpass" in reason(anna)
+        patch.delenv("PGSSLROOTCERT")
+        assert "root certificate file" in (message := reason(anna))
+        assert "set PGSSLROOTCERT" in message
+
+
+def test_a_server_without_tls_is_refused(postgres_database: Database) -> None:
+    """The engine does not fall back to an unencrypted connection."""
+    if postgres_database.server.has_tls:
+        pytest.skip("this server has TLS")
+    address = f"postgresql://anna@localhost:{postgres_database.server.port}/tally?sslmode=verify-full"
+    message = reason(address)
+    assert "server does not support SSL" in message
+    assert "switch TLS on at the server" in message
+
+
+def test_another_machine_must_prove_its_name(postgres_database: Database, far: str) -> None:
+    """Without an sslmode of the user's the certificate is verified, for the name in the address."""
+    certificates = postgres_database.server.certificates
+    with postgres_database.credentials() as patch, closing(Front(1, certificates, far)) as front:
+        address = f"postgresql://anna@{far}:{front.port}/tally"
+        assert f'does not match host name "{far}"' in reason(address)
+        patch.delenv("PGSSLROOTCERT")
+        assert "certificate verify failed" in reason(address)
+        # This mode has the user's word for it, and gets as far as the server that is not there.
+        assert "certificate" not in reason(f"{address}?sslmode=require")
+
+
+def test_an_unencrypted_connection_to_another_machine_is_refused(postgres_database: Database, far: str) -> None:
+    """A service that does not speak of TLS connects without it only where it says so."""
+    book = postgres_database.new_book(anna="write")
+    server = postgres_database.server
+    services = server.folder / "services"
+    with postgres_database.credentials() as patch, closing(Front(server.port, None, far)) as front:
+        service = f"[far]\nhost={far}\nport={front.port}\ndbname=tally\nuser=anna\n"
+        patch.setenv("PGSERVICEFILE", str(services))
+        patch.delenv("PGSSLROOTCERT")
+        services.write_text(service)
+        with closing(postgres_engine("service=far", book)) as engine:
+            if not server.has_tls:
+                with pytest.raises(UnreachableError, match="the connection would not be encrypted; set sslmode="):
+                    engine.read(0)
+            services.write_text(service + "sslmode=disable\n")
+            assert Outcome.DONE is engine.append(NOTHING, make_runs(1)).outcome
+
+
+# ---- Operators, and machines ----
+
+
+def test_every_documented_command_of_an_operator_works(postgres_database: Database, tmp_path: Path) -> None:
+    """Set-up, grants, watching, backup and restore run as printed, with other names in place of capitals."""
+    server = postgres_database.server
+    blocks = re.findall(r"^```(sh|sql)\n(.*?)^```$", chapter(PAGE, "PostgreSQL"), re.DOTALL | re.MULTILINE)
+    set_up, backup = (code for language, code in blocks if language == "sh")
+    grants, watching, limit, vacuum = (code for language, code in blocks if language == "sql")
+    for name in ("operated", "restored"):
+        server.execute(f"CREATE DATABASE {name}")
+    server.shell(set_up.replace("postgresql://HOST/DATABASE", "postgresql:///operated"))
+    create, grant, revoke = grants.replace("anna", "nora").replace("…", "secret-of-nora").splitlines()
+    server.execute(create + grant + grant.replace("'write'", "'own'"), "operated")
+    run, _ = make_run(START, "nora", "kpt_001", text="a text of a customer")
+    with postgres_database.credentials():
+        address = postgres_database.address("nora").replace("/tally", "/operated")
+        engine = postgres_engine(address, "BOOK")
+        assert Outcome.DONE is engine.append(NOTHING, [run]).outcome
+        sizes, _, sessions = watching.partition(";")
+        assert ["BOOK", 1, "nora"] == [*server.execute(sizes, "operated")[0][:3]]
+        assert [] == server.execute(sessions, "operated")
+        server.execute(limit.replace("anna", "nora"), "operated")
+        server.execute(vacuum, "operated")
+        before = engine.read(0)
+        first, second = backup.replace("books.sql", str(tmp_path / "books.sql")).splitlines()
+        server.shell(first.replace("postgresql://HOST/DATABASE", "postgresql:///operated"))
+        server.shell(second.replace("postgresql://HOST/DATABASE", "postgresql:///restored"))
+        restored = postgres_engine(address.replace("/operated", "/restored"), "BOOK")
+        assert before == restored.read(0)
+        following, _ = make_run(START._replace(seq=run.last, chain=run.after), "nora", "kpt_001")
+        assert Outcome.DONE is restored.append(before.end, [following]).outcome
+        assert [following] == [plain(one) for one in restored.read(run.last).runs]
+        server.execute(revoke, "operated")
+        engine.close()
+        restored.close()
+
+
+def make_machine(database: Database, folder: Path, role: str) -> Machine:
+    """Return a role's machine: its password and the authority's certificate stand where libpq looks for them."""
+    machine = Machine(folder / role, PGSSLMODE="verify-full")
+    (machine.root / ".claude").mkdir(parents=True)
+    passwords = machine.home / ".pgpass"
+    passwords.write_text(f"localhost:*:tally:{role}:secret-of-{role}\n")
+    passwords.chmod(0o600)
+    (machine.home / ".postgresql").mkdir()
+    (machine.home / ".postgresql" / "root.crt").write_bytes(database.server.certificates.authority.read_bytes())
+    # libpq asks the system for a home, and only where these are not set.
+    machine.environment["PGPASSFILE"] = str(passwords)
+    machine.environment["PGSSLROOTCERT"] = str(machine.home / ".postgresql" / "root.crt")
+    return machine
+
+
+def test_two_machines_share_a_playbook(postgres_database: Database, tmp_path: Path) -> None:
+    """What one adds and rates the other has after a sync of each; no answer and no file shows a password."""
+    book = postgres_database.new_book(anna="write", ben="write")
+    anna, ben = (make_machine(postgres_database, tmp_path, role) for role in ("anna", "ben"))
+    address = postgres_database.address("anna", options="")
+    share_all([anna], "postgres", address, "--book", book)
+    ben.do("share", "postgres", address.replace("anna", "ben"), "--book", book, "--yes")
+    ben.do("add", "Write tests")
+    ben.do("rate", "kpt_001", "helpful")
+    said = ben.do("sync") + anna.do("sync") + anna.do("share", "status")
+    assert {"Use type hints", "Write tests"} == {text for text, *_ in anna.entries().values()}
+    assert (ben.entries(), ben.replica()) == (anna.entries(), anna.replica())
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".pgpass"]
+    assert (0, []) == (said.count("secret-of"), [path for path in files if b"secret-of" in path.read_bytes()])
+
+
+def test_a_reader_takes_in_and_keeps_what_he_adds(postgres_database: Database, tmp_path: Path) -> None:
+    """A role that may only read follows the book, and is told why its own events wait."""
+    book = postgres_database.new_book(anna="write", rita="read")
+    anna, rita = (make_machine(postgres_database, tmp_path, role) for role in ("anna", "rita"))
+    address = postgres_database.address("anna", options="")
+    share_all([anna], "postgres", address, "--book", book)
+    rita.do("share", "postgres", address.replace("anna", "rita"), "--book", book, "--yes")
+    rita.do("add", "Mine alone")
+    anna.do("add", "Write tests")
+    anna.do("sync")
+    answer = rita.run("sync")
+    assert "permission denied for table runs" in answer.err
+    assert {"Use type hints", "Write tests", "Mine alone"} == {text for text, *_ in rita.entries().values()}
+    anna.do("sync")
+    assert {"Use type hints", "Write tests"} == {text for text, *_ in anna.entries().values()}
+
+
+def test_the_state_warns_of_settings_that_lose_events(postgres_database: Database, tmp_path: Path) -> None:
+    """`share status` says where the server does not wait for its disk."""
+    book = postgres_database.new_book(anna="write")
+    anna = make_machine(postgres_database, tmp_path, "anna")
+    share_all([anna], "postgres", postgres_database.address("anna", options=""), "--book", book)
+    assert [] == json.loads(anna.do("share", "status", "--json"))["warnings"]
+    postgres_database.server.execute("ALTER ROLE anna SET synchronous_commit = off")
+    try:
+        assert "Warning: the server has synchronous_commit off; appends" in anna.do("share", "status")
+    finally:
+        postgres_database.server.execute("ALTER ROLE anna RESET synchronous_commit")
+
+
+def test_the_command_that_redact_names_removes_the_text(postgres_database: Database, tmp_path: Path) -> None:
+    """It is typed as it stands, by an owner of the book; then no row holds the text, and the machines go on."""
+    book = postgres_database.new_book(olga="own", ben="write")
+    olga, ben = (make_machine(postgres_database, tmp_path, role) for role in ("olga", "ben"))
+    # The psql of the tests' server has no TLS.
+    address = f"postgresql://olga@localhost:{postgres_database.server.port}/tally?sslmode=disable"
+    share_all([olga], "postgres", address, "--book", book)
+    ben.do("share", "postgres", address.replace("olga", "ben"), "--book", book, "--yes")
+    ben.do("add", "Ask Petra Zwiebel about the vault")
+    ben.do("sync")
+    olga.do("sync")
+    lines = olga.do("redact", "--text", "Petra Zwiebel", "--yes", "--expect", "1", "--reason", "a name").splitlines()
+    commands = [line.partition("; run: ")[2] for line in lines if "still holds it" in line]
+    assert ["tallybook sync", "tallybook share repair"] == commands
+    holding = "SELECT count(*) FROM tallybook.runs WHERE position('Zwiebel'::bytea IN data) > 0"
+    assert [(1,)] == postgres_database.server.execute(holding, "tally")
+    olga.do("sync")
+    olga.do("share", "repair", "--yes")
+    assert [(0,)] == postgres_database.server.execute(holding, "tally")
+    for machine in (olga, ben, olga):
+        machine.do("sync")
+        machine.do("share", "verify")
+    assert olga.entries() == ben.entries()
+    assert [] == [path for path in tmp_path.rglob("*") if path.is_file() and b"Zwiebel" in path.read_bytes()]

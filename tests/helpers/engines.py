@@ -30,9 +30,9 @@ def git_engine(address: str, book: str, folder: str | None, **options: Any) -> E
     return Engine(GitStore(address, book, folder, **options))
 
 
-def postgres_engine(address: str, book: str, timeout: float = 30) -> Engine:
+def postgres_engine(address: str, book: str, timeout: float = 30, **options: str) -> Engine:
     """Return the engine of a book in a database."""
-    return Engine(PostgresStore(address, book, timeout))
+    return Engine(PostgresStore(address, book, timeout, **options))
 
 
 @contextmanager
