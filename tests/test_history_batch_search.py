@@ -16,7 +16,6 @@ from helpers.long_ledgers import CLOSED, LEARNED, STORY, STRETCHES, grow, opened
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
-from tallybook.ledger.events import LogRecovered
 from tallybook.ledger.reading import search as batch_search
 from tallybook.ledger.reading.search import find_batches
 from tallybook.projections.comparison.bisection import search, turn_json
@@ -128,13 +127,6 @@ def test_a_search_finds_bytes_across_windows(log: JsonlLog, monkeypatch: pytest.
     assert [] == found_in(log, b"no such bytes")
 
 
-def test_a_search_ends_where_a_line_break_is_missing(log: JsonlLog) -> None:
-    """The last batch is found although the last byte of the log is gone."""
-    log.close()
-    log.path.write_bytes(log.path.read_bytes()[:-1])
-    assert [15] == [batch.last for batch in found_in(log, b'"session":"s5"')]
-
-
 def test_a_search_reads_what_is_not_acknowledged_yet(log: JsonlLog) -> None:
     """Without a head, or with an older one, the batches after it are found as well."""
     head = (log.folder / "head").read_bytes()
@@ -156,12 +148,6 @@ def test_a_search_skips_sealed_ranges(log: JsonlLog) -> None:
     grow(log, [STORY[5]])
     assert b"log.recovered" in log.path.read_bytes()
     assert [5, 10, 15, 18] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
-
-
-def test_a_seal_of_other_offsets_hides_nothing(log: JsonlLog) -> None:
-    """A ``log.recovered`` event that does not seal the bytes before it, as from another ledger, is no seal."""
-    grow(log, [[LogRecovered(0, 0, "0" * 32)]])
-    assert [5, 10, 15] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
 
 
 def test_a_search_reports_a_changed_batch_that_it_finds(log: JsonlLog) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -13,7 +11,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.cache_damages import DAMAGES
-from helpers.cache_places import caches_of, make_caches
+from helpers.cache_places import caches_of
 from helpers.long_ledgers import CLOSED, LONG, ODD, STORY, grow, make_long, opened, project_of
 from helpers.score_histories import metrics
 from tallybook.ledger.encoding.codec import decode
@@ -298,18 +296,6 @@ def test_an_answer_reads_only_new_batches(short_log: JsonlLog, monkeypatch: pyte
     assert 2 == read(short_log, monkeypatch)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_the_digest_of_the_code_covers_every_module_of_a_fold(form: Form[Any]) -> None:
-    """Every module of Tallybook that is loaded for a fold is in the digest that its checkpoint carries."""
-    # A package is only a folder with a docstring.
-    named = "*(name for name, one in sys.modules.items() if not hasattr(one, '__path__'))"
-    probe = f"import sys, {', '.join(form.modules)}; print({named})"
-    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
-    ours = {name for name in loaded if name.startswith("tallybook.")}
-    assert form.pack.__module__ in ours
-    assert set() == ours - cache_files.modules_of(*form.modules).keys()
-
-
 # Redactions
 
 
@@ -351,16 +337,6 @@ def test_a_reading_that_began_before_a_redaction_stores_nothing_after_it(short_l
 
 
 # Where nothing can be stored, and damage
-
-
-def test_a_file_in_place_of_the_cache_folder_is_left_alone(short_log: JsonlLog) -> None:
-    """A checkpoint that cannot be written costs only time."""
-    cache = make_caches(short_log.folder)
-    shutil.rmtree(cache)
-    cache.write_bytes(b"in the way")
-    check(PLAYBOOK_FORM, short_log)
-    assert b"in the way" == cache.read_bytes()
-    cache.unlink()
 
 
 def test_a_held_lock_is_not_waited_for(short_log: JsonlLog) -> None:

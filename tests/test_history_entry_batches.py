@@ -25,7 +25,7 @@ from helpers.long_ledgers import (
 from helpers.sweep import slice_of
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.events import EventsVoided, PointMerged, PointRated, PointRestored
+from tallybook.ledger.events import EventsVoided, PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.entry_history.answers import explain
@@ -91,25 +91,10 @@ def read(log: JsonlLog, name: str) -> list[int]:
     return [batch.last for batch in history_of(log, {name})()]
 
 
-def test_a_story_reads_the_batches_about_its_entry(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the acknowledged log only batches with the name's bytes are read."""
-    end = log.head()
-    monkeypatch.setattr(log, "read", lambda after: iter(()) if after == end else None)
-    assert [5, 13] == read(log, ODD)
-
-
 def test_a_due_prune_is_followed_to_the_update_that_does_it(log: JsonlLog) -> None:
     """After ratings without an update the batches up to the next update of another entry are read."""
     assert [5, 10, 11, 13, 15] == read(log, "kpt_002")
     assert "pruned" == commands.why(project_of(log), "kpt_002")[0]["status"]
-
-
-def test_merged_entries_are_part_of_a_story(log: JsonlLog) -> None:
-    """Events that name only the merged entry are read, from before the merge and after it."""
-    merged = PointMerged("kpt_001", ("kpt_002",), "")
-    grow(log, [[PointMerged("kpt_002", (ODD,), "")], [PointRestored("kpt_002", "")], [merged]])
-    grow(log, [[PointRated(ODD, "harmful"), CLOSED], [PointRated("kpt_002", "helpful"), CLOSED]])
-    check(log)
 
 
 def test_an_undone_update_prunes_nothing(log: JsonlLog) -> None:

@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.screens import AT, BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
+from helpers.screens import BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
 from tallybook.projections.surfaces.console.story_text import (
-    MAX_CHANGES,
-    MAX_DECIDING,
-    MAX_NAMES,
     MAX_NOTES,
     print_matches,
     print_story,
@@ -90,15 +87,6 @@ def test_deciding_events_are_quoted_from_the_log(width: int) -> None:
     assert text.endswith(f"\n\n{line}     9  2026-11-21 20:17 UTC  reflector  update: {'x' * 100}\n")
 
 
-def test_of_many_deciding_events_the_first_and_last_are_quoted() -> None:
-    """An entry that was added and removed a hundred times does not fill the screen."""
-    told = KEPT | {"trail": [LEARNED]}
-    lines = printed(told, {"deciding": [BRIEF | {"seq": seq} for seq in range(1, 101)]}).splitlines()
-    assert "   ...  91 more that decided; --json has them all" in lines
-    seqs = [int(line.split()[0]) for line in lines if "learned kpt_004" in line]
-    assert (MAX_DECIDING, 1, [99, 100]) == (len(seqs), seqs[0], seqs[-2:])
-
-
 def test_every_rating_that_decided_is_quoted() -> None:
     """Ratings are quoted however many other events decided, and earlier ones are counted."""
     trail = [LEARNED, *(rating(seq, 0, seq - 50) for seq in range(51, 73))]
@@ -124,27 +112,12 @@ def test_other_names_of_an_entry_are_listed(relation: str, expected: str) -> Non
     assert f"The same guidance under another name: {expected}" in text
 
 
-def test_of_many_other_names_the_nearest_are_listed() -> None:
-    """The story lists the nearest names and counts the others."""
-    kin = [RELATIVE | {"name": f"kpt_{number:03}"} for number in range(100, 120)]
-    text = words(printed(PRUNED, {"lineage": kin}))
-    assert "under other names: kpt_100 kept" in text
-    assert f"and {20 - MAX_NAMES} more; --json has them all." in text
-
-
 @WIDTHS
 def test_the_trail_lists_every_event_in_order(width: int) -> None:
     """On request the events follow the sentences in order, those without effect included."""
     lines = printed(PRUNED, None, width, trail=True).splitlines()
     firsts = [line.split()[0] for line in lines if "2026-11-21 20:17 UTC  " in line]
     assert ["2", "4", "5", "6", "8", "11", "12", "14", "16"] == firsts
-
-
-def test_a_long_trail_is_listed_whole() -> None:
-    """The option lists every event, also of an entry with a thousand ratings."""
-    told = KEPT | {"trail": [LEARNED, *(rating(seq, seq - 2, 0, "helpful") for seq in range(3, 1003))]}
-    text = printed(told, trail=True)
-    assert 1_000 == text.count("rated helpful")
 
 
 def test_the_story_of_a_legacy_entry_describes_the_file() -> None:
@@ -194,50 +167,6 @@ def changed(seq: int, kind: str, **more: Any) -> Told:
     return {**LEARNED, "seq": seq, "kind": f"point.{kind}", **more}
 
 
-def test_other_changes_of_an_entry_have_a_sentence() -> None:
-    """A text or a count that the ratings do not explain has a sentence that explains it."""
-    rows = [changed(5, "reworded"), changed(6, "edited", helpful=4), changed(7, "pinned"), changed(8, "noted")]
-    text = words(printed(KEPT | {"trail": [LEARNED, *rows]}))
-    edit = "Changed by a manual edit at event 6, which left it with 4 helpful and 0 harmful."
-    said = f"Reworded at event 5. {edit} Pinned at event 7."
-    assert f"{said} It is in the playbook with 1 helpful and 3 harmful, and is pinned: no rule prunes it." in text
-    unpinned = words(printed(KEPT | {"trail": [LEARNED, *rows, changed(9, "unpinned")]}))
-    assert "Unpinned at event 9. It is in the playbook with 1 helpful and 3 harmful. " in f"{unpinned} "
-
-
-def test_of_many_changes_the_latest_are_described() -> None:
-    """Only the latest changes are described; a return is described with the absence before it."""
-    rows = [changed(seq, "reworded") for seq in range(5, 25)]
-    text = words(printed(KEPT | {"trail": [LEARNED, *rows, changed(30, "removed"), changed(31, "edited")]}))
-    assert f"{21 - MAX_CHANGES} earlier changes not shown; --json has them all." in text
-    assert MAX_CHANGES - 1 == text.count("Reworded at")
-    assert "Removed by a manual edit at event 30 with 0 helpful and 0 harmful, back at event 31. It is in" in text
-    assert "Changed by a manual edit" not in text
-
-
-@WIDTHS
-def test_no_line_ends_with_spaces(width: int) -> None:
-    """Lines copied from a terminal or compared by a script have no trailing spaces."""
-    lines = printed(PRUNED, {"lineage": [RELATIVE]}, width).splitlines()
-    assert [] == [line for line in lines if line.endswith("  ") or line.isspace()]
-
-
-@pytest.mark.parametrize("kind", ["reworded", "retired", "restored", "pinned", "unpinned", "noted"])
-def test_a_persons_decision_is_shown_as_its_verb(kind: str) -> None:
-    """A row of the trail shows the verb, not the kind of event on disk."""
-    text = words(printed(KEPT | {"trail": [LEARNED, {**LEARNED, "seq": 5, "kind": f"point.{kind}"}]}, trail=True))
-    assert f"{kind} reflector" in text
-    assert "point." not in text
-
-
-def test_a_note_does_not_restore_an_entry() -> None:
-    """An entry that was retired and then noted returns only where it is restored."""
-    rows = [("retired", 5), ("noted", 6), ("restored", 7)]
-    trail = [LEARNED, *({**LEARNED, "seq": seq, "kind": f"point.{kind}"} for kind, seq in rows)]
-    text = words(printed(KEPT | {"trail": trail}))
-    assert "Retired at event 5 with 0 helpful and 0 harmful, back at event 7." in text
-
-
 NOTHING: Told = {"status": "unknown", "text": None, "rule": None, "decided_by": None, "trail": [], "ignored": []}
 
 
@@ -283,9 +212,3 @@ def test_ambiguous_entries_are_listed_one_a_line(width: int) -> None:
     """Each line has name, status and whole text, and the text cannot control the terminal."""
     found = [{"name": "kpt_001", "status": "kept", "text": "a\nb " + "x" * 90}]
     assert f"kpt_001  kept  a\\nb {'x' * 90}\n" == shown(lambda console: print_matches(console, found), width)
-
-
-def test_times_in_a_story_are_those_of_the_events() -> None:
-    """Times are shown to the minute, with their zone."""
-    late = {**LEARNED, "at": AT.replace("20:17", "23:59")}
-    assert "Learned 2026-11-21 23:59 UTC" in printed(KEPT | {"trail": [late]})

@@ -22,7 +22,7 @@ from helpers.transcripts import COMMAND
 from helpers.view_histories import KNOWN
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import UnknownEntryError
-from tallybook.ledger.events import PointAdded, PointRated
+from tallybook.ledger.events import PointRated
 from tallybook.projections.event_rows import EventFilter
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events as listing
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Answer, Run
-    from tallybook.ledger.records import EventRecord
 
 IDS = ["s1", "s2", "s\"'é"]
 SAID = st.fixed_dictionaries(
@@ -104,34 +103,6 @@ def test_filters_on_bytes_and_on_events_agree(  # noqa: PLR0913, PLR0917 - one f
             list(listing.events(made, wanted))
 
 
-def test_a_batch_that_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches without the requested name, session, rater or kind are skipped as bytes."""
-    made = log_of([
-        ({"rater": "human", "session": "s1"}, [PointAdded("kpt_001", "a")]),
-        ({"rater": "human", "session": "s2"}, [PointRated("kpt_002", "helpful")]),
-        ({"rater": "agent", "session": "s2"}, [PointRated("kpt_003", "helpful")]),
-    ])  # fmt: skip
-    decoded: list[int] = []
-
-    def noting(batches: Any) -> Iterator[Any]:
-        for batch in decode(batches):
-            decoded.append(batch.last)
-            yield batch
-
-    monkeypatch.setattr(listing, "decode", noting)
-    for wanted, expected in (
-        (EventFilter("kpt_002"), [3]),
-        (EventFilter(session="s2"), [3, 4]),
-        (EventFilter(session="s2", rater="agent"), [4]),
-        (EventFilter(kinds=("point.added",)), [2]),
-        (EventFilter(since=2, until=3), [3]),
-        (EventFilter(), [1, 2, 3, 4]),
-    ):
-        decoded.clear()
-        list(listing.events(made, wanted))
-        assert expected == decoded
-
-
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("words", "expected"),
@@ -197,13 +168,6 @@ def test_a_person_sees_undone_events(here: Project, run: Run) -> None:
     assert "event 9 undone\n" in run("log", "--since", "10").out
 
 
-def test_a_log_without_undos_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of a ledger without undos begins at once."""
-    made = log_of([({"rater": "human"}, [PointAdded("kpt_001", "events.voided")])])
-    monkeypatch.setattr(made, "read", None)
-    assert listing.Undone() == listing.find_undone_events(made)
-
-
 def test_a_script_sees_undone_events(here: Project, run: Run) -> None:
     """In JSON an undone event has the number of its undo, and no other event has that key."""
     curation.undo(here, "6", None, "", HUMAN)
@@ -212,44 +176,6 @@ def test_a_script_sees_undone_events(here: Project, run: Run) -> None:
 
 
 # What is appended
-
-
-def test_a_growing_log_is_read_on(here: Project) -> None:
-    """Each read begins where the one before ended, whatever the filters left out, until the listener ends it."""
-    made = reading.open_log(here)
-    told: list[list[int]] = []
-
-    def wait() -> bool:
-        commands.rate(here, "kpt_002", "helpful", HUMAN)
-        return len(told) < 3
-
-    for _, records in listing.event_parts(made, EventFilter("kpt_002"), wait):
-        told.append([one.seq for one in records])
-    assert [[4, 7], [9], [11]] == told
-
-
-def test_a_ledger_that_begins_later_is_followed(project: Path) -> None:
-    """The ledger and the entry may both be created later."""
-    place = Project(project)
-    seen: list[EventRecord] = []
-
-    def wait() -> bool:
-        commands.record(place, extraction(new=["one"]), HUMAN)
-        return not seen
-
-    for _, records in listing.event_parts(reading.open_log(place), EventFilter("kpt_001"), wait):
-        seen += records
-    assert [2] == [one.seq for one in seen]
-
-
-def test_a_log_with_an_end_is_not_followed(here: Project) -> None:
-    """With --until no later event can match."""
-
-    def wait() -> bool:
-        raise AssertionError
-
-    stretches = listing.event_parts(reading.open_log(here), EventFilter(until=3), wait)
-    assert [[1, 2, 3]] == [[one.seq for one in records] for _, records in stretches]
 
 
 ENDS_WITHIN_S = 60

@@ -64,34 +64,12 @@ def test_a_commit_is_the_last_event_before_it(here: Project) -> None:
     assert f"the last before commit {late[:12]} of 2099-01-01 00:00 UTC" in commands.playbook(here, "git:HEAD").moment
 
 
-def test_every_name_that_git_knows_is_accepted(here: Project) -> None:
-    """Branches, tags, short ids and ancestors are moments."""
-    first = commit(here)
-    git(here.root, "tag", "--annotate", "v1", "--message", "v1")
-    commit(here)
-    told = {moments.find(here, f"git:{name}").named for name in (first, first[:8], "v1", "HEAD~1", "HEAD^")}
-    assert {first[:12]} == {one.split()[4] for one in told}
-
-
 @pytest.mark.parametrize("name", ["nope", "", "--all", "-h", "HEAD:README", "HEAD..", "a b", "\udcff"])
 def test_an_unknown_commit_is_one_line(here: Project, name: str) -> None:
     """No word on the command line becomes an option of git."""
     commit(here)
     with pytest.raises(BadInputError, match=r"^[^\n]*: git names no such commit; give a time or a number$"):
         moments.find(here, f"git:{name}")
-
-
-def test_a_name_that_is_no_commit_is_reported_in_gits_words(here: Project) -> None:
-    """A folder of a commit is not a commit, and the error quotes git."""
-    commit(here)
-    with pytest.raises(BadInputError, match=r"git names no such commit: \S+: expected commit type, but the object"):
-        moments.find(here, "git:HEAD^{tree}")
-
-
-def test_without_a_repository_the_error_quotes_git(project: Path) -> None:
-    """The error quotes git's own words."""
-    with pytest.raises(BadInputError, match="git names no such commit: not a git repository"):
-        moments.find(Project(project), "git:HEAD")
 
 
 def test_without_git_the_error_names_it(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,15 +150,6 @@ def test_a_redacted_text_is_hidden_in_a_commits_ledger(tracked: Project) -> None
     put_back()
     redact.redact(tracked, redact.RedactionTarget("2", None), "private", HUMAN)
     assert [REDACTED, "two"] == texts(commands.playbook(tracked, "git:HEAD"))
-
-
-def test_an_empty_ledger_in_a_commit_is_the_beginning(tracked: Project) -> None:
-    """An empty file has no event."""
-    put_back = keep(tracked)
-    (tracked.ledger / "events.jsonl").write_bytes(b"")
-    commit(tracked)
-    put_back()
-    assert [] == texts(commands.playbook(tracked, "git:HEAD"))
 
 
 @pytest.mark.parametrize(
@@ -283,11 +252,3 @@ def test_no_command_that_a_repository_configures_runs(
     answer = run(*words)
     assert (False, 1) == (mark.exists(), len(answer.err.splitlines()))
     assert answer.code != 0
-
-
-def test_the_doctor_runs_no_command_that_a_repository_configures(tracked: Project, run: Run, tmp_path: Path) -> None:
-    """The doctor calls git only to find out whether files are tracked or ignored."""
-    commit(tracked)
-    plant(tracked, tmp_path / "planted")
-    run("doctor")
-    assert not (tmp_path / "planted").exists()

@@ -146,21 +146,6 @@ def test_a_statement_other_than_a_query_is_refused(
     assert here.playbook.exists()
 
 
-def test_an_error_in_the_middle_of_an_answer_is_one_line(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rows before it are printed; the exit code shows that some are missing."""
-    del here
-    query = f"{COUNTING} SELECT CASE WHEN i = 50000 THEN json('stop') ELSE i END FROM t LIMIT 60000"
-    assert 2 == main.run(["sql", query, "--json"])
-    assert 1 == capsys.readouterr().err.count("\n")
-
-
-@pytest.mark.parametrize("query", ["SELECT when, kind FROM events", "SELECT max(when) FROM ratings"])
-def test_a_reserved_word_of_sql_is_named(here: Project, query: str) -> None:
-    """The ledger's own name for a time needs double quotes, and an error without them says so."""
-    with pytest.raises(BadInputError, match='put the column "when" in double quotes'):
-        ask(here, query)
-
-
 def test_an_answer_in_json_is_an_object_a_line(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """A value of any type becomes JSON; columns with equal names get numbers; the JSON of a column is nested."""
     values = {

@@ -191,14 +191,6 @@ def test_show_names_its_moment(here: Project, run: Run) -> None:
     assert [] == json.loads(run("show", "--at", "1d", "--json").out)["key_points"]
 
 
-def test_replay_to_a_file_names_its_moment(here: Project, run: Run, tmp_path: Path) -> None:
-    """In words the answer gives the file with the moment; the JSON does not change."""
-    words = ("replay", "--at", "3", "--output", str(tmp_path / "then.json"))
-    at = commands.playbook(here, "3").state.last_updated
-    assert f"then.json written, as of event 3, {at[:16].replace('T', ' ')} UTC\n" in run(*words).out
-    assert {"path": str(tmp_path / "then.json"), "result": "written"} == json.loads(run(*words, "--json").out)
-
-
 # What changed
 
 
@@ -246,30 +238,6 @@ def test_a_manual_edit_that_is_not_recorded_has_no_number(here: Project, run: Ru
     assert [10] == [one["left"]["seq"] for one in difference(run("diff", "9", "--json"))["gone"]]
 
 
-def test_diff_reads_as_lines(here: Project, run: Run) -> None:
-    """Each line has a sign, a name and the change, then the text, and last the totals."""
-    commands.rate(here, "kpt_002", "helpful", HUMAN)
-    curation.undo(here, "2", None, "", HUMAN)
-    lines = run("diff", "3").out.split(":\n", 1)[1].splitlines()
-    assert [
-        "+ kpt_002  1 helpful and 0 harmful",
-        "  two",
-        "- kpt_001  what brought it was undone, with 0 helpful and 0 harmful",
-        "  one",
-        "1 added, 1 gone.",
-    ] == lines
-    back = run("diff", "11", "3").out.split(":\n", 1)[1].splitlines()
-    assert [
-        "+ kpt_001  0 helpful and 0 harmful, back: it was pruned at event 7",
-        "  one",
-        "- kpt_002  not there yet, with 1 helpful and 0 harmful",
-        "  two",
-        "1 added, 1 gone.",
-    ] == back
-    assert "~ kpt_002  helpful 0 to 1\n1 changed.\n" in run("diff", "9", "11").out
-    assert "Nothing changed in the playbook.\n" in run("diff", "9", "9").out
-
-
 def test_diff_names_an_undo_that_made_an_old_event_count(here: Project, run: Run) -> None:
     """If an undo is undone, the prune is before both moments; backwards the entry was simply present."""
     curation.undo(here, None, "s1", "", HUMAN)
@@ -278,39 +246,6 @@ def test_diff_names_an_undo_that_made_an_old_event_count(here: Project, run: Run
     told = " ".join(run("diff", "10", "11").out.split())
     assert "- kpt_001 pruned at event 7, after a later undo changed the history, with 0 helpful and 3 harmful" in told
     assert "- kpt_001  pruned at event 7, with 0 helpful and 3 harmful\n" in run("diff", "10", "9").out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["diff", "99"], "diff 99: the ledger ends at seq 9"),
-        (["diff", "1", "soon"], "diff: 'soon' is not a moment; use"),
-        (
-            ["diff", "session:s2", "1"],
-            "diff session:s2: no session has an id that begins with it; the last is 's1', events",
-        ),
-        (["diff"], "Missing argument 'A'; see `tallybook diff --help`"),
-    ],
-)
-def test_an_invalid_moment_is_one_line(here: Project, run: Run, words: list[str], message: str) -> None:
-    """The error quotes the moment, and nothing is answered."""
-    del here
-    answer = run(*words)
-    assert (2, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
-    assert message in answer.err
-
-
-def test_no_session_id_controls_the_terminal(here: Project, run: Run) -> None:
-    """Answers, notes and errors escape it."""
-    for text in ("three", "four"):
-        commands.add(here, text, {"rater": "agent", "session": "odd\x1b[31m"})
-        commands.rate(here, "kpt_002", "helpful", HUMAN)
-    answers_ = [run(*words) for words in (["why", "kpt_002", "--at", "session:odd+"], ["show", "--at", "session:\x1b"])]
-    assert [0, 2] == [answer.code for answer in answers_]
-    assert [2, 1] == [answer.err.count("\n") for answer in answers_]
-    for answer in answers_:
-        assert r"\x1b" in answer.err
-        assert "\x1b" not in answer.out + answer.err
 
 
 def test_no_entry_text_controls_the_terminal(here: Project, run: Run) -> None:

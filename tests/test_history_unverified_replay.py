@@ -59,18 +59,6 @@ def test_an_unchanged_ledger_gives_the_same_replay(here: Project, run: Run, when
     assert before == files(here)
 
 
-def test_a_replay_to_another_file_is_noted_as_unverified(here: Project, run: Run, tmp_path: Path) -> None:
-    """Text and JSON both report it; the project's own playbook.json is never written so."""
-    other, own = str(tmp_path / "other.json"), str(here.playbook)
-    answer = run("replay", "--no-verify", "--output", other)
-    assert answer.out.startswith(f"{other} written, as of event ")
-    assert answer.out.endswith(", not verified\n")
-    told = json.loads(run("replay", "--no-verify", "--output", other, "--json").out)
-    assert {"path": other, "result": "written", "verified": False} == told
-    assert here.playbook.read_bytes() == (tmp_path / "other.json").read_bytes()
-    assert 2 == run("replay", "--no-verify", "--output", own).code
-
-
 def test_a_changed_event_is_shown_and_nothing_is_stored(here: Project, run: Run) -> None:
     """The replay shows the changed event; no checkpoint is stored, and verifying commands still refuse the ledger."""
     change(here, rb'"kpt_001","rating":"helpful"', b'"kpt_001","rating":"harmful"')
@@ -97,19 +85,3 @@ def test_an_unreadable_event_is_damage(here: Project, run: Run, expression: byte
     assert (3, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
     assert says in answer.err
     assert "chain" not in answer.err
-
-
-@pytest.mark.parametrize("words", [["replay", "--check", "--no-verify"], ["verify", "--no-verify"]], ids=" ".join)
-def test_check_refuses_to_skip_the_proof(here: Project, run: Run, words: list[str]) -> None:
-    """`--check` cannot be combined with `--no-verify`."""
-    before = files(here)
-    answer = run(*words)
-    assert (2, "", True) == (answer.code, answer.out, "--no-verify" in answer.err)
-    assert before == files(here)
-
-
-def test_without_a_ledger_the_playbook_is_empty(project: Path, run: Run) -> None:
-    """An empty project has an empty playbook, and no file is created."""
-    answer = run("replay", "--no-verify")
-    assert (0, []) == (answer.code, json.loads(answer.out)["key_points"])
-    assert [] == list((project / ".claude").iterdir())

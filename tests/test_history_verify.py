@@ -102,12 +102,6 @@ def test_salvage_folds_whole_batches(here: Project, capsys: pytest.CaptureFixtur
     assert "kpt_003" in shown
 
 
-def test_a_whole_ledger_has_nothing_to_salvage(here: Project) -> None:
-    """Salvage of a whole ledger is the playbook."""
-    assert commands.show(here) == commands.salvage(here)
-    assert () == commands.verify(here).missing
-
-
 @pytest.mark.skipif(not hasattr(os, "pread"), reason="this system reads at no offset")
 def test_verify_reads_the_log_once(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """`verify` of a long ledger reads each of its bytes from the disk once, and a few at its ends again."""

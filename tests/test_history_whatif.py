@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.manual_edits import curate
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.projections.surfaces import commands
@@ -90,30 +89,6 @@ def test_each_option_returns_and_removes_entries(
     """Each option has its effect alone, and some together."""
     told = ask("what-if", *arguments)
     assert (back, gone) == ([row["name"] for row in told["back"]], [row["name"] for row in told["gone"]])
-
-
-def test_a_prefix_of_a_session_id_is_enough(here: Project, ask: Callable[..., Any]) -> None:
-    """The answer has the whole id, as everywhere that a session is named."""
-    session = "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60"
-    commands.rate(here, "kpt_001", "helpful", HUMAN | {"session": session})
-    told = ask("what-if", "--without", "session:5f1c2f0e", "--without", "session:s1")
-    assert {f"session:{session}": 2, "session:s1": 4} == told["without"]
-
-
-def test_what_if_answers_people_in_sentences(here: Project, run: Callable[..., Answer]) -> None:
-    """First the rule and the left-out events, then an entry a line, then the number of differences."""
-    commands.add(here, "n" * 500 + "\x1b[2J", HUMAN)
-    curate(here, "retire", "kpt_003")
-    told = run("what-if", "--policy", "final", "--without", "2", "--without", "session:s1", "--at", "20")
-    rule = "harmful >= 3 AND harmful > helpful, and back as soon as that no longer holds"
-    assert [
-        f"by the policy final: {rule}; without 2 (2 events), session:s1 (4 events)",
-        "kpt_002 would be there with 4 helpful and 1 harmful, and is pruned: delete the cache",
-        "kpt_001 would never have come, and is there with 2 helpful and 0 harmful: use types",
-        "2 entries would differ at event 20; 1 entry instead of 1",
-    ] == told.out.splitlines()[:2] + told.out.splitlines()[-2:]
-    assert "nothing would differ at event 20\n" in run("what-if").out
-    assert "\x1b" not in run("what-if", "--without", "20").out
 
 
 def test_the_alternative_is_written_to_another_file(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
@@ -206,38 +181,6 @@ def test_bisect_searches_a_range(ask: Callable[..., Any], arguments: list[str], 
     """After --from and up to --to, for the first time or the last; exit 1 if it never became true."""
     told = ask("bisect", *arguments, code=0 if seq else EXIT_NO)
     assert seq == (told["event"] and told["event"]["seq"])
-
-
-@pytest.mark.usefixtures("here")
-def test_bisect_notes_an_odd_range(run: Callable[..., Answer]) -> None:
-    """A moment before the first event, or in the future, is noted with the answer."""
-    notes = run("bisect", "count > 0", "--from", "9000d", "--to", "2999-01-01").err.splitlines()
-    assert ["note: 9000d is before the ledger's first event", "note: 2999-01-01 has not come yet"] == [
-        line.replace(";", ",").partition(",")[0] for line in notes
-    ]
-
-
-@pytest.mark.usefixtures("here")
-def test_bisect_answers_people_in_sentences(run: Callable[..., Answer]) -> None:
-    """The answer has the event, the terms now and before, and the moment that shows it if that is another."""
-    lines = run("bisect", "kpt_002.harmful > kpt_002.helpful").out.splitlines()
-    assert lines[0].startswith("first became true at event 6, 20")
-    assert lines[0].endswith(" UTC, by reflector in session s1: kpt_002 rated harmful")
-    assert [
-        "  kpt_002.harmful is 2, was 0",
-        "  kpt_002.helpful is 0",
-        "the first playbook that shows it: tallybook show --at 9",
-    ] == lines[1:]
-    last = run("bisect", 'kpt_001.text contains "TYPES"', "--last").out.splitlines()
-    assert last[0].startswith("became true last at event 2, ")
-    assert '  kpt_001.text is "use types", was nothing' == last[1]
-    assert ["it did not become true", "  exists(kpt_001) is true", "  count is 1"] == run(
-        "bisect", "not exists(kpt_001) and count == 1"
-    ).out.splitlines()
-    assert (
-        "it was already true at the start and did not become true again\n  count is 1\n"
-        == run("bisect", "count < 9").out
-    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from tallybook.ledger.events import (
     PlaybookUpdated,
     PointAdded,
     PointEdited,
-    PointMerged,
     PointPinned,
     PointRated,
     PointRestored,
@@ -90,26 +89,6 @@ BORN: Told = (0, [A, CLOSE])
 def test_an_update_prunes_by_the_weight_of_ratings(told: list[Told], *, stands: bool) -> None:
     """Worked by hand: each day halves; three harmful ratings weigh more than two."""
     assert stands == ("kpt_001" in standing(BORN, *told))
-
-
-def test_a_merge_adds_weights() -> None:
-    """Two fresh harmful ratings and four of a day ago weigh four; alone the first entry would stay."""
-    old: Told = (0, [A, B, *[PointRated("kpt_002", "harmful")] * 2, CLOSE])
-    merged: Told = (1, [PointMerged("kpt_001", ("kpt_002",), "")])
-    assert {"kpt_001": (0, 4)} == standing(
-        old, (0, [BAD, CLOSE]), merged, (1, [PointRated("kpt_002", "harmful"), EDIT])
-    )
-    assert {} == standing(old, (1, [BAD, CLOSE]), merged, (1, [PointRated("kpt_002", "harmful"), CLOSE]))
-
-
-def test_under_final_age_returns_an_entry() -> None:
-    """Pruned with three, it returns at the first update that weighs it at two or less, and is pruned with more."""
-    final = POLICIES["final"]
-    pruned: list[Told] = [BORN, (0, [BAD] * 3 + [CLOSE])]
-    assert {} == standing(*pruned, (0.5, [CLOSE]), policy=final)
-    assert {"kpt_001": (0, 3)} == standing(*pruned, (0.6, [CLOSE]), policy=final)
-    assert {} == standing(*pruned, (0.6, [CLOSE]), (0.6, [BAD, CLOSE]), policy=final)
-    assert {} == standing(*pruned, (0.5, [BAD, CLOSE]), (0.9, [CLOSE]), policy=final)
 
 
 def test_a_clock_that_ran_back_makes_no_rating_younger_than_the_latest_update() -> None:

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.undo_histories import folded, followed_by
+from helpers.undo_histories import folded
 from helpers.view_histories import KNOWN, history
 from tallybook.ledger.events import (
-    EventsVoided,
     PlaybookUpdated,
     PointAdded,
     PointMerged,
@@ -22,7 +21,7 @@ from tallybook.ledger.events import (
     PointRetired,
     PointUnpinned,
 )
-from tallybook.projections.comparison.bisection import Search, search, turn_json
+from tallybook.projections.comparison.bisection import Search, search
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.entry_history.answers import story_json
 from tallybook.projections.entry_history.view import entries_view
@@ -186,24 +185,3 @@ def test_the_event_is_the_one_that_made_it_true(text: str, moment: int, seq: int
     turn = find(STORY, text).turn
     assert turn is not None
     assert (moment, seq) == (turn.moment, turn.record.seq)
-
-
-def test_the_answer_has_the_values_before_and_after() -> None:
-    """Each term of the condition has its value at the moment before and at the found one."""
-    told = turn_json(find(STORY, "kpt_001.harmful > 2 and count < 2"))
-    assert {"kpt_001.harmful": 2, "count": 2} == told["before"]
-    assert {"kpt_001.harmful": 3, "count": 1} == told["after"]
-    event = told["event"]
-    assert (10, "playbook.updated", {"rater": "test", "session": "s2"}) == (event["seq"], event["kind"], event["by"])
-
-
-def test_each_moment_is_as_shown_then() -> None:
-    """An event that was undone later counts until then; its undo is the event that ended it."""
-    told = followed_by(STORY[:3], [EventsVoided(("id-9",), None, "")], [EventsVoided(("id-11",), None, "")])
-    pruned, back = find(told, "pruned(kpt_001)").turn, find(told, "count == 2 and kpt_001.harmful == 2")
-    assert (10, 10) == ((pruned.moment, pruned.record.seq) if pruned else None)
-    assert back.turn is not None
-    assert (7, 6) == (back.turn.moment, back.turn.record.seq)
-    undone = search(parse("exists(kpt_001)"), lambda: told, (10, None)).turn
-    again = search(parse("pruned(kpt_001)"), lambda: told, (10, None)).turn
-    assert [(11, 11), (12, 12)] == [(one.moment, one.record.seq) for one in (undone, again) if one]

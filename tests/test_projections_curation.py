@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.reference_model import NAMES
 from helpers.undo_histories import SAID, folded, followed_by, playbook
 from helpers.view_histories import history
 from tallybook.ledger.events import (
@@ -42,19 +41,6 @@ def test_a_merged_pair_has_the_sum(ratings: list[PointRated]) -> None:
         state = playbook([A, B, *ratings[:cut]], [PointMerged("kpt_001", ("kpt_002",), ""), *ratings[cut:]])
         counts = [sum(one.rating == rating for one in ratings) for rating in ("helpful", "harmful")]
         assert {"kpt_001": Entry("kpt_001", "a", *counts)} == state.entries
-
-
-def test_a_merge_of_a_missing_entry_has_no_effect() -> None:
-    """A merge of a removed entry, into itself, or into a missing one changes no count."""
-    pair = [A, B, PointRated("kpt_001", "helpful"), PointRetired("kpt_002", "")]
-    expected = {"kpt_001": Entry("kpt_001", "a", 1, 0)}
-    for merge in (
-        PointMerged("kpt_001", ("kpt_002", "kpt_001"), ""),
-        PointMerged("kpt_002", ("kpt_001",), ""),
-        PointMerged("kpt_009", ("kpt_001",), ""),
-    ):
-        state = playbook(pair, [merge])
-        assert (expected, {}) == (state.entries, state.merged)
 
 
 def test_a_merged_entry_that_a_manual_edit_sets_is_separate_again() -> None:
@@ -117,15 +103,6 @@ def test_a_pardon_holds_for_its_counts(event: Any, stands: bool) -> None:
     assert stands == (state.entries.keys() >= {event.name})
 
 
-def test_a_pardon_ends_when_the_entry_is_removed() -> None:
-    """Pruned again and set to the pardoned counts by a manual edit, it is pruned like any other."""
-    harmful = [PointRated("kpt_001", "harmful")]
-    told = [A, *harmful * 3, CLOSE], [PointRestored("kpt_001", "")], [*harmful, CLOSE]
-    assert {} == playbook(*told).entries
-    set_again = [PointEdited("kpt_001", 0, 3, "a"), EDIT]
-    assert ["kpt_001"] == list(playbook(*told, set_again).due)
-
-
 @pytest.mark.parametrize("leaving", [PointRetired("kpt_001", ""), PointRemoved("kpt_001"), CLOSE])
 def test_a_restored_entry_has_its_last_state(leaving: Any) -> None:
     """Retired, removed or pruned, it returns with its text and counts, after the others."""
@@ -134,10 +111,3 @@ def test_a_restored_entry_has_its_last_state(leaving: Any) -> None:
     assert ["kpt_002"] == list(gone.entries)
     state = playbook([A, B, *rated, PointReworded("kpt_001", "", "A")], [leaving], [PointRestored("kpt_001", "")])
     assert [Entry("kpt_002", "b"), Entry("kpt_001", "A", 1, 3)] == list(state.entries.values())
-
-
-@given(NAMES, st.sampled_from([PointRestored, PointRetired, PointPinned, PointUnpinned]))
-def test_a_decision_about_an_unknown_name_uses_no_name(name: str, kind: Any) -> None:
-    """No entry is created, and the name is still free."""
-    state = playbook([kind(name, "")], [PointReworded(name, "", "text"), PointMerged(name, ("kpt_001",), "")])
-    assert ({}, {}, set(), 0) == (state.entries, state.merged, state.used, state.high_water)

@@ -30,7 +30,6 @@ from tallybook.projections.comparison.diff import (
 from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, playbook_dict
-from tallybook.projections.playbook.view import PLAYBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,17 +83,6 @@ def test_the_difference_leads_from_any_moment_to_any_other(stretches: list[list[
     for first in states:
         for second in states:
             assert document(second) == json.dumps(apply(diff(first, second), playbook_dict(first.book)))
-
-
-@given(stretches=FUTURES)
-def test_a_removal_is_noted_with_the_playbook(stretches: list[list[Any]]) -> None:
-    """The playbook is that of the plain view, and each entry removed by an event has its last counts."""
-    batches = history(stretches)
-    state, plainly = at(batches), fold_history(PLAYBOOK, lambda: batches)
-    assert (plainly.entries, plainly.gone, plainly.stamp) == (state.book.entries, state.book.gone, state.book.stamp)
-    for removal in [removal for batch in batches for removal in diff(at(batches, batch.last), state).gone]:
-        point, left = state.book.gone.get(removal.entry.name), removal.left
-        assert (point and (point.helpful, point.harmful)) == (left and (left.helpful, left.harmful))
 
 
 @pytest.mark.parametrize(

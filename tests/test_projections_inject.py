@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from math import isclose, sqrt
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from helpers.reference_model import COUNTS, NAMES, TEXTS, point
-from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.playbook.inject import MAX_ENTRY_CHARS, UNTESTED_SHARE, choose, line
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=12, unique_by=lambda entry: entry["name"])
-Z_95 = 1.959964
-
-
-@given(helpful=st.integers(0, 10_000), harmful=st.integers(0, 10_000))
-@example(helpful=0, harmful=421)
-def test_the_bound_is_the_lowest_share_that_the_ratings_allow(helpful: int, harmful: int) -> None:
-    """At the bound the observed share is as far above it as chance reaches in 95 of 100 cases (Wilson 1927)."""
-    bound, number = lower_bound(helpful, harmful), helpful + harmful
-    assert 0 <= bound <= 1
-    if not helpful:
-        assert 0 == bound
-        return
-    share = helpful / number
-    assert bound < share
-    assert isclose(share - bound, Z_95 * sqrt(bound * (1 - bound) / number), rel_tol=1e-5)
 
 
 @given(entries=ENTRIES, room=st.integers(0, 2_000))
@@ -70,31 +52,9 @@ def test_the_best_and_the_newest_untested_entries_are_injected() -> None:
     assert UNTESTED_SHARE == 2 / 10
 
 
-@pytest.mark.parametrize("counts", [{}, {"helpful": 1}], ids=["untested", "rated"])
-def test_unused_room_of_one_kind_is_used_by_the_other(counts: dict[str, int]) -> None:
-    """If all are untested, or none is, the whole room is theirs."""
-    entries = entries_of(40, **counts)
-    size = len(line(entries[0])) + 1
-    choice = choose(entries, 10 * size + len("(40 more key points were left out for want of room.)"))
-    assert tuple(f"kpt_{n:03d}" for n in range(31, 41)) == choice.names
-
-
 def test_a_long_entry_is_cut_and_blocks_no_other() -> None:
     """Its line ends with an ellipsis; an entry too long for the remaining room is skipped."""
     entries = [point("kpt_001", "x" * 5_000, 9, 0), *entries_of(3, helpful=1)[1:]]
     (long, *others) = choose(entries, 1_200).lines
     assert (MAX_ENTRY_CHARS, "…", 2) == (len(long), long[-1], len(others))
     assert ("kpt_002", "kpt_003") == choose(entries, 300).names
-
-
-LAST = "({} more key points were left out for want of room.)"
-
-
-@pytest.mark.parametrize("counts", [{"helpful": 1}, {"harmful": 1}], ids=str)
-def test_an_entry_with_one_kind_of_rating_is_tested(counts: dict[str, int]) -> None:
-    """It is ranked with the rated entries, before the untested ones."""
-    tested, untested = entries_of(1, **counts), entries_of(2)[1:]
-    size = len(line(untested[0])) + 1
-    fits = 5 * size + len(LAST.format(12))
-    many = [*untested, *({**tested[0], "name": f"kpt_1{n:02d}"} for n in range(11))]
-    assert "kpt_002" in choose(many, fits).names

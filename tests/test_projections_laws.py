@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-import pytest
 
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES
 from helpers.sweep import slice_of
@@ -18,13 +17,12 @@ from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plai
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
-    EVENT_TYPES,
     UnknownEvent,
 )
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, make_batch
 from tallybook.projections.catalog import VIEWS
-from tallybook.projections.fold import UndoneEvent, View, fold, fold_history
+from tallybook.projections.fold import View, fold, fold_history
 from tallybook.projections.fold import history as with_records
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.scores.config_file import overlaid, read_config
@@ -60,12 +58,6 @@ def every_view() -> list[tuple[str, Made]]:
 def fold_all(view: Made, batches: Sequence[Batch], until: int | None = None) -> Any:
     """Return the state of a view after a whole history, without its undone events."""
     return fold_history(view, lambda: batches, until)
-
-
-@pytest.mark.parametrize("name", VIEWS)
-def test_a_view_has_a_summary_of_one_line(name: str) -> None:
-    """The catalog describes each view in one line."""
-    assert 1 == len(VIEWS[name].about.splitlines())
 
 
 @given(stretches=HISTORIES)
@@ -163,14 +155,3 @@ def test_reading_on_from_a_position_equals_reading_at_once(tmp_path: Path, sent:
         ]
         assert [plain(fold(view, decode(log.read()))) for view in views] == [plain(state) for state in states]
     log.close()
-
-
-def test_no_view_handles_a_kind_by_name() -> None:
-    """Tables of views have classes of the vocabulary as keys, so a new kind reaches only the views that name it.
-
-    An undone event has a class of its own.
-    """
-    classes = {UndoneEvent} | {cls for cls, _ in EVENT_TYPES.values()}
-    assert {name: set() for name in VIEWS} == {
-        name: {cls for view in made(name) for cls in view.table} - classes for name in VIEWS
-    }

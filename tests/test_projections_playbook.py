@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-import pytest
-
 from tallybook.ledger.events import (
     Entry,
     ItemSkipped,
@@ -19,11 +17,9 @@ from tallybook.ledger.events import (
     PointEdited,
     PointRated,
     PointRemoved,
-    PointSeeded,
 )
 from tallybook.ledger.records import Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.entry_state import REDACTED, evolve
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 CLOSE = PlaybookUpdated(0, 0, 0)
@@ -60,13 +56,6 @@ def test_an_entry_is_pruned_by_its_third_harmful_update() -> None:
     first, second, third = ([PointRated("kpt_001", "harmful"), CLOSE] for _ in range(3))
     assert Entry("kpt_001", "a", 0, 2) == playbook([A, CLOSE], first, second).entries["kpt_001"]
     assert {} == playbook([A, CLOSE], first, second, third).entries
-
-
-def test_names_stay_used() -> None:
-    """The high-water mark and the used names include pruned and removed entries."""
-    state = playbook([A, B, C, *harmful("kpt_003"), CLOSE], [PointRemoved("kpt_002"), EDIT])
-    assert (["kpt_001"], 3) == (list(state.entries), state.high_water)
-    assert {"kpt_001", "kpt_002", "kpt_003"} == state.used
 
 
 def test_an_edit_revives_and_prunes_nothing() -> None:
@@ -112,37 +101,7 @@ def test_the_date_is_that_of_the_last_playbook_event() -> None:
     assert (None, (0, "")) == (playbook().last_updated, playbook().stamp)
 
 
-@pytest.mark.parametrize(("rating", "counts"), [("helpful", (1, 0)), ("harmful", (0, 1)), ("neutral", (0, 0))])
-def test_evolve_is_pure(rating: str, counts: tuple[int, int]) -> None:
-    """One event makes a new entry of an old one, which does not change."""
-    before = Entry("kpt_001", "a")
-    after = evolve(before, PointRated("kpt_001", rating))
-    assert Entry("kpt_001", "a", *counts) == after
-    assert Entry("kpt_001", "a") == before
-    assert evolve(None, PointRated("kpt_001", rating)) is None
-
-
-def test_an_event_about_no_entry_changes_no_entry() -> None:
-    """An event about the whole playbook changes no single entry."""
-    before = Entry("kpt_001", "a", 4, 1)
-    assert before is evolve(before, CLOSE)
-    assert evolve(None, EDIT) is None
-
-
-def test_a_present_name_is_not_added_again() -> None:
-    """An addition or a seed of a present name leaves the entry, its counts and its text unchanged."""
-    rated = Entry("kpt_001", "a", 4, 1)
-    assert rated == evolve(rated, PointAdded("kpt_001", "other"))
-    assert rated == evolve(rated, PointSeeded("kpt_001", 0, 0, "canonical", "other", ""))
-
-
 def test_a_returned_entry_is_due_by_its_new_counts() -> None:
     """A removal by a manual edit clears what was due, and an entry set under the same name starts anew."""
     gone = [A, *harmful("kpt_001", 3), PointRemoved("kpt_001"), EDIT]
     assert ["kpt_001"] == list(playbook(gone, [PointEdited("kpt_001", 9, 0, "a"), EDIT], [CLOSE]).entries)
-
-
-def test_a_redacted_text_leaves_an_entry() -> None:
-    """Without its text the entry is present with its counts."""
-    state = playbook([PointAdded("kpt_001", None), PointRated("kpt_001", "helpful"), CLOSE])
-    assert Entry("kpt_001", REDACTED, 1, 0) == state.entries["kpt_001"]

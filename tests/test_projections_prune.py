@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any
 
 from hypothesis import given
@@ -22,7 +21,7 @@ from tallybook.ledger.events import (
     PointReworded,
 )
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.aging import STEPS, weight
+from tallybook.projections.playbook.aging import weight
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import playbook_view
 
@@ -57,26 +56,6 @@ def test_one_more_helpful_rating_never_condemns(floor: int, margin: int, helpful
     assert goes <= condemned(policy, helpful, harmful + 1)
 
 
-@pytest.mark.parametrize(
-    ("floor", "margin", "rule"),
-    [
-        (3, 1, "harmful >= 3 AND harmful > helpful"),
-        (5, 1, "harmful >= 5 AND harmful > helpful"),
-        (1, 3, "harmful >= 1 AND harmful > helpful + 2"),
-    ],
-)
-def test_the_text_of_the_rule_has_its_numbers(floor: int, margin: int, rule: str) -> None:
-    """A policy writes its rule like the specification, with its own numbers."""
-    policy = Policy("mine", floor, margin)
-    assert rule == policy.rule
-    conditions = rule.lower().split(" and ")
-    for helpful in range(8):
-        for harmful in range(8):
-            counts = {"helpful": helpful, "harmful": harmful}
-            holds = [eval(condition, {}, counts) for condition in conditions]  # noqa: S307 - the rule above, as told
-            assert all(holds) == condemned(policy, helpful, harmful)
-
-
 @given(policy=st.sampled_from(list(POLICIES.values())), helpful=COUNTS, harmful=COUNTS)
 def test_whole_counts_weigh_the_same(policy: Policy, helpful: int, harmful: int) -> None:
     """The rule for fractional counts gives the same answer for whole ones."""
@@ -101,15 +80,6 @@ def test_wilson_needs_certainty() -> None:
 
 
 COUNTED = range(1, 60)
-
-
-@given(helpful=COUNTS, harmful=st.integers(3, 50))
-def test_wilson_is_the_upper_bound_of_the_interval(helpful: int, harmful: int) -> None:
-    """An entry is pruned if the textbook's upper bound of helpful / all is below one half."""
-    z, n = 1.96, helpful + harmful
-    share = helpful / n
-    upper = (share + z * z / (2 * n) + z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))) / (1 + z * z / n)
-    assert (upper < 1 / 2) == condemned(POLICIES["wilson"], helpful, harmful)
 
 
 # Final
@@ -163,17 +133,3 @@ def test_an_entry_returns_under_final(
 
 
 # Weights
-
-
-def test_a_half_life_halves() -> None:
-    """A whole number of half-lives is an exact power of two, and half of one the square root of a half."""
-    assert [1, 1 / 2, 1 / 4, 2**-30] == [weight(STEPS * halvings) for halvings in (0, 1, 2, 30)]
-    assert abs(weight(STEPS // 2) - sqrt(1 / 2)) < 1e-12
-    assert 0 == weight(10**12)
-
-
-@pytest.mark.parametrize(("floor", "margin"), [(0, 1), (3, 0), (-1, 1)])
-def test_a_policy_that_prunes_the_unrated_cannot_be_made(floor: int, margin: int) -> None:
-    """Floor and margin are at least one."""
-    with pytest.raises(ValueError, match="must be >= 1"):
-        Policy("mine", floor, margin)

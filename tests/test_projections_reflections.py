@@ -58,13 +58,6 @@ def test_a_requested_reflection_is_pending_until_it_is_read() -> None:
     assert [False, False] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
 
 
-def test_a_search_for_citations_leaves_the_rest_to_a_rater() -> None:
-    """A part read without a rater is read once without one, and is still pending with one."""
-    state = shown([ASKED], [TranscriptRead("", 0, 90, 100, "u9", "none")])
-    assert [False, True] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
-    assert ({"u9"}, set()) == (state.known_uuids("none"), state.known_uuids("claude"))
-
-
 def test_a_longer_transcript_is_pending_again() -> None:
     """A resumed session, or one after a compaction, continues after the part that was read."""
     state = shown([ASKED], [READ, DONE], [ReflectionRequested(150, "SessionEnd", "/t/s1.jsonl")])
@@ -99,14 +92,6 @@ def test_an_unfinished_try_is_interrupted_if_another_begins() -> None:
     state = shown([ASKED], [STARTED], batch(3, STARTED, at=NEXT))
     assert Failure(1, DAY, INTERRUPTED, "claude") == state.sessions["s1"].failure
     assert {"2026-11-21": 900, "2026-11-22": 900} == state.tokens_by_day
-
-
-def test_a_missing_transcript_is_known() -> None:
-    """It stays pending, since the file may return; the next worker checks."""
-    gone = ReflectionFailed("claude", "gone", 0, 0, "the transcript is gone")
-    session = shown([ASKED], [gone]).sessions["s1"]
-    assert (True, True) == (session.is_transcript_gone, session.awaits_reflection("claude"))
-    assert not shown([ASKED], [gone], [READ, DONE]).sessions["s1"].is_transcript_gone
 
 
 def test_another_file_of_the_same_name_begins_anew() -> None:

@@ -11,7 +11,7 @@ import pytest
 from helpers.reference_model import COUNTS, NAMES, TEXTS, book, point
 from tallybook.ledger.events import Entry
 from tallybook.projections.playbook.inject import prompt
-from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp, stamp_text
+from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import Playbook
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=5)
@@ -56,18 +56,3 @@ def test_the_prompt_has_one_line_for_each_entry(entries: list[dict[str, object]]
 def test_no_text_is_read_as_a_placeholder(text: str) -> None:
     """Only the template's own placeholder is replaced; braces in texts and templates are harmless."""
     assert f"{{x}} [kpt_001] helpful=0 harmful=0 :: {text}" == prompt([point(text=text)], "{x} {key_points}")
-
-
-@given(seq=st.integers(0, 10**18), chain=st.text("0123456789abcdef", min_size=1))
-def test_a_stamp_survives_a_round_trip(seq: int, chain: str) -> None:
-    """A stamp has its moment and chain."""
-    assert (seq, chain) == read_stamp(stamp_text((seq, chain)))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [None, "", "12", "12:", ":ab", "-1:ab", "1.5:ab", "²:ab", "x:y", f"1{'0' * 19}:ab", "9" * 5000 + ":ab"],
-)
-def test_a_spoiled_stamp_is_ignored(text: str | None) -> None:
-    """An invalid stamp is no stamp, and no error."""
-    assert read_stamp(text) is None

@@ -168,12 +168,3 @@ def test_the_bytes_of_a_replay_are_the_same_everywhere(project: Path) -> None:
         subprocess.run(command, env=os.environ | place, capture_output=True, check=True, cwd=ROOT) for place in PLACES
     ]
     assert [here.playbook.read_bytes()] * len(PLACES) == [answer.stdout for answer in answers]
-
-
-def test_the_date_is_the_imported_one_until_a_change(tmp_path: Path) -> None:
-    """A legacy file keeps its last_updated; the first update after it has the ledger's own time."""
-    scribe = written(tmp_path, book(point(), last_updated="2025-01-02"), [{}])
-    adopted, updated = (reading.current(scribe.log, seq) for seq in scribe.moments)
-    assert "2025-01-02" == adopted.last_updated
-    assert scribe.log.head().at == updated.last_updated
-    scribe.log.close()

@@ -5,23 +5,20 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.reference_model import EXTRACTIONS, Model, book
 from helpers.undo_histories import CLOSE, SAID, A, B, folded, followed_by, ids_of, shown, without
-from helpers.view_histories import history, plain, ticking
+from helpers.view_histories import history, ticking
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
     PlaybookAdopted,
-    PlaybookEdited,
-    PlaybookOrdered,
 )
 from tallybook.ledger.log import JsonlLog
-from tallybook.projections.fold import UNDOABLE, UndoneEvent, find_undone, fold, fold_history
+from tallybook.projections.fold import find_undone, fold, fold_history
 from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -30,13 +27,11 @@ from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Request, Undo, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from tallybook.ledger.records import Batch
 
 HISTORIES = st.lists(st.lists(SAID, min_size=1, max_size=5), min_size=1, max_size=6)
 FUTURES = st.lists(st.lists(SAID, min_size=1, max_size=4), max_size=3)
-EDIT = PlaybookEdited(None, None, "")
 
 
 # Laws
@@ -53,16 +48,6 @@ def test_an_undone_event_was_never_there(past: list[list[Any]], future: list[lis
     assert shown(fold(PLAYBOOK, never)) == shown(folded(told))
     for count, seq in enumerate(after):
         assert shown(fold(PLAYBOOK, followed_by(without(stood, ids), *future[:count]))) == shown(folded(told, seq))
-
-
-@given(HISTORIES, st.data())
-def test_before_an_undo_the_playbook_is_unchanged(past: list[list[Any]], data: st.DataObject) -> None:
-    """Every moment before it shows the playbook as it was, with names and times."""
-    stood = history(past)
-    ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
-    told = followed_by(stood, [EventsVoided(tuple(ids), None, "")], [CLOSE])
-    for seq in range(stood[-1].last + 1):
-        assert plain(fold(PLAYBOOK, stood, until=seq)) == plain(folded(told, seq))
 
 
 @given(HISTORIES, FUTURES, st.data())
@@ -99,23 +84,6 @@ def test_a_session_is_undone_up_to_the_undo(
     told = followed_by(followed_by(stood, [EventsVoided((), session, "")]), *future, session=session)
     never = followed_by(without(stood, ids_of([stood[index]])), *future, session=session)
     assert shown(fold(PLAYBOOK, never)) == shown(folded(told))
-
-
-@given(HISTORIES, st.data())
-def test_marked_events_are_the_undone_ones(past: list[list[Any]], data: st.DataObject) -> None:
-    """Refolded, a history has each undone event under its own position, with the first undo of it."""
-    stood = history(past)
-    ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
-    void = EventsVoided(tuple(ids), None, "")
-    told = followed_by(stood, [void], [void])
-    marked = [one for batch in retold(lambda: told) for one in batch.records]
-    plainly = [one for batch in told for one in batch.records]
-    gone = {one.seq for one in plainly if one.id in ids and type(one.event) in UNDOABLE}
-    assert gone == {one.seq for one in marked if isinstance(one.event, UndoneEvent)}
-    assert {told[-2].last} >= {one.event.by.seq for one in marked if isinstance(one.event, UndoneEvent)}
-    assert plainly == [
-        attrs.evolve(one, event=one.event.event) if isinstance(one.event, UndoneEvent) else one for one in marked
-    ]
 
 
 @given(HISTORIES, FUTURES, st.data())
@@ -169,27 +137,6 @@ def test_after_an_undone_import_the_next_one_is_the_first() -> None:
     right = [PlaybookAdopted("1" * 64, 0, '{"version":"0.9","owner":"me"}')]
     state = folded(followed_by(history([wrong]), [EventsVoided(("id-1",), None, "")], right))
     assert ({"version": "0.9", "owner": "me"}, None) == (state.top, state.adopted_at)
-
-
-def test_an_order_of_an_undone_edit_has_no_effect() -> None:
-    """Only the close of an edit applies its order; a later edit's close does not."""
-    told = followed_by(
-        history([[A, B, CLOSE], [PlaybookOrdered(("kpt_002",)), EDIT]]), [EventsVoided(("id-5",), None, "")]
-    )
-    assert ["kpt_001", "kpt_002"] == list(folded(followed_by(told, [EDIT])).entries)
-
-
-def test_an_undo_between_two_reads_is_left_for_later() -> None:
-    """An undo that is appended while a history is read the second time counts in the next read."""
-    first = followed_by(history([[A, CLOSE], [B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
-    grown = followed_by(first, [EventsVoided(("id-3",), None, "")])
-
-    def growing() -> Callable[[], list[Batch]]:
-        readings = iter([first, grown])
-        return lambda: next(readings)
-
-    assert plain(folded(first)) == plain(fold_history(PLAYBOOK, growing()))
-    assert [batch.last for batch in first] == [batch.last for batch in retold(growing())]
 
 
 @given(st.lists(EXTRACTIONS, max_size=4), st.lists(EXTRACTIONS, max_size=4), HISTORIES)

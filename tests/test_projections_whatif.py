@@ -11,13 +11,10 @@ from helpers.reference_model import NAMES
 from helpers.undo_histories import SAID, folded, followed_by, ids_of, shown, without
 from helpers.view_histories import HISTORIES, history, plain
 from tallybook.ledger.events import (
-    EventRedacted,
     EventsVoided,
     PlaybookUpdated,
     PointAdded,
-    PointMerged,
     PointRated,
-    PointRestored,
 )
 from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
 from tallybook.projections.entry_history.view import entries_view
@@ -120,25 +117,7 @@ def test_without_the_deciding_batch_the_entry_stays(stretches: list[list[Any]], 
         stood = story.entry is not None
 
 
-def test_a_patient_policy_keeps_pruned_entries() -> None:
-    """With a higher floor the entry would be present, with all of its ratings."""
-    told = difference_json(fold_alternative(lambda: PRUNED, playbook_view(Policy(floor=5))))
-    back = {"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 4, "status": "pruned"}
-    assert ([back], [], [], 1, 2) == (told["back"], told["gone"], told["changed"], told["real"], told["other"])
-
-
 # Case by case
-
-PRUNED = history([[A, B, CLOSE], harmful("kpt_001"), harmful("kpt_001"), harmful("kpt_001", 2)])
-
-
-def test_events_about_a_left_out_entry_have_no_effect() -> None:
-    """Without the batch that added them, entries never exist, whatever later events name them."""
-    told = difference_json(fold_alternative(lambda: PRUNED[:3], without=Exclusion(seqs=frozenset({2}))))
-    assert [("kpt_001", "unknown", None), ("kpt_002", "unknown", None)] == [
-        (row["name"], row["status"], row["there"]) for row in told["gone"]
-    ]
-    assert (0, 2) == (told["other"], told["real"])
 
 
 def test_a_left_out_undo_undid_nothing() -> None:
@@ -151,23 +130,3 @@ def test_a_left_out_undo_undid_nothing() -> None:
     assert ["kpt_002"] == list(fold_alternative(lambda: redone, without=Exclusion(seqs=frozenset({5}))).other.entries)
     neither = fold_alternative(lambda: redone, without=Exclusion(seqs=frozenset({4, 5}))).other
     assert ["kpt_001", "kpt_002"] == list(neither.entries)
-
-
-def test_an_undone_event_is_not_counted_as_left_out() -> None:
-    """Of a batch only the events that count are listed as left out."""
-    told = followed_by(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
-    assert {"2": 2} == fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({2}))).left_out
-
-
-def test_merged_restored_and_redacted_entries_are_compared() -> None:
-    """Without the harmful session the merge has other counts; a redacted text is the same on both sides."""
-    batches = followed_by(
-        history([[PointAdded("kpt_001", None), B, CLOSE], harmful("kpt_002", 2), harmful("kpt_001", 3)]),
-        [EventRedacted("id-1", "a name")],
-        [PointRestored("kpt_001", "")],
-        [PointMerged("kpt_001", ("kpt_002",), "")],
-    )
-    state = fold_alternative(lambda: batches, without=Exclusion(sessions=frozenset({"s1"})))
-    (row,) = difference_json(state)["changed"]
-    pair = [(side["text"], side["helpful"], side["harmful"]) for side in (row["real"], row["other"])]
-    assert [("[redacted]", 0, 5), ("[redacted]", 0, 3)] == pair
