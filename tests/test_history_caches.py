@@ -30,8 +30,8 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.scores.config_file import overlaid, read_config
 from tallybook.projections.surfaces.history import cache_files, reading
-from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
+from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.state import form_of
 from tallybook.projections.surfaces.writing import redact
@@ -196,7 +196,7 @@ def _block(path: Path, _log: JsonlLog) -> None:
 def stored_blob(path: Path, log: JsonlLog) -> cache_files.Blob:
     """Return the blob of a path, which is written as any."""
     [form] = [form for form in FORMS if form.name == path.stem]
-    blob = cache_files.Blob.of(log, form.name, form.modules, form.key)
+    blob = cache_files.Blob.of(log, form.name, form.key)
     assert blob is not None
     return blob
 

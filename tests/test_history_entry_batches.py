@@ -32,7 +32,7 @@ from tallybook.projections.entry_history.answers import explain
 from tallybook.projections.entry_history.view import ENTRIES, entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history.entry_batches import history_of
+from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 

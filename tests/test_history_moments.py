@@ -15,7 +15,7 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Draft
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.history.as_of import describe
+from tallybook.projections.surfaces.history.ask import describe
 from tallybook.projections.surfaces.history.moments import Moment, _find, _Question, resolve
 
 if TYPE_CHECKING:

@@ -183,8 +183,7 @@ def project_of(folder: Path, story: list[tuple[int, str, list[Any]]]) -> Project
 def blamed(project: Project, asked: DropQuery | None = None, when: str | None = None) -> dict[str, Any]:
     """Return the answer, now or at a moment."""
     moment = None if when is None else moments.find(project, when)
-    history, until = commands.up_to(project, moment)
-    state = fold_history(scores_view(configuration.load(project)), history, until).count()
+    state = fold_history(scores_view(configuration.load(project)), commands.history_at(project, moment)).count()
     return blame(project, state, asked or DropQuery(), moment)
 
 

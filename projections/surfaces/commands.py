@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.event_rows import EventFilter
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.history import as_of, playbook_file
-    from tallybook.projections.surfaces.history.as_of import AsOf
+    from tallybook.projections.surfaces.history import ask, playbook_file
+    from tallybook.projections.surfaces.history.ask import AsOf
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.personal import pair
     from tallybook.projections.surfaces.workspace import settings
@@ -69,9 +69,9 @@ else:
         "tallybook.projections.surfaces.writing.requests",
         "tallybook.projections.comparison.similarity",
     )
-    settings, as_of, playbook_file, pair = import_lazily(
+    settings, ask, playbook_file, pair = import_lazily(
         "tallybook.projections.surfaces.workspace.settings",
-        "tallybook.projections.surfaces.history.as_of",
+        "tallybook.projections.surfaces.history.ask",
         "tallybook.projections.surfaces.history.playbook_file",
         "tallybook.projections.surfaces.personal.pair",
     )
@@ -252,18 +252,18 @@ def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     Where lines of the shared book are missing, that is the last rendering of ``playbook.json``, and a note says so.
     """
     try:
-        return as_of.as_of(project, PLAYBOOK_FORM, when)
+        return ask.as_of(project, PLAYBOOK_FORM, when)
     except MissingLinesError as error:
-        state = None if when else as_of.last_rendering(project)
+        state = None if when else ask.last_rendering(project)
         if state is None:
             raise
         note = f"{error}; this is the last rendering of playbook.json"
-        return as_of.AsOf(state, "the last rendering of playbook.json", state.seq, (note,))
+        return ask.AsOf(state, "the last rendering of playbook.json", state.seq, (note,))
 
 
 def unverified_playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     """Return the recorded playbook, now or as of a moment, without comparing any chain value."""
-    return as_of.unverified(project, when)
+    return ask.unverified(project, when)
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
@@ -351,30 +351,29 @@ def drift(project: Project, state: Playbook | None = None) -> str | None:
 
 
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the stable answer to `why`, and the extra parts of the story, as ``entry_story.story_of`` finds it."""
+    """Return the stable answer to `why`, and the extra parts of the story, as ``stories.story_of`` finds it."""
     from tallybook.projections.entry_history.answers import explain
-    from tallybook.projections.surfaces.history.entry_story import add_arrivals, story_of
+    from tallybook.projections.surfaces.history.stories import add_arrivals, story_of
 
     story, more = explain(*story_of(project, words, when))
     add_arrivals(project, story, more)
     return story, more
 
 
-def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
-    """Return a reader of history, and the event number up to which it counts, None for the whole ledger."""
+def history_at(project: Project, when: str | Moment | None) -> Callable[[], Iterator[Batch]]:
+    """Return a reader of history, from its beginning to a moment, None for its end."""
     if when is None:
-        return (lambda: reading.batches(project)), None
+        return lambda: reading.batches(project)
     from tallybook.projections.surfaces.history import moments
 
-    moment = moments.find(project, when) if isinstance(when, str) else when
-    return moment.history, moment.until
+    return (moments.find(project, when) if isinstance(when, str) else when).history
 
 
 def statuses(project: Project, when: str | None = None) -> AsOf[EntryStatuses]:
     """Return the status of every name as of a moment; now, with a manual edit not recorded yet, without one."""
-    from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
+    from tallybook.projections.surfaces.history.stories import STATUS_FORM
 
-    return as_of.as_of(project, STATUS_FORM, when)
+    return ask.as_of(project, STATUS_FORM, when)
 
 
 def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecord]:

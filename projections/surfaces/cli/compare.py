@@ -43,11 +43,10 @@ from tallybook.projections.surfaces.console.output import (
     say,
 )
 from tallybook.projections.surfaces.history import moments, reading
-from tallybook.projections.surfaces.history.as_of import AsOf, as_of
-from tallybook.projections.surfaces.history.entry_batches import history_of
-from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
+from tallybook.projections.surfaces.history.ask import AsOf, as_of
 from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM, current, log_with_book, open_log
+from tallybook.projections.surfaces.history.stories import STATUS_FORM, history_of
 from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
 from tallybook.projections.surfaces.workspace import personal
 
@@ -377,7 +376,7 @@ def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequ
         BadInputError: A value of ``--without`` is not something to leave out.
         NothingToDoError: No event up to that moment matches one of them.
     """
-    history, until = commands.up_to(project, moment)
+    history = commands.history_at(project, moment)
     own_history = moment is None or not moment.commit
     names = [name for value in values for name in _parse_without(project, value, own_history=own_history)]
     sessions, raters, writers = (
@@ -386,7 +385,7 @@ def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequ
     )
     numbers = (seq for name in names if (seq := _number(project, name)) is not None)
     exclusion = Exclusion(sessions, raters, writers, frozenset(numbers))
-    alternative = fold_alternative(history, view, exclusion, until)
+    alternative = fold_alternative(history, view, exclusion)
     for name in names:
         if name not in alternative.left_out:
             hint = f"see `tallybook log{personal.option(project)}`"

@@ -151,7 +151,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     """
     from tallybook.projections.entry_history.answers import explain
     from tallybook.projections.surfaces.console import notices
-    from tallybook.projections.surfaces.history import entry_story
+    from tallybook.projections.surfaces.history import stories
 
     name = " ".join(words)
     if as_json and any(parts.values()):
@@ -160,8 +160,8 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     mine = personal.find(project) if when is None else None
     owner = project if mine is None else _owner(project, mine, name)
     try:
-        story, standing, tell = entry_story.story_of(owner, name, moment)
-    except entry_story.AmbiguousEntryError as error:
+        story, standing, tell = stories.story_of(owner, name, moment)
+    except stories.AmbiguousEntryError as error:
         _print_matches(error.matches, as_json=as_json)
         raise
     explained, extras = explain(story, standing, tell)
@@ -169,7 +169,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         from tallybook.projections.surfaces.review import stale
 
         extras["stale"] = stale.explain(owner, story.entry, standing)
-    entry_story.add_arrivals(owner, explained, extras)
+    stories.add_arrivals(owner, explained, extras)
     notices.note_pending(owner, moment, standing.book, story.name)
     others = [] if mine is None else _linked_stories(project, mine, story.name, is_mine=owner is mine)
     if as_json:
@@ -191,14 +191,14 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
 
 def _owner(project: Project, mine: Project, name: str) -> Project:
     """Return the playbook that knows a name, or else words of a text: the project's, if it does."""
-    from tallybook.projections.surfaces.history import entry_story
+    from tallybook.projections.surfaces.history import stories
 
     for by_words in (False, True):
-        if entry_story.is_known(project, name, by_words=by_words):
+        if stories.is_known(project, name, by_words=by_words):
             return project
         # Damage of the own ledger must not hide what the project knows.
         with suppress(TallybookError):
-            if entry_story.is_known(mine, name, by_words=by_words):
+            if stories.is_known(mine, name, by_words=by_words):
                 return mine
     return project
 

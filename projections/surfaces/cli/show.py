@@ -127,7 +127,7 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
     """Print the entries that left, or the last change of each, and notes about their moment."""
     from tallybook.projections.entry_history import answers
     from tallybook.projections.surfaces.console import terminal
-    from tallybook.projections.surfaces.history.as_of import WITH_EDIT
+    from tallybook.projections.surfaces.history.ask import WITH_EDIT
 
     find_rows, print_rows = (
         (answers.graveyard, terminal.print_graveyard) if form == "--gone" else (answers.blame, terminal.print_blame)

@@ -50,7 +50,7 @@ def find_seq(project: Project, when: str | None, option: str) -> int | None:
 def note_moment(moment: Moment | None, state: State) -> None:
     """Print which moment an answer shows if the user named an event inside a batch."""
     if moment is not None and state.seq < moment.seq:
-        from tallybook.projections.surfaces.history.as_of import describe
+        from tallybook.projections.surfaces.history.ask import describe
 
         note(f"as of {describe(state, moment.seq, moment.named)}")
 

@@ -1,1 +1,1 @@
-"""Asking a project's ledger: moments, checkpoints, the index, lists of events, SQL."""
+"""Questions about a ledger: moments, states, stories, events, SQL; checkpoints and ``playbook.json``."""

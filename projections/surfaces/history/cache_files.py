@@ -31,8 +31,6 @@ from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tallybook.ledger.log import Log
 
 LOCK: Final = "checkpoints.lock"
@@ -55,44 +53,23 @@ MAX_UNUSED_US: Final = 30 * caches.DAY_US
 _FOLDER: Final = re.compile(rf"[0-9a-f-]+/[0-9a-f]{{{caches.DIGEST_CHARS}}}")
 _SUM_CHARS: Final = 32
 _LARGE_BYTES: Final = 4 * 1024 * 1024
-_IMPORT: Final = re.compile(rb"^from (tallybook[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
 @cache
-def _code_digest(modules: tuple[str, ...], key: str) -> str:
-    """Return a digest of a text, the source of these modules and every module of Tallybook that they import.
+def _code_digest(key: str) -> str:
+    """Return a digest of a text, and of place, size and time of every module that can decide a state.
 
-    The list of modules comes from the import statements, so a cache that other code wrote is never used, wherever
-    modules are moved.
+    So a blob that other code wrote is never used.
     """
+    here = Path(__file__).parent
     hasher = sha256(key.encode())
-    for name, source in sorted(modules_of(*modules).items()):
-        hasher.update(b"%b %d\n" % (name.encode(), len(source)))
-        hasher.update(source)
+    for top in (Path(str(clock.__file__)).parent, here.parents[1], here, here.parent / "scores"):
+        for folder, folders, files in os.walk(top):
+            folders[:] = sorted(set(folders) - {"surfaces", "__pycache__"})
+            for name in sorted(files):
+                status = Path(folder, name).stat()
+                hasher.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return hasher.hexdigest()[:_SUM_CHARS]
-
-
-def modules_of(*modules: str) -> dict[str, bytes]:
-    """Return the source of these modules and of every module of Tallybook that they import, by name.
-
-    Imports that are indented do not count: they are for type checkers, or do not decide a fold.
-    """
-    sources: dict[str, bytes] = {}
-    pending = list(modules)
-    while pending:
-        name = pending.pop()
-        if name not in sources:
-            sources[name] = Path(str(sys.modules[name].__file__)).read_bytes()
-            pending += _imports(sources[name])
-    return sources
-
-
-def _imports(source: bytes) -> Iterator[str]:
-    """Yield the modules of Tallybook that a source imports at its top level."""
-    for package, names in _IMPORT.findall(source):
-        yield package.decode()
-        # A name that is imported may itself be a module.
-        yield from sys.modules.keys() & {f"{package.decode()}.{name}" for name in re.findall(r"\w+", names.decode())}
 
 
 @attrs.frozen
@@ -112,7 +89,7 @@ class Blob:
     head: Position
 
     @classmethod
-    def of(cls, log: Log, name: str, modules: tuple[str, ...], key: str = "") -> Blob | None:
+    def of(cls, log: Log, name: str, key: str = "") -> Blob | None:
         """Return the blob of a name before the ledger is read.
 
         Returns:
@@ -122,14 +99,14 @@ class Blob:
         try:
             if type(log) is not JsonlLog or log.path.stat().st_size <= TAIL_BYTES:
                 return None
-            folder = caches.find_folder(log.folder)
+            folder, code = caches.find_folder(log.folder), _code_digest(key)
         except OSError:
             return None
         # The head comes first: a redaction that begins after it is found when the blob is written.
         head = log.head()
         if folder is None or head == START or redaction.read_pending(log.folder) is not None:
             return None
-        return cls(log, Path(folder, f"{name}{SUFFIX}"), _code_digest(modules, key), head)
+        return cls(log, Path(folder, f"{name}{SUFFIX}"), code, head)
 
     def read(self) -> memoryview | None:
         """Return the body, None where the file is missing, damaged or was written by other code."""

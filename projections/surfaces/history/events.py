@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,7 +21,7 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.event_rows import EventFilter, brief, row, select_events
 from tallybook.projections.fold import UndoneIds, find_undone, undos_in
-from tallybook.projections.surfaces.history.reading import current, log_with_book
+from tallybook.projections.surfaces.history.reading import current, log_with_book, search
 from tallybook.projections.surfaces.hooks.ledger_access import lines_before
 
 if TYPE_CHECKING:
@@ -141,69 +142,19 @@ def find_undone_events(log: Log, after: Position = START) -> Undone:
 def find_undos(log: Log, after: Position = START) -> list[EventRecord]:
     """Return the undos after a position."""
     needle = _of_kind(KIND_OF[EventsVoided])
-    if after == START and not log.may_contain(needle):
-        # As in most ledgers; so a listing begins at once, and the log is read once.
-        return []
-    after = START if log_with_book(log) else after
-    return [undo for batch in decode(one for one in log.read(after) if needle in one.data) for undo in undos_in(batch)]
+    is_part = after != START and not log_with_book(log)
+    batches = (batch for batch in log.read(after) if needle in batch.data) if is_part else search(log, (needle,))
+    return [undo for batch in decode(batches) for undo in undos_in(batch)]
 
 
 def find_event_numbers(log: Log, ids: Collection[str]) -> dict[str, int]:
     """Return the numbers of the events with these ids."""
-    seqs: dict[str, int] = {}
-    for batch in log.read() if ids else ():
-        for line in batch.lines:
-            id_ = head_field(line.partition(SECTION)[0], b"id")
-            if id_ in ids:
-                seqs[id_] = shared_number(first_seq(line))
-        if len(seqs) == len(ids):
-            break
-    return seqs
+    batches = search(log, [_by(b"id", id_) for id_ in ids]) if ids else ()
+    lines = [line.partition(SECTION)[0] for batch in batches for line in batch.lines]
+    return {id_: shared_number(first_seq(line)) for line in lines if (id_ := head_field(line, b"id")) in ids}
 
 
 # The events
-
-
-class _Cursor:
-    """A position in a log up to which its events were listed.
-
-    Attributes:
-        position: The position after the last batch.
-        has_matched: Whether any wanted event was listed.
-        listed: Ids of the events of a shared history that were listed.
-    """
-
-    def __init__(self, start: Position = START) -> None:
-        """Begin after a position."""
-        self.position = start
-        self.has_matched = False
-        self.listed: set[str] = set()
-
-    def records(self, log: Log, event_filter: EventFilter) -> Iterator[EventRecord]:
-        """Yield the wanted events after the position, up to the present end of the log."""
-        for batch in decode(self._batches(log, event_filter)):
-            for record in select_events(batch, event_filter):
-                self.has_matched = True
-                if not (log_with_book(log) and self._was_listed(record)):
-                    yield record
-
-    def _was_listed(self, record: EventRecord) -> bool:
-        """Note an event of a shared history, which has no end to go on from; return whether it was listed before."""
-        before = record.id in self.listed
-        self.listed.add(record.id)
-        return before
-
-    def _batches(self, log: Log, event_filter: EventFilter) -> Iterator[RawBatch]:
-        needles = _needles(event_filter)
-        last = None
-        for batch in log.read(START if log_with_book(log) else self.position):
-            if event_filter.until is not None and batch.first > event_filter.until:
-                break
-            last = batch
-            if _may_match(batch, event_filter, needles):
-                yield batch
-        if last is not None:
-            self.position = last.position
 
 
 def event_parts(
@@ -221,19 +172,55 @@ def event_parts(
     Raises:
         UnknownEntryError: There is one part, and no event of the whole log is about the wanted entry.
     """
-    cursor = _Cursor(start)
-    yield start, cursor.records(log, event_filter)
-    while wait is not None and event_filter.until is None and wait():
+    if wait is None:
+        yield start, events(log, event_filter, start)
+        return
+    position = start
+    # A shared history has no end to go on from.
+    listed: set[str] = set()
+
+    def read() -> Iterator[EventRecord]:
+        nonlocal position
+        for batch in log.read(START if log_with_book(log) else position):
+            if event_filter.until is not None and batch.first > event_filter.until:
+                break
+            position = batch.position
+            for record in _select([batch], event_filter):
+                if not log_with_book(log) or record.id not in listed:
+                    listed.add(record.id)
+                    yield record
+
+    yield start, read()
+    while event_filter.until is None and wait():
         if log_with_book(log):
             log.refreshed()
-        yield cursor.position, cursor.records(log, event_filter)
-    if wait is None and not cursor.has_matched and event_filter.name is not None:
-        about_it = _Cursor().records(log, EventFilter(event_filter.name))
-        if next(about_it, None) is None:
-            raise UnknownEntryError(event_filter.name, find_name(event_filter.name, current(log).used))
+        yield position, read()
 
 
-def events(log: Log, event_filter: EventFilter) -> Iterator[EventRecord]:
-    """Yield the wanted events of a log up to its end; raises as ``event_parts``."""
-    for _, records in event_parts(log, event_filter):
-        yield from records
+def events(log: Log, event_filter: EventFilter, start: Position = START) -> Iterator[EventRecord]:
+    """Yield the wanted events of a log after a position, up to its end.
+
+    Raises:
+        UnknownEntryError: No event of the whole log is about the wanted entry.
+    """
+    name, has_matched = event_filter.name, False
+    # Of a long ledger little is about an entry, or of a session; what is frequent is found faster by reading on.
+    needle = _quote(name or event_filter.session or "")
+    is_rare = start == START and (name or event_filter.session) is not None
+    for record in _select(search(log, (needle,)) if is_rare else log.read(start), event_filter):
+        has_matched = True
+        yield record
+    if (
+        name is not None
+        and not has_matched
+        and next(_select(search(log, (_quote(name),)), EventFilter(name)), None) is None
+    ):
+        raise UnknownEntryError(name, find_name(name, current(log).used))
+
+
+def _select(batches: Iterable[RawBatch], event_filter: EventFilter) -> Iterator[EventRecord]:
+    """Yield the wanted events of batches; those whose bytes cannot match are not decoded."""
+    needles, until = _needles(event_filter), event_filter.until
+    inside = takewhile(lambda batch: until is None or batch.first <= until, batches)
+    for batch in decode(batch for batch in inside if _may_match(batch, event_filter, needles)):
+        yield from select_events(batch, event_filter)

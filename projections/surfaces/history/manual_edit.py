@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
 from tallybook.ledger.decisions import edit as decisions
 from tallybook.ledger.decisions.legacy_import import MAX_SECTION_BYTES
 from tallybook.ledger.decisions.update import RefusedText
-from tallybook.ledger.events import ItemSkipped
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import ItemSkipped, PointMerged, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import (
     OTHERS,
@@ -23,21 +24,36 @@ from tallybook.ledger.names import (
     rename_in_sections,
 )
 from tallybook.ledger.playbook_constants import SECTIONED
+from tallybook.projections.fold import fold, history
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.render import entries_by_section
-from tallybook.projections.playbook.view import VERSION, Playbook
-from tallybook.projections.surfaces.history.edit_base import Base, drift_of
+from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
     from tallybook.ledger.events import Entry, Event
+    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.storage.redacted_digests import Redactions
 
 _WITHOUT_COUNTS = ("bare_string", "dict_no_score")
 _PLAIN_HEADINGS = frozenset(dumps({heading: []}) for heading in SECTIONS)
 """The headings of a rendering in the later format, as a file's skipped items."""
+
+
+class Base(NamedTuple):
+    """The playbook that a manual edit changed.
+
+    Attributes:
+        state: The playbook; ``find_edit`` folds it further.
+        read: Reads the ledger from its beginning.
+        names: Names then → present names, where they differ, in a history with a shared book; None elsewhere.
+    """
+
+    state: Playbook
+    read: Callable[[], Iterator[RawBatch]]
+    names: Mapping[str, str] | None
 
 
 def find_edit(
@@ -71,7 +87,7 @@ def find_edit(
     until = _changed_days(legacy, base, new_names)
     if entries == base_entries and not (top or odd or placed or until):
         return (), ()
-    drift = drift_of(edited, state) if base is not state else {}
+    drift = _drift_of(edited, state) if base is not state else {}
     edit = decisions.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed, until)
     decision = decisions.decide_edit(edit, state, drift, edited.names, redacted.refusal)
     refusals = tuple(one for one in decision.ignored if isinstance(one, RefusedText))
@@ -196,3 +212,37 @@ def _top(legacy: LegacyFile) -> dict[str, Any]:
     top = {"version": VERSION} | legacy.top_keys
     top.pop("last_updated", None)
     return top
+
+
+def _drift_of(base: Base, state: Playbook) -> Mapping[str, tuple[int, int]]:
+    """Return what was added to the counts of entries since the edited playbook: present name → (helpful, harmful)."""
+    if base.names is None:
+        return _ratings_since(base.state, base.read)
+    names = base.names
+    pairs = ((one, state.entries.get(names.get(name, name))) for name, one in base.state.entries.items())
+    return {now.name: (now.helpful - one.helpful, now.harmful - one.harmful) for one, now in pairs if now is not None}
+
+
+def _ratings_since(base: Playbook, read: Callable[[], Iterator[RawBatch]]) -> Mapping[str, tuple[int, int]]:
+    """Count the ratings since a state, by name: (helpful, harmful). ``base`` is folded further."""
+    counts: dict[str, tuple[int, int]] = {}
+    for batch in history(lambda: decode(read())):
+        if batch.last <= base.seq:
+            continue
+        for event in batch.events:
+            for name, helpful, harmful in _counted(event, base):
+                before = counts.get(name, (0, 0))
+                counts[name] = (before[0] + helpful, before[1] + harmful)
+        fold(PLAYBOOK, [batch], base)
+    return counts
+
+
+def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
+    """Yield what an event adds to the counts of entries in the playbook: (name, helpful, harmful)."""
+    if isinstance(event, PointRated):
+        name = event.name if event.name in base.entries else base.merged.get(event.name)
+        if name is not None and name in base.entries:
+            yield name, event.rating == "helpful", event.rating == "harmful"
+    elif isinstance(event, PointMerged) and event.name in base.entries:
+        merged_entries = (base.entries[name] for name in set(event.merged) & base.entries.keys() - {event.name})
+        yield from ((event.name, entry.helpful, entry.harmful) for entry in merged_entries)

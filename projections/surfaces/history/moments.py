@@ -7,8 +7,8 @@ looked up in the bytes of the log; only events that decide the moment are decode
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -16,21 +16,19 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, parse_head, parse_session
-from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, head_field, split_lines
-from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.search import find_batches
 from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.history.reading import log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import log_with_book, open_log, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.log import Log
+    from tallybook.ledger.log import JsonlLog, Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.git import Commit, Copy
@@ -53,13 +51,11 @@ class Moment:
     """A place in a history.
 
     Attributes:
-        seq: The last event in it, 0 for none. One inside a batch shows the state before that batch, as ``fold`` does
-            with ``until``.
-        read: Reads that history from its beginning: the project's ledger, or the one in a commit.
+        seq: The last event in it, 0 for none. One inside a batch shows the state before that batch.
+        read: Reads that history from its beginning to the moment: the project's, or that of a commit's ledger.
         named: What it was found by, where that says more than its number and time: "before session s1 began".
         notes: Notes for a person, a line each.
         commit: The commit whose own history it is a moment of; empty for the project's.
-        shared: Whether the history has a shared book in it; ``read`` then ends at the moment.
         in_book: The event number of the book of which it is a moment, None for one of this machine.
     """
 
@@ -68,13 +64,7 @@ class Moment:
     named: str = ""
     notes: tuple[str, ...] = ()
     commit: str = ""
-    shared: bool = False
     in_book: int | None = None
-
-    @property
-    def until(self) -> int | None:
-        """Return the event number up to which its history counts, None where that ends at the moment."""
-        return None if self.shared else self.seq
 
     @property
     def is_apart(self) -> bool:
@@ -82,7 +72,7 @@ class Moment:
         return bool(self.commit) or self.in_book is not None
 
     def history(self) -> Iterator[Batch]:
-        """Yield its history, from the beginning and past the moment, as folds take it."""
+        """Yield its history, from the beginning to the moment, as folds take it."""
         return decode(self.read())
 
 
@@ -125,6 +115,10 @@ class _Question:
         """Return the error that says why there is no such moment."""
         return BadInputError(f"{self.option} {self.when}", problem, hint)
 
+    def moment(self, seq: int, named: str = "", notes: tuple[str, ...] = ()) -> Moment:
+        """Return a moment of the ledger."""
+        return Moment(seq, lambda: takewhile(lambda batch: batch.last <= seq, self.log.read()), named, notes)
+
 
 def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None = None) -> Moment:
     """Return the moment of a project's history that a WHEN names.
@@ -151,7 +145,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
         return _in_book(log, number, f"{option} {when}")
     # Any other moment of a shared history is an event number of the own ledger.
     moment = _find(_Question(log.own, when, log.now(), project, option))
-    return moment if moment.commit else attrs.evolve(moment, read=log.at(moment.seq).read, shared=True)
+    return moment if moment.commit else attrs.evolve(moment, read=log.at(moment.seq).read)
 
 
 def _in_book(log: SharedLog, number: int, what: str) -> Moment:
@@ -165,7 +159,7 @@ def _in_book(log: SharedLog, number: int, what: str) -> Moment:
     def read() -> Iterator[RawBatch]:
         return (renumber(one, range(BOOK + one.first, BOOK + one.last + 1)) for one in log.read_book(number))
 
-    return Moment(SharedNumber(BOOK + number), read, shared=True, in_book=number)
+    return Moment(SharedNumber(BOOK + number), read, in_book=number)
 
 
 def find_here(project: Project, when: str, option: str) -> Moment:
@@ -214,7 +208,7 @@ def _at_number(question: _Question, seq: int) -> Moment:
         day = _DAY.fullmatch(question.when)
         hint = f"the date is written {'-'.join(day.groups())}" if day else ""
         raise question.refusal(f"the ledger ends at seq {end}" if end else "the ledger has no event yet", hint)
-    return Moment(seq, log.read)
+    return question.moment(seq)
 
 
 def _counted_back(question: _Question, digits: str) -> Moment:
@@ -222,7 +216,7 @@ def _counted_back(question: _Question, digits: str) -> Moment:
     number = int(digits[: _SEQ_DIGITS + 1])
     if number > end:
         raise question.refusal(f"the ledger has {end} events", f"the furthest back is ~{end}, before the first")
-    return Moment(end - number, question.log.read)
+    return question.moment(end - number)
 
 
 # Times
@@ -249,7 +243,7 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
     if within:
         which = f"{format_count(within, 'event')} up to event {seq} have a later time than {format_time(at)}"
         notes.append(f"the clock ran back: {which}")
-    return Moment(seq, question.log.read, named, tuple(notes))
+    return question.moment(seq, named, tuple(notes))
 
 
 def _unix_us(question: _Question) -> int:
@@ -280,8 +274,8 @@ def _around_session(question: _Question) -> Moment:
     if prefix.endswith("+"):
         others = span.last - span.first + 1 - span.own
         note = f"of events {span.first} to {span.last}, {others} did not come from session {span.session}"
-        return Moment(span.last, question.log.read, f"after session {span.session}", (note,) if others else ())
-    return Moment(span.first - 1, question.log.read, f"before session {span.session} began")
+        return question.moment(span.last, f"after session {span.session}", (note,) if others else ())
+    return question.moment(span.first - 1, f"before session {span.session} began")
 
 
 def session_of(log: Log, beginning: str, where: str) -> Span:
@@ -312,7 +306,7 @@ def _nearest(log: Log, beginning: str) -> str:
     """Name the session that comes nearest: the one that is written much like it, or else the last."""
     from difflib import get_close_matches
 
-    spans = _spans(log.read(), "")
+    spans = spans_of(log, "")
     if not spans:
         return "no event in this ledger has a session"
     close = get_close_matches(beginning, spans, 1)
@@ -321,26 +315,11 @@ def _nearest(log: Log, beginning: str) -> str:
 
 
 def spans_of(log: Log, beginning: str) -> dict[str, Span]:
-    """Return the sessions of a ledger whose id begins with something, as ``_spans``."""
-    if type(log) is JsonlLog:
-        # Reading the whole log explains damage better.
-        with suppress(DamagedLedgerError):
-            return _spans(find_batches(log, [_session_bytes(beginning)]), beginning)
-    return _spans(log.read(), beginning)
-
-
-def _session_bytes(beginning: str) -> bytes:
-    # Every writer writes it so: batches without these bytes need not be parsed.
-    return b'"session":' + dumps(beginning).encode("utf-8", "replace")[:-1]
-
-
-def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:
     """Return the sessions whose id begins with something, by their whole id, in the order they began."""
-    needle = _session_bytes(beginning)
+    # Every writer writes it so.
+    needle = b'"session":' + dumps(beginning).encode("utf-8", "replace")[:-1]
     spans: dict[str, Span] = {}
-    for batch in batches:
-        if needle not in batch.data:
-            continue
+    for batch in search(log, (needle,)):
         for seq, line in enumerate(split_lines(batch.data), batch.first):
             head = line.partition(SECTION)[0]
             form = parse_head(head) if needle in head else None
@@ -384,12 +363,12 @@ def _in_copy(question: _Question, copy: Copy, commit: Commit) -> Moment:
         raise question.refusal(f"the ledger in commit {commit.name} {error}", hint) from error
     named = f"the end of the ledger in commit {commit.name}"
     if end is None:
-        return Moment(0, question.log.read, named)
+        return question.moment(0, named)
     redacted, ours = set(copy.pending_ids), (0, "")
     for batch in question.log.read():
         ours = (batch.last, batch.chain)
         if ours == (end.last, end.chain):
-            return Moment(end.last, question.log.read, named)
+            return question.moment(end.last, named)
         redacted.update(redaction.redacted_ids(batch))
     batches = list(copy.read(redacted))
     continues = not ours[0] or any((batch.last, batch.chain) == ours for batch in batches)

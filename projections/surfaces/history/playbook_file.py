@@ -20,7 +20,6 @@ from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.history.edit_base import Base
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 
 if TYPE_CHECKING:
@@ -156,7 +155,9 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
         return _examine_foreign(opened, legacy, digest)
     log, form = opened.log, opened.settings.format
     names = log.names_since(base.seq) if reading.log_with_book(log) and base is not state else None
-    events, refusals = manual_edit.find_edit(legacy, state, Base(base, read or log.read, names), redacted, form)
+    events, refusals = manual_edit.find_edit(
+        legacy, state, manual_edit.Base(base, read or log.read, names), redacted, form
+    )
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendering.seq if rendering is not None else ""
     unknown = (

@@ -19,7 +19,7 @@ from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, EventsVoided
 from tallybook.ledger.line import START, Position
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.search import read_batch_at
+from tallybook.ledger.reading.search import find_batches, read_batch_at
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -28,8 +28,9 @@ from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.cache_files import FAULTS, Blob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.fold import View
@@ -42,12 +43,6 @@ S = TypeVar("S", bound=State)
 _REWRITING: Final = frozenset({EventRedacted, EventsVoided})
 _TAIL_PART: Final = 8
 """A checkpoint is written anew when the ledger has grown by this part of its size: writing it takes time, too."""
-_MODULES: Final = (
-    "tallybook.ledger.encoding.codec",
-    "tallybook.projections.playbook.checkpoint",
-    "tallybook.projections.fold",
-)
-"""What decides the state of a playbook, with the modules that these import."""
 
 
 @attrs.frozen
@@ -61,7 +56,6 @@ class Form(Generic[S]):
         unpack: Returns the state of such values, without the batch folded last; raises ValueError, TypeError or
             KeyError for other values.
         book: Returns the playbook in a state.
-        sources: Modules, besides the playbook's, whose code decides the state; a change of it makes checkpoints stale.
         key: What else decides the state, such as a configuration.
     """
 
@@ -70,13 +64,7 @@ class Form(Generic[S]):
     pack: Callable[[S], dict[str, Any]]
     unpack: Callable[[Mapping[str, Any]], S]
     book: Callable[[S], Playbook]
-    sources: tuple[str, ...] = ()
     key: str = ""
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Return the modules that decide the state; those that they import count as well."""
-        return (*_MODULES, *self.sources)
 
 
 PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, lambda state: state)
@@ -129,7 +117,7 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     """
     if log_with_book(log):
         return _fold_shared(form, log, until)
-    blob = Blob.of(log, form.name, form.modules, form.key)
+    blob = Blob.of(log, form.name, form.key)
     checkpoint = None if blob is None or cold else _load(form, blob)
     state = None if blob is None or checkpoint is None else _resume(form, blob.log, checkpoint, until)
     if state is None:
@@ -137,6 +125,22 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     if blob is not None and until is None and (checkpoint is None or checkpoint.is_outgrown_by(state)):
         _store(form, blob, state)
     return state
+
+
+def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:
+    """Yield the batches of a log that hold one of these byte strings, in order.
+
+    Other batches of a ledger without a book are not read, so damage in them is found by ``verify``.
+    """
+    last = 0
+    if type(log) is JsonlLog:
+        # Reading the whole log explains damage better.
+        with suppress(DamagedLedgerError):
+            for batch in find_batches(log, needles):
+                last = batch.last
+                yield batch
+            return
+    yield from (batch for batch in log.read() if batch.last > last and any(one in batch.data for one in needles))
 
 
 def log_with_book(log: Log) -> TypeGuard[SharedLog]:

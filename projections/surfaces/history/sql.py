@@ -6,7 +6,7 @@ Once the tables are filled, an authorizer lets a statement read them and do noth
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from itertools import takewhile
+from functools import lru_cache
 import json
 from math import isfinite
 import re
@@ -17,10 +17,14 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import RATINGS
+from tallybook.ledger.records import EventRecord
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections import sql_tables
+from tallybook.projections.entry_history.answers import blame, graveyard
 from tallybook.projections.entry_history.view import ENTRIES
-from tallybook.projections.fold import fold, history
+from tallybook.projections.event_rows import kind_of, row
+from tallybook.projections.fold import UndoneEvent, fold, history
+from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tallybook.ledger.records import Batch
+    from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -41,6 +46,103 @@ _CHUNK_ROWS: Final = 1_000
 _READS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
 _NO_FUNCTIONS: Final = ("load_extension", "zeroblob", "randomblob")
 """The first reads a file; the others make large values at no cost."""
+
+# The tables
+
+
+Row = dict[str, Any]
+
+
+def _parse_columns(text: str) -> dict[str, str]:
+    return dict(column.split() for column in text.split(","))
+
+
+COLUMNS: Final = {
+    "events": _parse_columns(
+        "seq INTEGER, id TEXT, at TEXT, when TEXT, kind TEXT, v INTEGER, session TEXT, rater TEXT,"
+        "agent TEXT, model TEXT, body JSON, free JSON, void INTEGER"
+    ),
+    "points": _parse_columns(
+        "name TEXT, text TEXT, helpful INTEGER, harmful INTEGER, low REAL, high REAL,"
+        "changed INTEGER, at TEXT, rater TEXT"
+    ),
+    "graveyard": _parse_columns(
+        "name TEXT, text TEXT, helpful INTEGER, harmful INTEGER, status TEXT, rule TEXT, reason TEXT,"
+        "went_into TEXT, seq INTEGER, at TEXT, rater TEXT, session TEXT"
+    ),
+}
+"""Table → its columns → their types in SQLite. Times are texts as the ledger writes them, truth values 0 and 1."""
+
+_SHARED_COLUMNS: Final = {
+    "events": _parse_columns("writer TEXT, book INTEGER"),
+    "points": _parse_columns("changed_book INTEGER, writer TEXT"),
+    "graveyard": _parse_columns("book INTEGER, writer TEXT"),
+}
+"""Table → its further columns in a shared history: the machine, and the number of an event in the book."""
+
+# Which ratings count is decided by the vocabulary of the ledger alone.
+_VALID: Final = "json_extract(body, '$.rating') IN ({})".format(", ".join(map(repr, RATINGS)))
+
+VIEWS: Final[dict[str, str]] = {
+    "ratings": f"""
+        SELECT seq, id, at, "when", json_extract(body, '$.name') AS name, json_extract(body, '$.rating') AS rating,
+            session, rater, agent, model, void, {_VALID} AS valid
+        FROM events WHERE kind = 'point.rated'""",  # noqa: S608 - made of constants
+    "sessions": f"""
+        SELECT session, min("at") AS first, max("at") AS last, count(*) AS events,
+            count(*) FILTER (WHERE
+                kind = 'point.rated' AND NOT void AND {_VALID}
+            ) AS ratings,
+            count(*) FILTER (WHERE kind = 'point.added' AND NOT void) AS learned,
+            count(*) FILTER (WHERE kind = 'point.cited') AS cited
+        FROM events WHERE session IS NOT NULL GROUP BY session ORDER BY first, session""",  # noqa: S608 - made of constants
+}
+"""SQL view → its query."""
+
+
+def _event(record: EventRecord) -> Row:
+    """Return an event as a row; ``void`` says whether it is undone in its history."""
+    is_undone = isinstance(record.event, UndoneEvent)
+    event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
+    kind, version = kind_of(event)
+    body, free = _contents(event)
+    head = {"seq": record.seq, "id": record.id, "at": record.at, "when": record.when, "kind": kind, "v": version}
+    by = {field: getattr(record.by, field) for field in ("session", "rater", "agent", "model", "writer")}
+    return head | by | {"body": body, "free": free, "void": is_undone}
+
+
+# Most events repeat the content of an earlier one.
+@lru_cache(maxsize=4096)
+def _contents(event: Any) -> tuple[str, str | None]:
+    """Return body and free text of an event as JSON; no free text where it has none or was redacted."""
+    fields = row(EventRecord(0, "", event))
+    free = fields.get("free")
+    return json.dumps(fields["body"], ensure_ascii=False), None if free is None else json.dumps(
+        free, ensure_ascii=False
+    )
+
+
+def _entries(state: EntryStatuses) -> Iterator[Row]:
+    """Yield each entry of the playbook with its interval and the event that last changed it."""
+    for entry in blame(state):
+        event = entry.pop("event")
+        low, high = interval(entry["helpful"], entry["harmful"])
+        by = event["by"]
+        place = {"changed": event["seq"], "at": event["at"], "rater": by["rater"], "writer": by.get("writer")}
+        yield entry | {"low": low, "high": high} | place
+
+
+def _graves(state: EntryStatuses) -> Iterator[Row]:
+    """Yield each entry that left the playbook, with the event that took it out."""
+    for entry in graveyard(state):
+        event = entry.pop("event")
+        by = event["by"]
+        place = {"seq": event["seq"], "at": event["at"], "rater": by["rater"], "session": by.get("session")}
+        yield entry | place | {"went_into": entry.pop("into"), "writer": by.get("writer")}
+
+
+# The answer
+
 
 # Columns of the type JSON come back as values; a value that a query made stays a text.
 sqlite3.register_converter("json", json.loads)
@@ -70,16 +172,9 @@ def query(project: Project, text: str, when: str | Moment | None = None) -> Tabl
     Raises:
         BadInputError: SQLite refuses the query, or it is more than a query, or takes longer than ``LIMIT_S``.
     """
-    whole, until = commands.up_to(project, when)
-
-    def read() -> Iterable[Batch]:
-        return whole() if until is None else takewhile(lambda batch: batch.last <= until, whole())
-
     shared = log_with_book(open_log(project))
-    columns = {
-        name: own | (sql_tables.SHARED_COLUMNS[name] if shared else {}) for name, own in sql_tables.COLUMNS.items()
-    }
-    rows = _answer(text, read, columns)
+    columns = {name: own | (_SHARED_COLUMNS[name] if shared else {}) for name, own in COLUMNS.items()}
+    rows = _answer(text, commands.history_at(project, when), columns)
     return Table(_distinct(next(rows)), rows)
 
 
@@ -143,20 +238,18 @@ def _create_tables(
     for name, types in columns.items():
         fields = ", ".join(f'"{column}" {type_}' for column, type_ in types.items())
         database.execute(f"CREATE TABLE {name} ({fields})")
-    for name, view in sql_tables.VIEWS.items():
+    for name, view in VIEWS.items():
         database.execute(f"CREATE VIEW {name} AS {view}")
-    if any(name in text for name in ("events", *sql_tables.VIEWS)):
-        rows = sql_tables.shared_events if "writer" in columns["events"] else sql_tables.events
-        _insert(database, "events", columns["events"], rows(history(read)))
+    if any(name in text for name in ("events", *VIEWS)):
+        rows = (_event(record) for batch in history(read) for record in batch.records)
+        _insert(database, "events", columns["events"], rows)
     if "points" in text or "graveyard" in text:
         state = fold(ENTRIES, history(read))
-        _insert(database, "points", columns["points"], sql_tables.entries(state))
-        _insert(database, "graveyard", columns["graveyard"], sql_tables.graves(state))
+        _insert(database, "points", columns["points"], _entries(state))
+        _insert(database, "graveyard", columns["graveyard"], _graves(state))
 
 
-def _insert(
-    database: sqlite3.Connection, name: str, columns: Mapping[str, str], rows: Iterable[sql_tables.Row]
-) -> None:
+def _insert(database: sqlite3.Connection, name: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
     """Insert rows into a table; what a row lacks is NULL."""
     marks = ", ".join("?" * len(columns))
     plain_rows = map(plain, rows) if "writer" in columns else rows

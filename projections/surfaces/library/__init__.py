@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.redacted_digests import RedactedTextError as RedactedTextError
     from tallybook.projections.fold import State as State
     from tallybook.projections.fold import View as View
-    from tallybook.projections.surfaces.history.entry_story import AmbiguousEntryError as AmbiguousEntryError
+    from tallybook.projections.surfaces.history.stories import AmbiguousEntryError as AmbiguousEntryError
     from tallybook.projections.surfaces.writing.curation import UndoResult as UndoResult
     from tallybook.projections.surfaces.writing.proposals import ProposedError as ProposedError
     from tallybook.projections.surfaces.writing.record import Outcome as Outcome
@@ -46,7 +46,7 @@ _MODULES = {
     "tallybook.ledger.records": ("Author", "Batch"),
     "tallybook.ledger.storage.redacted_digests": ("RedactedTextError",),
     "tallybook.projections.fold": ("State", "View"),
-    "tallybook.projections.surfaces.history.entry_story": ("AmbiguousEntryError",),
+    "tallybook.projections.surfaces.history.stories": ("AmbiguousEntryError",),
     "tallybook.projections.surfaces.writing.curation": ("UndoResult",),
     "tallybook.projections.surfaces.writing.proposals": ("ProposedError",),
     "tallybook.projections.surfaces.writing.record": ("Outcome",),

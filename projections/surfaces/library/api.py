@@ -23,7 +23,7 @@ from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import EventFilter, by_json, is_of_kind
 from tallybook.projections.fold import State, View, fold_history
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import as_of, moments
+from tallybook.projections.surfaces.history import ask, moments
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing.requests import Rating, check_provenance
@@ -346,7 +346,7 @@ class Ledger:
         """
         check(int | str | None, at=at)
         if at is not None:
-            return tuple(as_of.as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
+            return tuple(ask.as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
         found = commands.playbook(self.project)
         for note in found.notes:
             warnings.warn(note, stacklevel=2)
@@ -391,8 +391,7 @@ class Ledger:
             BadInputError: There is no such moment.
         """
         check(View, view=view)
-        read, until = commands.up_to(self.project, self._moment(at))
-        return fold_history(view, read, until)
+        return fold_history(view, commands.history_at(self.project, self._moment(at)))
 
     def why(self, words: str, *, at: int | str | None = None) -> dict[str, Any]:
         """Return the story of an entry as ``tallybook why --json`` prints it.

@@ -35,7 +35,7 @@ from tallybook.projections.playbook import inject, render
 from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.surfaces.history import as_of, playbook_file, reading
+from tallybook.projections.surfaces.history import ask, playbook_file, reading
 from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.workspace import templates
 from tallybook.projections.surfaces.workspace.project import Project, find_project
@@ -176,7 +176,7 @@ def load_playbook() -> dict[str, Any]:
     try:
         state = opened.playbook()
     except MissingLinesError as error:
-        last = as_of.last_rendering(project)
+        last = ask.last_rendering(project)
         if last is None:
             raise
         warnings.warn(f"{error}; this is the last rendering of playbook.json", stacklevel=2)

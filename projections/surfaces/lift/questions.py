@@ -78,8 +78,7 @@ def digest_of(config: Config) -> str:
 
 def load_state(project: Project, moment: Moment | None = None) -> Lift:
     """Return the questions of a ledger as of a moment, or now."""
-    history, until = commands.up_to(project, moment)
-    return fold_history(lift_view(configuration.load(project)), history, until)
+    return fold_history(lift_view(configuration.load(project)), commands.history_at(project, moment))
 
 
 def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, str]) -> Asked:

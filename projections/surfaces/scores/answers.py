@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,9 +117,8 @@ def leads_between(project: Project, times: tuple[str, str], when: Moment | None 
     """Return what changed in the playbook after one time and up to another, as of then."""
     since, until = times
     read = open_log(project).read if when is None else when.read
-    raw_batches = read() if when is None else takewhile(lambda raw: raw.last <= (when.until or raw.last), read())
     # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
-    seq = max((raw.last for raw in raw_batches if raw.position.at <= until), default=0)
+    seq = max((raw.last for raw in read() if raw.position.at <= until), default=0)
     return fold_history(leads_view(since, until), lambda: decode(read()), seq)
 
 
@@ -346,8 +344,8 @@ def _session_with(query: ScoreQuery, component: Component) -> Session | None:
 
 
 def _why(query: ScoreQuery, session: Session, component: Component) -> dict[str, Any]:
-    history, until = commands.up_to(query.project, query.when)
-    folded = fold_history(evidence_view(session.id, component.id), history, until)
+    history = commands.history_at(query.project, query.when)
+    folded = fold_history(evidence_view(session.id, component.id), history)
     return explain(session, component, query.state.config, folded.records)
 
 

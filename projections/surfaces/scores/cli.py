@@ -19,7 +19,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
 from tallybook.projections.surfaces.console.options import announce_input, as_json, at_when
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
-from tallybook.projections.surfaces.history.as_of import describe
+from tallybook.projections.surfaces.history.ask import describe
 from tallybook.projections.surfaces.lift import notes
 from tallybook.projections.surfaces.scores import answers, configuration, work
 from tallybook.projections.surfaces.scores.configuration import load, score_named

@@ -58,7 +58,6 @@ def form_of(config: Config) -> Form[Scores]:
         _pack,
         partial(_unpack, config),
         attrgetter("playbook"),
-        ("tallybook.projections.scores.view", "tallybook.projections.surfaces.scores.state"),
         as_json(config, _SCORING),
     )
 

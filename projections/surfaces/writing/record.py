@@ -29,7 +29,7 @@ from tallybook.ledger.log import PreviewTransaction
 from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.history import as_of, cache_files, playbook_file
+from tallybook.projections.surfaces.history import ask, cache_files, playbook_file
 from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.history.reading import catch_up, log_with_book
 from tallybook.projections.surfaces.writing.requests import (
@@ -434,7 +434,7 @@ def _spool_refused(
         BadInputError: A rating names an entry that the last rendering does not show, so it is not known which it is.
     """
     project, log = opened.project, opened.log
-    known = as_of.last_rendering(project, edited=True) if state is None else state
+    known = ask.last_rendering(project, edited=True) if state is None else state
     updates = [request.decide for request in requests if isinstance(request.decide, Update)]
     is_held = isinstance(error, LockHeldError)
     if known is None or len(updates) < len(requests) or not (requests or is_held):

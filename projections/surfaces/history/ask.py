@@ -15,12 +15,11 @@ from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.opened import Opened
-from tallybook.projections.surfaces.history.reading import fold_view, log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import Form, fold_view, log_with_book, open_log
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import Log
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.history.reading import Form
     from tallybook.projections.surfaces.workspace.project import Project
 
 S = TypeVar("S", bound=State)
@@ -95,7 +94,7 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
     log = open_log(project)
     moment = moments.find(project, when, option, log)
     state = state_at(form, log, moment)
-    end = state.seq if moment.until is not None else PENDING + state.seq
+    end = PENDING + state.seq if log_with_book(log) and not moment.commit else state.seq
     return AsOf(state, describe(state, moment.seq, moment.named), end, moment.notes, moment.commit)
 
 
@@ -127,7 +126,7 @@ def state_at(form: Form[S], log: Log, moment: Moment) -> S:
     # The history of a commit, or of the book alone, is another than the project's own.
     if not moment.is_apart:
         return fold_view(form, log, moment.seq)
-    state = fold_history(form.view, moment.history, moment.until)
+    state = fold_history(form.view, moment.history)
     if moment.in_book is not None:
         book = form.book(state)
         book.stamp, book.shared_stamp = (0, ""), (book_number(book.stamp[0]) or 0, book.stamp[1])
@@ -164,9 +163,10 @@ def unverified(project: Project, when: str | None) -> AsOf[Playbook]:
         moment = moments.find_here(project, when, "--at")
     read = partial(log.read, verify=False)
     try:
-        if moment is not None and moment.shared:
-            read = partial(log.at(moment.seq).read, verify=False) if log_with_book(log) else read
-        state = fold_history(PLAYBOOK, lambda: decode(read()), None if moment is None else moment.until)
+        until = None if moment is None else moment.seq
+        if until is not None and log_with_book(log):
+            read, until = partial(log.at(until).read, verify=False), None
+        state = fold_history(PLAYBOOK, lambda: decode(read()), until)
         end = state.seq if moment is None else moment.seq
         description = describe(state, end, "" if moment is None else moment.named)
         # It is in the head of a batch, and heads are decoded when they are asked for.

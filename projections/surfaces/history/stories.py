@@ -1,0 +1,261 @@
+"""The story of an entry: which entry is meant, and the batches that hold its name, found by its bytes in the log.
+
+Folding these batches gives what all of history gives. Other batches are not read, so damage in them is found by
+``verify``. The status of every name is saved in checkpoints, with events as answers name them.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
+from tallybook.ledger.events import (
+    EVENT_TYPES,
+    KIND_OF,
+    EventRedacted,
+    EventsVoided,
+    PlaybookUpdated,
+    PointMerged,
+    PointNoted,
+)
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import Position
+from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.names import find_name
+from tallybook.projections.entry_history.answers import entry_rows, find_by_words, name_event
+from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses, NamedEvent, Uses, entries_view
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.checkpoint import pack, unpack
+from tallybook.projections.playbook.view import CHANGES
+from tallybook.projections.surfaces.history.ask import state_at
+from tallybook.projections.surfaces.history.reading import Form, fold_view, log_with_book, open_log, search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from tallybook.ledger.log import Log
+    from tallybook.ledger.records import Batch
+    from tallybook.projections.entry_history.view import Story
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+class AmbiguousEntryError(TallybookError):
+    """Several entries have the words that were given."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, words: str, matches: list[dict[str, Any]]) -> None:
+        """Keep the entries; the message says how to go on."""
+        self.matches = matches
+        super().__init__(f"{words!r}: {len(matches)} entries have these words; give the name of one, or more words")
+
+
+def story_of(
+    project: Project, words: str, when: str | Moment | None = None
+) -> tuple[Story, EntryStatuses, Callable[[int | None], Story]]:
+    """Return the story of the entry of a name, or of the only one that had a text with these words.
+
+    Returns:
+        The story, that of an unknown entry where nothing fits; the status of every name at its moment; and a function
+        that returns the story as of an earlier event number, None for that moment.
+
+    Raises:
+        AmbiguousEntryError: The words fit several.
+    """
+    log = open_log(project)
+    if isinstance(when, str):
+        from tallybook.projections.surfaces.history import moments
+
+        when = moments.find(project, when, log=log)
+    moment: Moment | None = when
+    state = fold_view(STATUS_FORM, log) if moment is None else state_at(STATUS_FORM, log, moment)
+    is_own = not log_with_book(log) and (moment is None or not moment.commit)
+    end = state.seq if is_own else None
+
+    def tell_about(name: str) -> Callable[[int | None], Story]:
+        read = history_of(log, {name}) if is_own or moment is None else moment.history
+        return lambda until: fold_history(entries_view({name}), read, until).stories[name]
+
+    story_as_of = tell_about(words)
+    story = story_as_of(end)
+    if not (story.trail or story.ignored):
+        matching_name = find_name(words, state.book.used)
+        names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
+        if len(names) > 1:
+            raise AmbiguousEntryError(words, entry_rows(state, names))
+        if names:
+            story_as_of = tell_about(names[0])
+            story = story_as_of(end)
+    return story, state, story_as_of
+
+
+def is_known(project: Project, words: str, *, by_words: bool = False) -> bool:
+    """Return whether an entry ever had a name, or with ``by_words`` a text with these words."""
+    state = fold_view(STATUS_FORM, open_log(project))
+    return bool(find_by_words(state, words)) if by_words else find_name(words, state.book.used) is not None
+
+
+def add_arrivals(project: Project, *answers: dict[str, Any]) -> None:
+    """Add to each row about an event of a shared book when it came in here; without a book do nothing."""
+    log = open_log(project)
+    if log_with_book(log):
+        from tallybook.projections.surfaces.sharing import own_history
+
+        for value in answers:
+            own_history.add_arrivals(log, value)
+
+
+# The batches about an entry
+
+
+_ABOUT: Final = frozenset(
+    kind for kind, _ in EVENT_TYPES.values() if kind in {*CHANGES, PointNoted} and "name" in attrs.fields_dict(kind)
+)
+"""Classes of events that change or describe an entry that they name."""
+
+
+def history_of(log: Log, names: Collection[str]) -> Callable[[], Iterable[Batch]]:
+    """Return a function that reads, from the beginning, the batches that decide the history of entries.
+
+    These are the batches that name one of the entries, or an entry that was ever merged with one, every undoing
+    and redaction, and after each of them the batches up to the update that prunes what is due; all of history where no
+    file can be searched.
+    """
+    if type(log) is JsonlLog:
+        # Reading the whole log explains damage better.
+        with suppress(DamagedLedgerError):
+            batches = list(_find(log, names))
+            return lambda: batches
+    return lambda: decode(log.read())
+
+
+def _find(log: JsonlLog, names: Collection[str]) -> Iterator[Batch]:
+    events = [
+        event for batch in decode(search(log, (_kind(PointMerged), _kind(EventsVoided)))) for event in batch.events
+    ]
+    kin = _find_kin(names, events)
+    undone = _Undone.of(events)
+    read_up_to = 0
+    needles = [f'"name":{dumps(name)}'.encode("utf-8", "replace") for name in kin]
+    for batch in decode(search(log, (*needles, _kind(EventsVoided), _kind(EventRedacted)))):
+        # A batch that was read on the way to an update is not read twice.
+        if batch.begin >= read_up_to:
+            yield batch
+            read_up_to = batch.end
+            if _leaves_open(batch, kin, undone):
+                for following in _read_up_to_update(log, batch, kin, undone):
+                    yield following
+                    read_up_to = following.end
+
+
+def _kind(kind: type[Any]) -> bytes:
+    return b'"kind":"%b"' % KIND_OF[kind].encode()
+
+
+def _read_up_to_update(log: JsonlLog, batch: Batch, names: Collection[str], undone: _Undone) -> Iterator[Batch]:
+    """Yield the batches after one, up to an update after which none of these entries can be due."""
+    for following in decode(log.read(Position(batch.last, batch.chain, batch.end))):
+        yield following
+        if _leaves_open(following, names, undone) is False:
+            return
+
+
+def _find_kin(names: Collection[str], events: Iterable[Any]) -> set[str]:
+    """Return entries with every entry that was ever merged with one of them, directly or not."""
+    merges = [{event.name, *event.merged} for event in events if isinstance(event, PointMerged)]
+    kin, size = set(names), -1
+    while len(kin) > size:
+        size = len(kin)
+        kin = kin.union(*(merged for merged in merges if merged & kin))
+    return kin
+
+
+@attrs.frozen
+class _Undone:
+    """What was ever undone.
+
+    Attributes:
+        ids: Ids of events.
+        sessions: Sessions of which every event was undone.
+    """
+
+    ids: frozenset[str]
+    sessions: frozenset[str]
+
+    @classmethod
+    def of(cls, events: Iterable[Any]) -> _Undone:
+        """Return what these events undo, also where that undoing was undone later."""
+        undoings = [event for event in events if isinstance(event, EventsVoided)]
+        ids = frozenset(id_ for event in undoings for id_ in event.ids)
+        return cls(ids, frozenset(event.session for event in undoings if event.session))
+
+    def may_touch(self, batch: Batch) -> bool:
+        """Return False where nothing in a batch was ever undone."""
+        return (bool(self.ids) and batch.may_contain_ids(self.ids)) or any(map(batch.may_contain_text, self.sessions))
+
+
+def _leaves_open(batch: Batch, names: Collection[str], undone: _Undone) -> bool | None:
+    """Return whether one of these entries may be due after a batch, None where the batch does not decide that.
+
+    An update prunes what is due, unless it is undone: then a later update does.
+    """
+    counts = not undone.may_touch(batch)
+    for event in reversed(batch.events):
+        if isinstance(event, PlaybookUpdated) and counts:
+            return False
+        if type(event) in CHANGES and type(event) in _ABOUT:
+            entry_names = {event.name, *getattr(event, "merged", ())}  # type: ignore[attr-defined]
+            if not entry_names.isdisjoint(names):
+                return True
+    return None
+
+
+# The checkpoint of statuses
+
+
+def _pack_uses(uses: Mapping[str, Uses]) -> dict[str, Any]:
+    return {name: (use.count, use.last and name_event(use.last)) for name, use in uses.items()}
+
+
+def _unpack_uses(values: Mapping[str, Any]) -> dict[str, Uses]:
+    return {name: Uses(count, last and NamedEvent(*last)) for name, (count, last) in values.items()}
+
+
+def _pack(state: EntryStatuses) -> dict[str, Any]:
+    return {
+        "place": (state.seq, state.chain),
+        "book": pack(state.book),
+        "changed": {name: name_event(place) for name, place in state.last_changes.items()},
+        "texts": {name: list(texts) for name, texts in state.texts.items()},
+        "undone": {name: (text, name_event(by)) for name, (text, by) in state.undone.items()},
+        "uses": (_pack_uses(state.injections), _pack_uses(state.citations)),
+    }
+
+
+def _unpack(values: Mapping[str, Any]) -> EntryStatuses:
+    seq, chain = values["place"]
+    injections, citations = map(_unpack_uses, values["uses"])
+    return EntryStatuses(
+        seq,
+        chain,
+        book=unpack(values["book"]),
+        last_changes={name: NamedEvent(*event) for name, event in values["changed"].items()},
+        texts={name: dict.fromkeys(texts) for name, texts in values["texts"].items()},
+        undone={name: (text, NamedEvent(*by)) for name, (text, by) in values["undone"].items()},
+        injections=injections,
+        citations=citations,
+    )
+
+
+STATUS_FORM: Final[Form[EntryStatuses]] = Form(
+    "standing",
+    ENTRIES,
+    _pack,
+    _unpack,
+    lambda state: state.book,
+)
