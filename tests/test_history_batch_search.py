@@ -15,7 +15,7 @@ from helpers.authors import HUMAN
 from helpers.long_ledgers import CLOSED, LEARNED, STORY, STRETCHES, grow, opened, project_of
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.reading import search as batch_search
 from tallybook.ledger.reading.search import find_batches
 from tallybook.projections.comparison.bisection import search, turn_json
@@ -148,12 +148,3 @@ def test_a_search_skips_sealed_ranges(log: JsonlLog) -> None:
     grow(log, [STORY[5]])
     assert b"log.recovered" in log.path.read_bytes()
     assert [5, 10, 15, 18] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
-
-
-def test_a_search_reports_a_changed_batch_that_it_finds(log: JsonlLog) -> None:
-    """A batch with the bytes is damage where it does not verify; another batch is not read."""
-    data = log.path.read_bytes()
-    log.path.write_bytes(data.replace(b'"rating":"helpful"', b'"rating":"HELPFUL"', 1))
-    assert [5, 10, 15] == [batch.last for batch in find_batches(log, [b'"name":"kpt_002"'])]
-    with pytest.raises(DamagedLedgerError, match="no batch around it verifies"):
-        list(find_batches(log, [b'"session":"s1"']))

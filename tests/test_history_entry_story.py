@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.screens import BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
+from helpers.screens import BRIEF, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
 from tallybook.projections.surfaces.console.story_text import (
     MAX_NOTES,
     print_matches,
@@ -46,12 +46,6 @@ def test_the_story_of_a_pruned_entry_gives_time_author_and_rule(width: int) -> N
         ]
         if sentence not in text
     ]
-
-
-def test_the_evidence_of_an_entry_is_named() -> None:
-    """The story gives the place of the evidence in the transcript."""
-    learned = {**LEARNED, "by": BY | {"place": "s1.jsonl:120-480"}}
-    assert "by reflector in session s1 (s1.jsonl:120-480), event 2." in words(printed(KEPT | {"trail": [learned]}))
 
 
 def test_the_latest_reason_of_a_rating_is_quoted() -> None:
@@ -128,14 +122,6 @@ def test_the_story_of_a_legacy_entry_describes_the_file() -> None:
         "Imported from a legacy playbook (as dict_with_score) 2026-11-21 20:17 UTC by import, event 2, "
         'with 3 helpful and 0 harmful. That file had it as {"text": "x", "score": 3} It is in'
     ) in words(printed(KEPT | {"trail": [seeded]}, extras))
-
-
-def test_the_story_of_a_restored_entry_mentions_its_absence() -> None:
-    """A prune that a manual edit reverted stays part of the story."""
-    back = {**LEARNED, "seq": 20, "kind": "point.edited", "helpful": 4, "harmful": 0}
-    text = words(printed(KEPT | {"trail": [*PRUNED["trail"], back]}))
-    assert "Pruned at event 12 with 1 helpful and 3 harmful, back at event 20." in text
-    assert "It is in the playbook with" in text
 
 
 def test_an_entry_removed_by_a_manual_edit_is_described_so() -> None:

@@ -151,23 +151,6 @@ def test_an_invalid_option_is_reported(run: Run, words: list[str], code: int, me
     assert message in answer.err
 
 
-def test_a_person_sees_undone_events(here: Project, run: Run) -> None:
-    """An undone event is marked with the number of its undo, which names it by its number."""
-    curation.undo(here, "6", None, "misread", HUMAN)
-    curation.undo(here, None, "s-one", "", HUMAN)
-    lines = [line.split("  ", 3)[3] for line in run("log", "--since", "5").out.splitlines()]
-    assert [
-        "kpt_001 rated harmful (undone by event 9)",
-        "kpt_002 rated helpful (undone by event 10)",
-        "update: 2 ratings (undone by event 10)",
-        'event 6 undone: "misread"',
-        "session s-one undone",
-    ] == [line.split("  ")[-1] for line in lines]
-    curation.undo(here, "9", None, "", HUMAN)
-    assert "kpt_001 rated harmful (undone by event 10)" in run("log", "--session", "s-one").out
-    assert "event 9 undone\n" in run("log", "--since", "10").out
-
-
 def test_a_script_sees_undone_events(here: Project, run: Run) -> None:
     """In JSON an undone event has the number of its undo, and no other event has that key."""
     curation.undo(here, "6", None, "", HUMAN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 import shutil
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 COUNTING = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t)"
 HUMAN = {"rater": "human", "session": "s1"}
@@ -205,39 +205,6 @@ def test_people_see_a_table_of_so_many_rows(here: Project, capsys: pytest.Captur
     assert "note: only 1,000 rows are shown; use --json for all rows\n" == printed.err
     assert 0 == main.run(["sql", f"{COUNTING} SELECT i FROM t LIMIT 25000", "--json"])
     assert 25_000 == capsys.readouterr().out.count("\n")
-
-
-def test_wide_rows_are_blocks_and_an_empty_answer_names_its_columns(
-    here: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A row that is too wide is printed column by column; an empty answer names its columns."""
-    del here
-    main.run(["sql", "SELECT * FROM events ORDER BY seq LIMIT 1"])
-    lines = capsys.readouterr().out.splitlines()
-    assert ["row 1", "seq      1", "kind     ledger.opened"] == [lines[0], lines[1], lines[5]]
-    main.run(["sql", "SELECT name, text FROM points WHERE false"])
-    assert "no rows of name, text\n" == capsys.readouterr().out
-
-
-def test_a_query_can_be_read_from_standard_input(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """With `-` all of standard input is the query."""
-    command = [
-        sys.executable,
-        "-c",
-        "from tallybook.projections.surfaces.entry_point import main; main()",
-        "--project",
-        str(here.root),
-    ]
-    done = subprocess.run(
-        [*command, "sql", "-", "--json"],
-        input="SELECT count(*) AS entries\nFROM points",
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[1],
-    )
-    assert ('{"entries": 2}\n', "", 0) == (done.stdout, done.stderr, done.returncode)
-    assert "" == capsys.readouterr().out
 
 
 def test_a_damaged_ledger_answers_no_query(here: Project, capsys: pytest.CaptureFixture[str]) -> None:

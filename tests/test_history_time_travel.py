@@ -19,12 +19,11 @@ from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
 from tallybook.projections.fold import View, fold, fold_history
-from tallybook.projections.playbook.entry_state import REDACTED, Entries
+from tallybook.projections.playbook.entry_state import Entries
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import curation, redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,15 +170,6 @@ def here(project: Path) -> Project:
     return made
 
 
-def test_a_redacted_text_is_in_no_moment(here: Project, run: Run) -> None:
-    """The entry is shown with its counts, and its text nowhere."""
-    redact.redact(here, redact.RedactionTarget("2", None), "private", HUMAN)
-    for seq in (3, 6):
-        (point,) = json.loads(run("show", "--at", str(seq), "--json").out)["key_points"]
-        assert (REDACTED, 0) == (point["text"], point["harmful"])
-    assert REDACTED in run("diff", "3", "7").out
-
-
 def test_show_names_its_moment(here: Project, run: Run) -> None:
     """Number and time of the last event follow the entries; an odd WHEN gets a note."""
     at = commands.playbook(here, "3").state.last_updated
@@ -236,16 +226,6 @@ def test_a_manual_edit_that_is_not_recorded_has_no_number(here: Project, run: Ru
     assert ("removed", None) == (answer["gone"][0]["left"]["how"], answer["gone"][0]["left"]["seq"])
     commands.replay(here)
     assert [10] == [one["left"]["seq"] for one in difference(run("diff", "9", "--json"))["gone"]]
-
-
-def test_diff_names_an_undo_that_made_an_old_event_count(here: Project, run: Run) -> None:
-    """If an undo is undone, the prune is before both moments; backwards the entry was simply present."""
-    curation.undo(here, None, "s1", "", HUMAN)
-    curation.undo(here, "10", None, "", HUMAN)
-    assert "+ kpt_001  0 helpful and 0 harmful, back: it was pruned at event 7\n" in run("diff", "9", "10").out
-    told = " ".join(run("diff", "10", "11").out.split())
-    assert "- kpt_001 pruned at event 7, after a later undo changed the history, with 0 helpful and 3 harmful" in told
-    assert "- kpt_001  pruned at event 7, with 0 helpful and 3 harmful\n" in run("diff", "10", "9").out
 
 
 def test_no_entry_text_controls_the_terminal(here: Project, run: Run) -> None:

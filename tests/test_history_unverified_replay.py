@@ -68,20 +68,3 @@ def test_a_changed_event_is_shown_and_nothing_is_stored(here: Project, run: Run)
     assert (0, 0, 1) == (answer.code, point["helpful"], point["harmful"])
     assert before == files(here)
     assert [3, 3, 3] == [run(*words).code for words in (["replay"], ["replay", "--check"], ["verify"])]
-
-
-DAMAGE = [
-    (rb'"kpt_001","rating":"helpful"', b'"kpt_001","raXing":"helpful"', "required field missing"),
-    (rb'"at":"2([^\n]*"kind":"events.voided")', rb'"at":"x\1', "its head is not one that Tallybook writes here"),
-    (rb'[^\n]*"kpt_001","rating":"helpful"[^\n]*\n', b"", "ends "),
-]
-
-
-@pytest.mark.parametrize(("expression", "other", "says"), DAMAGE, ids=["a field", "a head", "a missing line"])
-def test_an_unreadable_event_is_damage(here: Project, run: Run, expression: bytes, other: bytes, says: str) -> None:
-    """It exits with 3 and one line, which does not mention the unchecked chain."""
-    change(here, expression, other)
-    answer = run("replay", "--no-verify")
-    assert (3, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
-    assert says in answer.err
-    assert "chain" not in answer.err

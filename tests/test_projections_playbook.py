@@ -7,8 +7,6 @@ from typing import Any
 
 from tallybook.ledger.events import (
     Entry,
-    ItemSkipped,
-    LedgerOpened,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookOrdered,
@@ -84,21 +82,6 @@ def test_top_level_keys_come_from_the_file() -> None:
     )
     edited = [PlaybookEdited(1, None, '{"version":"2.0","last_updated":"x"}')]
     assert {"version": "2.0"} == playbook(first, edited).top
-
-
-def test_a_rating_of_no_entry_begins_no_playbook() -> None:
-    """An import is the first after such a rating alone, which a book would not even take in (SHARING, law 2)."""
-    imported = [PlaybookAdopted("0" * 64, 0, '{"version":"0.9","last_updated":"2025"}')]
-    assert ({"version": "0.9"}, "2025") == (playbook(imported).top, playbook(imported).last_updated)
-    rated = [PointRated("nothing", "harmful")]
-    assert ("0.9", at(1)) == (playbook(rated, imported).top["version"], playbook(rated, imported).last_updated)
-
-
-def test_the_date_is_that_of_the_last_playbook_event() -> None:
-    """Kinds that the playbook ignores change neither its date nor its stamp."""
-    state = playbook([LedgerOpened("x", 1)], [A, CLOSE], [ItemSkipped(0, "odd", "7")])
-    assert (at(3), (3, "")) == (state.last_updated, state.stamp)
-    assert (None, (0, "")) == (playbook().last_updated, playbook().stamp)
 
 
 def test_a_returned_entry_is_due_by_its_new_counts() -> None:

@@ -14,9 +14,7 @@ from tallybook.ledger.events import (
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.reflections import (
-    INTERRUPTED,
     REFLECTIONS,
-    Attempt,
     Failure,
     ReadPosition,
     Reflections,
@@ -83,25 +81,3 @@ def test_a_failure_is_listed_until_a_success() -> None:
     assert session.awaits_reflection("claude")
     state = shown([ASKED], [STARTED], [BAD], [STARTED], [READ, DONE])
     assert (None, None) == (state.sessions["s1"].attempt, state.sessions["s1"].failure)
-
-
-def test_an_unfinished_try_is_interrupted_if_another_begins() -> None:
-    """It may have cost the expected amount."""
-    state = shown([ASKED], [STARTED])
-    assert Attempt(DAY, 900, "claude") == state.sessions["s1"].attempt
-    state = shown([ASKED], [STARTED], batch(3, STARTED, at=NEXT))
-    assert Failure(1, DAY, INTERRUPTED, "claude") == state.sessions["s1"].failure
-    assert {"2026-11-21": 900, "2026-11-22": 900} == state.tokens_by_day
-
-
-def test_another_file_of_the_same_name_begins_anew() -> None:
-    """A part that begins before the last one's end is how far the new file was read, for its rater."""
-    anew = TranscriptRead("", 0, 40, 40, "v4", "claude")
-    session = shown([ASKED], [READ, DONE], [anew, DONE]).sessions["s1"]
-    assert ReadPosition({"": 40}, 40) == session.position("claude")
-    searched_to = TranscriptRead("", 0, 200, 200, "u20", "none")
-    session = shown([ASKED], [searched_to], [READ, DONE]).sessions["s1"]
-    assert (ReadPosition({"": 200}, 200), ReadPosition({"": 90}, 100)) == (
-        session.position("none"),
-        session.position("claude"),
-    )

@@ -20,10 +20,9 @@ from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
+from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update
@@ -103,21 +102,6 @@ def test_a_replay_equals_the_specification_after_every_batch(
     scribe = written(Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
     for seq, expected in scribe.moments.items():
         assert undated(expected) == shown(fold(PLAYBOOK, decode(scribe.log.read()), until=seq))
-    scribe.log.close()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(legacy=LEGACY_FILES, updates=UPDATES)
-def test_a_replay_continues_from_every_prefix(
-    tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
-) -> None:
-    """From any moment, reading on gives the same bytes as a replay at once."""
-    scribe = written(Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
-    at_once = playbook_bytes(reading.current(scribe.log))
-    for seq in scribe.moments:
-        stopped = reading.current(scribe.log, seq)
-        gone_on = fold(PLAYBOOK, decode(scribe.log.read(reading.position_of(stopped))), stopped)
-        assert at_once == playbook_bytes(gone_on)
     scribe.log.close()
 
 

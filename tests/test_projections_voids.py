@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.reference_model import EXTRACTIONS, Model, book
-from helpers.undo_histories import CLOSE, SAID, A, B, folded, followed_by, ids_of, shown, without
+from helpers.undo_histories import CLOSE, SAID, A, folded, followed_by, ids_of, shown, without
 from helpers.view_histories import history, ticking
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
@@ -18,7 +18,7 @@ from tallybook.ledger.events import (
     PlaybookAdopted,
 )
 from tallybook.ledger.log import JsonlLog
-from tallybook.projections.fold import find_undone, fold, fold_history
+from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -105,22 +105,6 @@ def redacts(events: Sequence[Any]) -> bool:
 
 
 # Undo, case by case
-
-
-def test_an_undo_within_a_batch_counts_after_it() -> None:
-    """A moment inside a batch shows the playbook before that batch, with the events that it undoes."""
-    told = followed_by(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, ""), B, CLOSE])
-    assert [["kpt_001"]] * 3 + [["kpt_002"]] == [list(folded(told, seq).entries) for seq in (2, 3, 4, 5)]
-
-
-def test_an_event_is_undone_by_the_first_valid_undo() -> None:
-    """Of two undos of one event the later one counts if the first was undone."""
-    told = followed_by(
-        history([[A, CLOSE]]), *[[EventsVoided(("id-1",), None, "")]] * 2, [EventsVoided(("id-3",), None, "")]
-    )
-    undone_ids = find_undone([batch.records[0] for batch in told[1:]])
-    assert {} == folded(told).entries
-    assert told[2].records[0] == undone_ids.by(told[0].records[0])
 
 
 def test_an_event_outside_the_playbook_cannot_be_undone() -> None:
