@@ -262,6 +262,7 @@ class Film:
     ledger: str = ""
     redacted: int = 0
     _injected: dict[str, None] = attrs.field(factory=dict)
+    _author_numbers: dict[tuple[bytes, ...], int] = attrs.field(factory=dict)
     _copies: list[tuple[Position, bytes]] = attrs.field(factory=list)
 
     @property
@@ -354,12 +355,17 @@ class Film:
 
     def _add_author(self, batch: Batch) -> None:
         """Note the author of a batch; where another program wrote several, of its first event."""
+        key = tuple(batch.unverified_authors[1])
+        if len(key) == 1 and key in self._author_numbers:
+            self.moment_authors.append(self._author_numbers[key])
+            return
         by = batch.records[0].by
         session = 0 if by.session is None else self.sessions.number(by.session) + 1
         agent, model = self.agents.get(session, (None, None))
         self.agents[session] = (agent or by.agent, model or by.model)
         rater = self.raters.number(f"{by.rater}{_AT}{by.writer}" if by.writer else by.rater)
-        self.moment_authors.append(self.authors.number((rater, session)))
+        self._author_numbers[key] = self.authors.number((rater, session))
+        self.moment_authors.append(self._author_numbers[key])
 
     # Undos
 
