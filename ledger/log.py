@@ -122,6 +122,7 @@ class Files:
         try:
             self.lock = disk.open_file(self.lock_path, write=True, create=True)
             self.head = disk.open_file(self.head_path, write=True, create=True)
+            # A backup by hard links gives every file a second name, so only the content tells whose file it is.
             disk.refuse_hard_link(self.head, self.head_path, lambda: heads.read(self.head) is not None)
             self.log = self._open_log()
             disk.refuse_hard_link(
@@ -222,6 +223,7 @@ class Files:
             self.report_failure(begin, opened)
             raise
         try:
+            # In a crowd the kernel groups the flushes: a later writer has often acknowledged this batch already.
             if noted and self._is_acknowledged(position.seq, heads.decode(read_at(self.head, HEAD_BYTES, 0))):
                 return
             self.lock_head(HEAD_TRIES)
@@ -492,6 +494,7 @@ class Transaction:
         head = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.log_file)
+        # An editor or a shell removed the last line break. Without it the next line would continue the last one.
         if size < log_size(files.log, size, head):
             disk.write_all(files.log, b"\n", log.log_file)
             size += 1
@@ -551,6 +554,7 @@ class Transaction:
             CannotWriteError: The disk would not confirm the head or the names; nothing was recorded.
         """
         folder = self._log.ledger_folder
+        # Git ignores the ledger, unless a project chooses to track it.
         with suppress(OSError), os.fdopen(disk.create_file(os.path.join(folder, ".gitignore")), "wb") as file:
             file.write(b"*\n")
         try:
@@ -663,6 +667,8 @@ class Transaction:
             disk.write_all(files.log, data, path)
         except CannotWriteError as error:
             first = self._pending[0]
+            # A whole batch on disk is part of the ledger for the next writer, so nobody may say that nothing was
+            # recorded.
             if len(self._pending) > 1 and os.fstat(files.log).st_size >= first.end:
                 raise OutcomeUnknownError(path, f"written in part: {error}") from error
             raise

@@ -144,6 +144,7 @@ def find_name(text: str, names: Collection[str]) -> str | None:
         for name in names
         if name.casefold() == folded or (number is not None and parse_number(name, prefix) == number)
     ]
+    # Several names that fit would make the answer a guess.
     return like[0] if len(like) == 1 else None
 
 

@@ -214,6 +214,7 @@ def history(read: Callable[[], Iterable[Batch]]) -> Iterator[Batch]:
     for batch in read():
         undos += undos_in(batch)
         last = batch.last
+    # The second read may go further, and undos among its new batches were not considered.
     for batch in mark_undone(read(), find_undone(undos)):
         if batch.last > last:
             break

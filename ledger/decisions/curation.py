@@ -138,11 +138,13 @@ def _retire(request: Curation, state: Playbook) -> Event:
 def _restore(request: Curation, state: Playbook) -> Event:
     if request.name in state.entries:
         raise NothingToDoError(request.name, "is in the playbook")
+    # Its counts and later ratings are part of the other entry: a restore would count them twice.
     if request.name in state.merged:
         into = state.merged[request.name]
         raise NothingToDoError(request.name, f"was merged into {into}", "undo that merge instead")
     if request.name not in state.gone:
         raise NothingToDoError(request.name, "was undone", "find that undo with `tallybook log` and undo it")
+    # The text may have been added again under another name since.
     if same := _names_with_text(state.gone[request.name].text, state):
         raise NothingToDoError(request.name, f"would have the text of {same[0]}", f"`tallybook retire {same[0]}` first")
     return PointRestored(request.name, request.reason)
@@ -181,6 +183,7 @@ def _limit(request: Curation, state: Playbook) -> Event:
         raise BadInputError(request.until, fault, f"or give {NEVER}; nothing was recorded")
     if state.until.get(request.name, "") == day:
         raise NothingToDoError(request.name, f"already holds until {day}" if day else "holds without an end")
+    # An event of its own, so that older versions keep the text and an undo takes back the day alone.
     return PointLimited(request.name, request.reason, day)
 
 
@@ -188,6 +191,7 @@ def _move(request: Curation, state: Playbook) -> Event:
     _check_present(request.name, state)
     if state.sections.get(request.name) == request.section:
         raise NothingToDoError(request.name, f"is in the section {request.section}")
+    # An event for this entry alone: whole sections would replace what another machine moved.
     return PointPlaced(request.name, request.reason, request.section)
 
 

@@ -88,11 +88,13 @@ def decide_edit(
         old, now = base.get(entry.name), entries.get(name)
         if old == entry:
             continue
+        # Ratings that came in since the file was written are added to its counts, so that an edit loses none.
         target = attrs.evolve(_merge_entry(entry, old, now, drift.get(name, (0, 0))), name=name)
         if target != now:
             events.append(PointEdited(name, target.helpful, target.harmful, target.text))
         after.setdefault(name)
     wanted = _decide_order(edited_names, base_names, list(after))
+    # Event lines hold at most 64 KiB, so a long order takes several.
     if wanted != list(after):
         events.extend(
             PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
@@ -102,6 +104,7 @@ def decide_edit(
     events.extend(PointPlaced(name, "", section) for name, section in placed.items() if name in after)
     until = {renamed.get(name, name): day for name, day in edit.until.items()}
     events.extend(PointLimited(name, "", day) for name, day in until.items() if name in after)
+    # Not an update: a save alone prunes nothing, so that load, save and load give the same entries (INV-SCORE-005).
     events.append(PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
     return Decision(tuple(events), refused, new_names=renamed)
 

@@ -183,6 +183,7 @@ class NameAssigner:
         """Return the name of the next entry: its own if it has one that no other entry has, else a generated one."""
         self.note_number(own)
         name = own
+        # The first bearer of a name keeps it, so an old file that is put back renames nothing.
         if name is None or name in self.used:
             self.highest = next_free_number(self.highest, self.reserved, self.prefix)
             name = format_name(self.highest, self.prefix)
@@ -225,10 +226,12 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
             names.append(item.entry.name)
         problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
     others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _own_keys(keys)}
+    # A line holds at most 64 KiB, and the sections are part of one line.
     is_small = len(dumps(sections).encode()) <= MAX_SECTION_BYTES
     if not is_small:
         problems.append(Problem(f"{source}: sections", "too many to keep as sections; their entries are kept"))
     top = dumps(others | ({SECTION_NAMES: sections} if sections and is_small else {}))
+    # The stamp says as of which event the file was rendered: a manual edit of it is compared with that moment.
     stamp = keys.get(STAMP)
     known = mend_text(stamp) if isinstance(stamp, str) else None
     digest = sha256(data).hexdigest()

@@ -208,6 +208,7 @@ def decide_extraction(
     events: list[Event] = []
     ignored = list(extraction.ignored)
     renamed = dict(renamed_before or {})
+    # Additions come first, so that a rating in the same payload can mean a new entry.
     for item, text, section, day in extraction.texts:
         wish = (wishes or {}).get(text, "")
         name = name_of_text.get(text, "")
@@ -231,11 +232,13 @@ def decide_extraction(
     for item, sent, rating in extraction.ratings:
         name = renamed.get(sent, sent)
         events.append(PointRated(name, rating))
+        # Recorded all the same: a rating of an unknown name is evidence, and has no effect.
         if name not in names:
             idle.append(IgnoredItem(item, "no such entry in the playbook", name))
         elif rating not in RATINGS:
             idle.append(IgnoredItem(item, f"the rating {rating!r} counts nothing", name))
     rated = len(extraction.ratings) - len(idle)
+    # This event alone prunes, so it follows every rating of its update.
     events.append(PlaybookUpdated(added, rated, len(extraction.ignored) + len(idle)))
     ignored += idle
     return Decision(tuple(events), tuple(ignored), renamed)

@@ -258,6 +258,7 @@ def _decode_lines(batch: RawBatch, whats: Sequence[bytes], events: list[Any], me
             what = whats[index]
             events[index] = decoded = decode_fast(what)
             if decoded is None:
+                # The whole batch, because a continued text belongs to the line before it.
                 return _decode_lines_slowly(batch, whats, memo)
             # Inline, because a call would take a twentieth of the time of a new line.
             if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:

@@ -247,4 +247,5 @@ def decode_fast(what: bytes) -> Event | None:
         event: Event = decode(fields)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+    # One comparison proves canonical form, no unknown field and no repeated key.
     return event if encode(event) == fields else None

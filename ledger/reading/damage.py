@@ -192,6 +192,7 @@ def is_unclean(fd: int, after: Position, head: Head | None, size: int) -> bool:
         return False
     if head is not None:
         return not has_other_history(fd, after, size)
+    # A copied log has no head, and a copy is never repaired by guessing.
     return not any(
         tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS])
         for tail, _ in find_chains(fd, after.offset, size)

@@ -72,6 +72,7 @@ def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
     for begin in range(0, end, WINDOW_BYTES):
         window = read_at(fd, min(WINDOW_BYTES + _MAX_KEY_BYTES, end - begin), begin)
         stored = [piece.partition(b'"')[0] for piece in window.split(_KEY)[1:]]
+        # The digest of the payload follows the key, where the caller gave the key.
         if _PAYLOAD in window:
             stored += [key.rpartition(_PAYLOAD)[0] for key in stored]
         for key in keys.intersection(stored):

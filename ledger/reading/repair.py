@@ -292,9 +292,11 @@ def replace_log(folder: Path, data: bytes, end: Position, at: str, seen: tuple[i
     lock = disk.open_file(folder / "lock", write=True, create=True)
     try:
         disk.lock(lock, folder / "lock", disk.LOCK_WAIT_MS)
+        # Another process may have recorded since the file was read; its batches would be lost without a trace.
         if identify_log(folder) != seen:
             hint = "nothing was recorded; try again"
             raise CannotWriteError(folder / LOG_NAME, "was changed by another program", hint)
+        # What the replaced log holds was acknowledged, so it stays in quarantine.
         aside = None if seen is None else _set_aside(folder, at)
         disk.replace_file(folder / LOG_NAME, data)
         _write_head(folder, end, shared=_TAKEN in data)

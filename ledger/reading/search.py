@@ -45,6 +45,7 @@ def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch
     redacted: set[str] | None = None
     for batch in _find(log, needles):
         if missing := redaction.find_erased(batch):
+            # Mostly no text is missing, so the redactions are looked for only once one is.
             if redacted is None:
                 redactions = _find(log, [redaction.REDACTED])
                 redacted = {

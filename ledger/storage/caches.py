@@ -52,6 +52,7 @@ def find_folder(ledger: StrPath) -> str | None:
     folder = os.path.join(base, id_, path_digest(real))
     with suppress(OSError):
         owner = os.path.join(folder, OWNER)
+        # A day is exact enough: only caches without use for 30 days are removed.
         if clock.utc_now().unix_us - os.stat(owner).st_mtime_ns // 1000 > DAY_US:
             os.utime(owner)
     return folder
@@ -77,6 +78,7 @@ def make_folder(folder: StrPath, ledger: StrPath) -> None:
     except OSError as error:
         raise CannotWriteError(folder, disk.reason(error)) from error
     real = os.path.realpath(ledger)
+    # Checked after the creation: another user may have created the folder first.
     if fault := find_fault(user_folder(), real):
         raise CannotWriteError(folder, f"is not safe as a cache: it {fault}")
     disk.replace_cache_file(owner, real.encode("utf-8", "surrogateescape"))

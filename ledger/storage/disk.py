@@ -67,6 +67,7 @@ def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = 
     mode, group, owner = file_rights(like or path)
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, FILE_MODE)
     try:
+        # The umask cannot take these rights away: a team shares a ledger by sharing its folder.
         set_mode(fd, mode, group)
         set_owner(fd, owner)
     except BaseException:
@@ -387,6 +388,7 @@ def lock(fd: int, path: StrPath, wait_ms: int) -> None:
     """
     deadline, pause = 0.0, 0.0002
     try:
+        # A wait in the system call needs an alarm to end it, which takes a signal from programs that import this.
         while not try_lock(fd):
             now = monotonic()
             deadline = deadline or now + wait_ms / 1000

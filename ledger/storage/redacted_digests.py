@@ -116,6 +116,7 @@ class Redactions:
         if not self.digests:
             return None
         wholes = self.whole_digests(text)
+        # A person accepted this text as a whole, and no other text that contains the redacted words.
         if not self.accepted.isdisjoint(wholes):
             return None
         forms = dict.fromkeys((text, normalize_look(text)))
@@ -230,6 +231,7 @@ def load(folder: Path) -> Redactions:
     try:
         return _read(folder)
     except PermissionError:
+        # In a shared ledger the file is its owner's alone; what other users record is not compared.
         return NO_REDACTIONS
 
 
@@ -312,6 +314,7 @@ def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]
         for text in event_texts:
             wholes = redactions.whole_digests(text)
             redactions.digests.setdefault(0, {}).update(dict.fromkeys(wholes, Redaction(at, event, seq + index)))
+            # A text that is redacted anew is refused anew, although a person had accepted it.
             redactions.accepted -= wholes
     if part is not None:
         redaction = Redaction(at, next(iter(texts), ""), seq if texts else 0)

@@ -246,6 +246,7 @@ def write_pending(folder: StrPath, pending: PendingRedaction) -> None:
         disk.replace_file(path, lambda fd: dumps(value | {"proof": _proof(fd)}).encode())
     except CannotWriteError as error:
         raise CannotWriteError(path, error.reason, "nothing was redacted") from error
+    # Readers ignore a file that proves nothing, and texts erased without a redaction that they know are damage.
     if read_pending(folder) != pending:
         raise CannotWriteError(path, "may be a file from elsewhere", "nothing was redacted")
 
@@ -315,6 +316,7 @@ def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> N
     try:
         for batch in batches:
             if (span := _sealed_range(batch, ids)) is not None:
+                # A seal copied the range to quarantine, with the text in it.
                 _erase_copies(os.path.join(os.path.dirname(path), "quarantine"), span[0])
             for begin, length, blank in _erasures(batch, ids):
                 os.lseek(fd, begin, os.SEEK_SET)

@@ -59,6 +59,7 @@ def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: s
     Raises:
         BadInputError: A line or the batch would be too long, a text is not Unicode, or ``by`` is invalid.
     """
+    # A spooled event always says when it happened, because it is recorded later, and its line is longer for it.
     sent = [one._replace(when=one.when or at) for one in drafts]
     frame(
         sent,
@@ -80,6 +81,7 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
     """
     spool = os.path.join(folder, FOLDER)
     disk.make_folder(spool)
+    # The time comes first, so that a sorted folder is in the order of sending.
     path = os.path.join(spool, f"{at.replace(':', '')}-{id_}.json")
     try:
         data = dumps({"id": id_, "at": at, "requests": requests}).encode()
