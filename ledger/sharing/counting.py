@@ -116,9 +116,10 @@ def read_pieces(
     while True:
         end = replica.end()
         contents = engine.read(end.seq, size, since)
-        if known is None:
-            known = replica.ids() if contents.runs else set()
-        counted = count(contents.runs, end, known)
+        if known is None and contents.runs:
+            known = replica.ids()
+        # The first pieces can have nothing new: after a kill it is forgotten up to which run they were read.
+        counted = count(contents.runs, end, set() if known is None else known)
         yield contents, counted
         if not contents.more:
             return
