@@ -89,9 +89,15 @@ def race(name: str, folder: Path, processes: int = PROCESSES, numbers: int = NUM
         for worker in workers:
             worker.join()
         winners = {number: [one for one in range(processes) if number in won[one]] for number in range(1, numbers + 1)}
-        store = connect()._store
-        store.list(0)
-        stored = store.get([*winners])
+
+        def read() -> None:
+            store = connect()._store
+            store.list(0)
+            results[0][1].send(store.get([*winners]))
+
+        # Here, the threads of a client library would be missing in the processes of the next race.
+        context.Process(target=read).start()
+        stored = results[0][0].recv()
     return [
         f"{name}: number {number} was won by {winner}, and holds {stored.get(number)!r}"
         for number, winner in winners.items()
