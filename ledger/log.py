@@ -486,6 +486,7 @@ class Transaction:
                     files.busy = True
                     files.can_note = names == 1
                     return files, file.st_size
+            # Another log was put in place, as import does, or the lock's file is gone: all are opened anew.
             log.close()
 
     def _find_end(self, files: Files, size: int) -> None:

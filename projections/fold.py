@@ -110,6 +110,7 @@ _ABOUT_SCORES = {
     events.SessionEnded,
 }
 _ABOUT_LIFT = {events.LiftAsked, events.LiftStopped}
+# What agents, transcripts and raters reported has happened: after an undo it still counts as read and as given.
 UNDOABLE: frozenset[type[Any]] = frozenset({events.EventsVoided} | _ABOUT_PLAYBOOK | _ABOUT_SCORES | _ABOUT_LIFT)
 """Kinds that can be undone: those that change the playbook, a score or a question of lift, and undo itself."""
 

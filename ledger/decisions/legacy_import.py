@@ -216,6 +216,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
         text = slot.value.last().get("text") if isinstance(slot.value, JsonObject) else slot.value
         reason = slot.skip or ("" if isinstance(text, str) and text.strip() else "holds no text")
         names = sections.setdefault(slot.section, []) if slot.section else []
+        # An odd item never costs the rest of the file.
         if reason:
             naming.note_number(slot.name)
             skipped.append(ItemSkipped(index, reason, slot.original))

@@ -116,6 +116,7 @@ class _Step:
             return ""
         if any(self.state.is_protected(self.state.entries[name]) for name in names):
             return "protected"
+        # Two entries at 0/2 that are merged into one at 3/1 give 3/5, which the next update prunes.
         if result is not None and self.state.prunes(result):
             return "the next update would prune the result"
         return "" if self.terms.may == APPLY else "the settings say propose"
@@ -305,6 +306,7 @@ def make(change: PointProposed, state: Playbook) -> tuple[tuple[Event, ...], Pla
         return added, after
     if change.verb == "merge":
         return (*added, PointMerged(new, change.merged, reason)), after
+    # Only a person's reword keeps the counts.
     return (PointRetired(change.name, reason or f"replaced by {new}"), *added), after
 
 

@@ -264,4 +264,5 @@ def read_entries(value: object, source: str) -> tuple[Entry, ...]:
 
 
 def _is_count(value: object) -> TypeGuard[int]:
+    # A bool is an int as well.
     return type(value) is int and 0 <= value <= MAX_INT

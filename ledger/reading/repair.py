@@ -110,6 +110,7 @@ def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
         out = disk.open_file(copy, write=True, create=True)
         try:
             disk.refuse_hard_link(out, copy)
+            # An interrupted seal may have left a copy of this name.
             os.ftruncate(out, 0)
             for offset in range(begin, end, _BLOCK_BYTES):
                 block = read_at(fd, min(_BLOCK_BYTES, end - offset), offset)

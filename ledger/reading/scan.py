@@ -254,6 +254,7 @@ class LogReader:
                 if redaction.ERASED_TEXT in batch.data or batch.erased:
                     redacted = self._check_erased(fd, batch, redacted)
             yield run
+        # Another log may have taken this one's place, and verify as a whole.
         if self._head is not None and not has_position(fd, self._head.position):
             raise DamagedLedgerError([damage.head_problem(self._name, fd, size, self._head)])
 

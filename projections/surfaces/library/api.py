@@ -216,6 +216,8 @@ class Ledger:
         """
         check(str, name=name, rating=rating, reason=reason)
         check(str | None, key=key)
+        # People mistype, so a name that no entry had is refused; record keeps it, because a reflector's words are
+        # evidence.
         return commands.rate_all(self.project, Rating((name,), rating, reason), by_json(self.by), key)
 
     def record(self, extraction: Mapping[str, Any], *, key: str | None = None) -> Outcome:
@@ -439,6 +441,7 @@ def _known_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
     Raises:
         BadInputError: There is none of that name.
     """
+    # A text is iterable as well: each of its characters would be taken for a kind.
     if isinstance(kinds, str) or not isinstance(kinds, Iterable):
         raise BadInputError("kinds", f"expected several kinds, got {type(kinds).__name__}", 'such as ["point.rated"]')
     wanted = tuple(kinds)

@@ -186,6 +186,7 @@ def load_playbook() -> dict[str, Any]:
     if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
         save_diagnostic(diagnostics.migration(file.legacy), diagnostics.MIGRATION)
         told = file.sha256
+    # Shown and not recorded, because a read-only project must be readable.
     state = playbook_file.with_edit(state, file, clock.utc_now().at)
     document = render.playbook_dict(state)
     if file.legacy is not None and file.events:
@@ -435,6 +436,7 @@ class LoadedPlaybook(dict[str, Any]):
 
     def settle(self, state: Playbook) -> None:
         """Take the present content as loaded or saved."""
+        # Programs change entries in place, and a save compares them with what they were.
         self.base = copy.deepcopy(self["key_points"])
         named = [entry.get("name") for entry in self["key_points"] if isinstance(entry, dict)]
         self.known |= {name for name in named if isinstance(name, str)}

@@ -126,6 +126,7 @@ def _divide_update(request: Request, update: Update, is_mine: Callable[[str], bo
                 # Each part would count so many of its own.
                 ignored.append(operations.too_many(index, value))
                 continue
+            # A new entry names none and is the project's; so is an operation that names entries of both.
             is_own = bool(names) and all(map(is_mine, names))
             target, places = (own.setdefault(field, []), items) if is_own else (theirs[field], project_items)
             places[f"{field}[{len(target)}]"] = f"{field}[{index}]"
@@ -133,6 +134,7 @@ def _divide_update(request: Request, update: Update, is_mine: Callable[[str], bo
     notes = [event for event in update.plain_events if is_mine(getattr(event, "name", ""))]
     if not own and not notes:
         return Parts(request)
+    # A payload with neither list is refused.
     own.setdefault("evaluations", [])
     others = tuple(event for event in update.plain_events if event not in notes)
     mine = attrs.evolve(request, decide=attrs.evolve(update, payload=own, plain_events=tuple(notes), names={}))
@@ -196,7 +198,8 @@ def _write_both(project: Project, mine: Project, theirs: Request, own: Request, 
         try:
             done = recording.write(project, [theirs])
         except TallybookError:
-            # Nothing was recorded there, so nothing is to be recorded here.
+            # A failed flush leaves the outcome unknown, so the ledger is asked. Where it has nothing, nothing is to be
+            # recorded here.
             if not _has_key(project, key):
                 path.unlink(missing_ok=True)
             raise
@@ -228,6 +231,7 @@ def together(project: Project, playbook: Playbook) -> Playbook:
     with personal.named_damage(mine):
         own = _state(mine)
     texts = {entry.text for entry in playbook.entries.values()}
+    # A name that the project has means the project's entry.
     added = {
         name: entry for name, entry in own.entries.items() if name not in playbook.used and entry.text not in texts
     }
@@ -252,6 +256,7 @@ def _lock(mine: Project) -> Iterator[None]:
 
 
 def _save(mine: Project, project: Project, own: Request, key: str, at: str) -> Path:
+    # Another command may append it to a later playbook, where a name as typed could mean another entry.
     if isinstance(own.decide, Update) and own.decide.is_typed:
         own = attrs.evolve(own, decide=own.decide.with_exact_names(_state(mine)))
     path = mine.ledger / PENDING / f"{clock.new_id(clock.utc_now().unix_us)}.json"

@@ -239,6 +239,7 @@ def ledger_blob(commit: Commit, project: Project) -> str | None:
         return None
     entry = ask(project.root, "ls-tree", "-z", "--full-tree", commit.id, "--", path.replace(os.sep, "/"))
     mode, _, blob = entry.partition(b"\t")[0].decode().rpartition(" blob ")
+    # Regular files have the modes 100644 and 100755; links and submodules have others.
     return blob if mode.startswith("100") else None
 
 
@@ -282,6 +283,7 @@ def exclude_file(project: Project) -> Path | None:
     folder = _common_folder(top) if top else ""
     if not folder:
         return None
+    # Not .gitignore, so that no file of the team changes.
     path = Path(folder, "info", "exclude")
     with suppress(OSError):
         present = [part for part in (path.parent, path) if os.path.lexists(part)]

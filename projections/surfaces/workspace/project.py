@@ -355,6 +355,7 @@ def repository_of(top: str) -> str:
     if not own:
         return ""
     with suppress(OSError, ValueError, TallybookError):
+        # Read here, because a hook has no time to run git.
         repository = os.path.realpath(os.path.join(own, _read_line(os.path.join(own, "commondir"))))
         back = os.path.realpath(os.path.join(own, _read_line(os.path.join(own, "gitdir"))))
         if back == os.path.join(top, _GIT) and os.path.dirname(own) == os.path.join(repository, _WORKTREES):

@@ -236,6 +236,7 @@ def read(project: AnyProject, *, store: bool = True) -> Settings:
         project: The project.
         store: Whether to write the cache; a command that may write nothing does not.
     """
+    # Missing files are listed as well, so that a new one counts at once.
     places = [(path, *_stamp(path)) for path in files(project)]
     if all(size < 0 for _, _, size in places):
         return Settings()
@@ -376,6 +377,7 @@ def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> S
         rules = {rule.field: rule for rule in SETTINGS.values() if rule.field}
         if cached["files"] == list(map(list, places)) and values.keys() == rules.keys():
             values["command"] = tuple(values["command"])
+            # The values of a cache are checked like those of the files.
             return Settings(**values) if all(rule.fits(values[field]) for field, rule in rules.items()) else None
     return None
 

@@ -163,6 +163,7 @@ def _undo_in_both(project: Project, mine: Project, session: str, reason: str, by
     Raises:
         NothingToDoError: Neither has anything to undo.
     """
+    # A crash may have left a personal batch of the session unwritten, which would otherwise come after the undo.
     pair.finish(mine)
     done, problems = [], []
     for one in (project, mine):
@@ -324,6 +325,7 @@ def _last_change(batches: Iterator[Batch], option: str, known: Collection[str] |
             candidate = batch
     if last is None:
         raise NothingToDoError("the ledger", "has nothing to undo")
+    # An old playbook is not imported only to be undone at once, and a repeated undo does not walk back.
     if last is candidate and not _is_import(last):
         return _undoable(last)
     raise _refusal(last, before, option)
@@ -404,6 +406,8 @@ def _whole(record: EventRecord, batch: Batch, option: str) -> list[EventRecord]:
     if type(record.event) not in UNDOABLE:
         hint = "nothing was recorded"
         raise BadInputError(f"event {record.seq}", "is not an event of the playbook or of a score", hint)
+    # One rating of an update can be wrong, but nobody wants the end of an update or the head of an import undone
+    # alone.
     if is_of_entry(KIND_OF[type(record.event)]):
         return [record]
     return [one for one in batch.records if type(one.event) in UNDOABLE]

@@ -218,6 +218,7 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
     _note_in_copies(log.folder, pending)
     _append_events(log, pending)
     _await_rendering(project)
+    # Checkpoints hold texts; one from before a redaction is never used again.
     uncleared = cache_files.clear(log.folder)
     done = search(project, pending.texts, overwriting=True)
     remaining = (*done.remaining, *uncleared, *_erase_in_copies(log.folder, pending))

@@ -58,6 +58,7 @@ class ProposedError(TallybookError):
 
 def must_propose(project: Project, wish: Curation) -> str:
     """Return why a change can only be proposed by the agent that types it; empty where it can be made."""
+    # A command that runs inside an agent is the agent's, whoever typed the words.
     if find_agent() is None:
         return ""
     if wish.verb in PERSONS_ONLY:
@@ -95,6 +96,7 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
     Raises:
         BadInputError, UnknownEntryError, NothingToDoError, RedactedTextError: The change itself would be refused.
     """
+    # The event of a proposal has no field for a day.
     if wish.until:
         raise BadInputError("--until", "cannot be proposed", "a person runs the command; nothing was recorded")
     wish(reading.current(reading.open_log(project)), redacted_digests.load(project.ledger), {})

@@ -165,10 +165,13 @@ def write(
             state = opened.playbook(cold=cold)
             recorded = _append(opened, state, requests, result)
             is_undone = any(isinstance(event, EventsVoided) for done in result.outcomes for event in done.events)
+            # An undo changes how earlier events read, so the state of before cannot simply be folded on.
             if log_with_book(log) or is_undone:
                 result.state = opened.playbook()
         except (LockHeldError, MissingLinesError) as error:
+            # No agent waits for a lock that is held: its payload waits in the spool.
             return WriteResult(_spool_refused(opened, requests, state, error), problems=result.problems)
+        # After the acknowledgement: a file that survives a crash is refused by its keys, and its payload is not lost.
         spool.remove_files(recorded)
         try:
             _render(opened, result)
@@ -480,6 +483,8 @@ def _refuse_used_keys(project: Project, log: JsonlLog, requests: Sequence[Reques
         if request.payload and request.key is not None:
             refuse_other_payload(request, log.find_delivery(request.key))
             same_key = (row.get("payload") for row in rows if row.get("key") == request.key)
+            # A payload of Tallybook's own, or of an earlier version, has no digest: under its key the first delivery
+            # counts.
             if any(payload not in (None, request.payload) for payload in same_key):
                 raise UsedKeyError(normalize_key(request.key))
 

@@ -315,6 +315,7 @@ def _name_items(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyIte
     naming = legacy_import.NameAssigner({*state.used, *(item.entry.name for item in items)}, state.prefix)
     naming.highest = state.highest
     naming.used = set(state.used)
+    # Entries of a person's own playbook are named my_NNN, whatever name a file gives them.
     is_personal = state.prefix == PERSONAL_PREFIX
     entries = [attrs.evolve(item.entry, name=naming.assign(None if is_personal else item.entry.name)) for item in items]
     return tuple(attrs.evolve(item, entry=entry) for item, entry in zip(items, entries, strict=True))
@@ -441,6 +442,7 @@ def request_to_json(request: Request) -> dict[str, Any]:
         terms: dict[str, Any] = {"may": decide.may, "shown": decide.shown} if decide.may else {}
         terms |= {"origin": decide.origin} if decide.origin else {}
         terms |= {"by_marks": True} if decide.by_marks else {}
+        # The keys keep their spelling, because another version may read the file.
         update = {"update": decide.payload, "names": dict(decide.names), "beside": _to_rows(decide.plain_events)}
         return fields | update | terms
     if isinstance(decide, PlainEvents):

@@ -35,6 +35,8 @@ _THREE_DIGITS: Final = r"(?=(?:[^\s\d]{0,40}\d){3})"
 # One digit group of an id in Discord's tokens, in base64.
 _DIGITS_64: Final = "[MNO][DTjz][AEIMQUYcgk][w-z0-5]"
 
+# Exact formats, and no guess by entropy or keywords: what a guess masks is lost for ever. A table of our own, because
+# a catalogue of somebody else knew 18 of 50 formats and took 0.3 s to load.
 PREFIXED: Final = (
     # Name, prefix, alphabet and least length of what follows. A mask goes on to the end of the run: formats grow.
     ("1Password Token", "ops_eyJ", _BASE64, 60),
@@ -184,6 +186,7 @@ def _named(name: str, value: str) -> str:
     return rf"(?<![A-Za-z0-9])(?i:{name}){_IS}({value})"
 
 
+# Repeats are bounded or possessive, so that each expression takes time that is linear in the text's length.
 IN_CONTEXT: Final = (
     # Name, and an expression whose group is the secret.
     (
@@ -266,6 +269,7 @@ def _is_token(run: str) -> bool:
     """Return whether a run has the shape of most tokens: a word, and much in which letters and digits mix."""
     if len(run) > _MAX_RUN_CHARS or _DIGEST.match(run):
         return False
+    # This shape fits no name in 100 MB of code.
     mixed = [word for word in _SEPARATOR.split(run)[1:] if not _ORDINARY.fullmatch(word)]
     return (
         len(" ".join(mixed)) >= _MIN_MIXED_CHARS and sum(len(_CHANGE.findall(word)) for word in mixed) >= _MIN_CHANGES

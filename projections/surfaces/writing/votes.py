@@ -72,6 +72,8 @@ class Ballot:
         mark, helpful counts only where the lineage cited the entry, and is neutral elsewhere.
         """
         by, update = request.by, request.decide if isinstance(request.decide, Update) else None
+        # People's and programs' ratings count as they are, as the specification says. A reflection on a session is
+        # known by the names that its prompt showed.
         if by["rater"] != AGENT and (update is None or update.shown is None):
             return decision
         by_marks = update is not None and update.by_marks
@@ -124,6 +126,7 @@ class _Cast:
         if session:
             if self.votes.has_voted(session, name):
                 return None
+            # A second vote of the same batch is not in the ledger yet, and has no effect either.
             self.votes.rated.setdefault(session, set()).add(name)
         if self.by["rater"] != AGENT or not isinstance(event, PointRated):
             return event
