@@ -297,6 +297,7 @@ class Files:
     def close(self) -> None:
         """Close every file."""
         for fd in (self.log, self.head, self.lock):
+            # A hook may start without standard input; then the first file that it opens has the number 0.
             if fd >= 0:
                 os.close(fd)
 

@@ -347,6 +347,7 @@ def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -
         if key in findings.keys:
             findings.damaged(seq, f"repeats the key {key}")
         findings.keys.add(key)
+    # Time decides nothing, so a clock that was set back gets a note and no more.
     if form.at < findings.at:
         back_s = (clock.to_unix_us(findings.at) - clock.to_unix_us(form.at)) // clock.MICROSECONDS
         findings.notes.append(f"seq {seq}: the clock was {back_s:,} s behind the line before")
@@ -404,6 +405,7 @@ def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> N
         if size:
             findings.notes.append("there is no head, so a missing end cannot be detected")
     elif size < head.position.offset or not (findings.problems or has_position(fd, head.position)):
+        # A log that was cut between two batches verifies by itself: only the head knows the missing events.
         findings.problems.append(damage.head_problem(LOG_NAME, fd, size, head))
     elif size > os.fstat(fd).st_size:
         findings.notes.append("the last line break is missing; the next writer adds it")

@@ -218,6 +218,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
         names = sections.setdefault(slot.section, []) if slot.section else []
         # An odd item never costs the rest of the file.
         if reason:
+            # Its number counts all the same: a generated name follows the highest one before it (REQ-SCORE-004).
             naming.note_number(slot.name)
             skipped.append(ItemSkipped(index, reason, slot.original))
             notes: tuple[str, ...] = () if reason == HEADING else (f"{reason}; kept only in the ledger",)
@@ -384,6 +385,7 @@ def _read_counts(fields: dict[str, Json]) -> _Counts:
     if "helpful" in fields and "harmful" in fields:
         helpful, notes = _read_whole_number(fields, "helpful", 0)
         harmful, more = _read_whole_number(fields, "harmful", 0)
+        # An entry that only loses a residual score was migrated before, and is not reported (OBS-SCORE-001).
         return _Counts(helpful, harmful, "canonical", "", notes=notes + more)
     half = tuple(f"has {key} alone, which does not count" for key in ("helpful", "harmful") if key in fields)
     if "score" in fields:

@@ -106,6 +106,7 @@ class _Step:
             return "names no entry"
         if name not in self.state.entries:
             return "no such entry in the playbook"
+        # A name that the model was not shown is a guess.
         if self.terms.shown is not None and name not in self.terms.shown:
             return "the prompt did not show this entry"
         return ""
@@ -114,6 +115,7 @@ class _Step:
         """Return why a change can only be proposed; empty where it is made."""
         if self.terms.may == PERSON:
             return ""
+        # Pinned entries and mostly helpful ones are a person's, whether they stay or are absorbed.
         if any(self.state.is_protected(self.state.entries[name]) for name in names):
             return "protected"
         # Two entries at 0/2 that are merged into one at 3/1 give 3/5, which the next update prunes.

@@ -160,6 +160,7 @@ def _to_event(line: _LineParts) -> Event:
     fields = FREE_FIELDS[EVENT_TYPES[kind][0]]
     if type(body) is not dict:
         raise TypeError("expected an object as body")
+    # Free text in the body could never be redacted.
     if not body.keys().isdisjoint(fields):
         raise ValueError("its free text is in its body")
     # A redacted text is None, and the event remains.

@@ -191,6 +191,7 @@ def ledger_id(path: StrPath) -> str:
             id_ = (opening.partition(b'"ledger":"')[2] or opening.partition(b'"book":"')[2]).partition(b'"')[0]
         finally:
             os.close(fd)
+        # The id names a folder of caches, so anything but a plain name is refused.
         if len(id_) == _ID_CHARS and _ID_LETTERS.issuperset(id_):
             return id_.decode()
     return ""

@@ -319,6 +319,7 @@ def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]
     if part is not None:
         redaction = Redaction(at, next(iter(texts), ""), seq if texts else 0)
         look = normalize_look(part)
+        # A text of which almost nothing is visible is redacted as it is, not wherever its one letter occurs.
         for form in {part, look if len(look.strip()) >= MIN_TEXT_CHARS else part}:
             redactions.digests.setdefault(len(form), {})[redactions.digest(form)] = redaction
         redactions.accepted -= redactions.whole_digests(part)

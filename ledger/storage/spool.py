@@ -81,7 +81,7 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
     """
     spool = os.path.join(folder, FOLDER)
     disk.make_folder(spool)
-    # The time comes first, so that a sorted folder is in the order of sending.
+    # The time comes first, so that a sorted folder is in the order of sending; Windows takes no colons.
     path = os.path.join(spool, f"{at.replace(':', '')}-{id_}.json")
     try:
         data = dumps({"id": id_, "at": at, "requests": requests}).encode()

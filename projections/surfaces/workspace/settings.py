@@ -43,6 +43,7 @@ RATERS = ("none", "claude", "codex", "gemini", "openai", "command")
 MAX_NAME_CHARS = 200
 MAX_WORDS = 100
 MAX_ADDRESS_CHARS = 2_000
+# A model on this machine needs no certificate.
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -188,6 +189,7 @@ SETTINGS: dict[tuple[str, str], Rule] = {
     ("playbook", "subagents"): Rule("subagents", "flag"),
     ("reflection", "rater"): Rule("rater", "word", RATERS, lambda new, old: new in {RATERS[0], old}),
     ("reflection", "model"): Rule("model", "model", MAX_MODEL_CHARS, _is_same),
+    # A cloned file could send sessions, or another key of the environment, to an address of its author's.
     ("reflection", "address"): Rule("address", "address", None, _is_same),
     ("reflection", "key_variable"): Rule("key_variable", "variable", MAX_NAME_CHARS, _is_same),
     ("reflection", "command"): Rule("command", "command", MAX_WORDS, _is_same),
@@ -340,6 +342,7 @@ def _check(document: Mapping[str, Any], path: str) -> SettingsFile:
         elif section in _SECTIONS and not key:
             wrong.append(Problem(path, f"{section}: expected a section, [{section}]"))
         else:
+            # Not wrong: a later version may know it.
             unknown.append(f"[{section}] {key}".rstrip())
     return SettingsFile(values, tuple(wrong), tuple(unknown))
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.redact import RedactionTarget
 
+# A pin is a person's decision, and so is its end.
 PERSONS_ONLY = frozenset({"unpin"})
 """Verbs of curation that an agent can only propose."""
 OF_PROTECTED = frozenset({"retire", "reword", "merge"})

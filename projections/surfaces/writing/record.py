@@ -276,6 +276,7 @@ def _record_spool(
             requests = [_with_present_names(opened.log, request) for request in requests]
             outcomes = record_all(tx, state, requests, ballot)
         except (BadInputError, MissingLinesError) as error:
+            # A file that cannot be recorded stays in place and costs none of the others.
             problems.append(Problem(f"spool/{file.name}", f"{error}; it stays there"))
         else:
             # Another version may have spooled it without masking.

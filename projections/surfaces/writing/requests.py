@@ -84,6 +84,7 @@ class Request:
 
     def __attrs_post_init__(self) -> None:
         """Check the parts, and mask secrets before anything can write them down."""
+        # Before anything is opened, so that a bad request leaves no trace, not even a ledger.
         if isinstance(self.decide, Update) and not self.decide.is_typed:
             read_extraction(self.decide.translate(Playbook()).payload)
         elif isinstance(self.decide, Change) and self.decide.top:
@@ -109,6 +110,7 @@ def check_provenance(by: object) -> None:
         raise BadInputError(
             "by", "is not a provenance", f"give a rater, and of {', '.join(BY_FIELDS[1:])} what is known"
         )
+    # A rater that no reader could read would be damage to the ledger for ever.
     if fields["rater"] not in KNOWN_RATERS:
         raise BadInputError(
             "rater", f"{fields['rater'][:_SHOWN_CHARS]!r} is not a rater", f"use one of {', '.join(KNOWN_RATERS)}"
