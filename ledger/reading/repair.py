@@ -134,6 +134,7 @@ def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Positio
         OutcomeUnknownError: The line could not be flushed.
     """
     begin, folder = tail.position.offset, os.path.dirname(path)
+    # Nothing is sealed without its copy.
     quarantine(fd, begin, size, os.path.join(folder, "quarantine"))
     # The sealing line must begin on a line of its own, so a missing line feed is added to the range. The blank before
     # it keeps a batch that lacks only its line feed from becoming complete.
@@ -312,6 +313,7 @@ def _set_aside(folder: Path, at: str) -> Path:
     disk.make_folder(copies)
     name = f"events-{at[:19].replace(':', '').replace('-', '')}"
     aside, number = copies / f"{name}.jsonl", 1
+    # Two in the same second get two names.
     while os.path.lexists(aside):
         number += 1
         aside = copies / f"{name}-{number}.jsonl"

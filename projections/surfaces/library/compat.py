@@ -529,6 +529,7 @@ def _entries(entries: list[Any]) -> tuple[Entry, ...]:
 def list_requests(playbook: LoadedPlaybook) -> list[Request]:
     """Return the requests of a save: each update, then all other changes as one edit."""
     by = {"rater": "reflector"}
+    # As ratings and not as counts: two sessions that load before either saves both count (REQ-SCORE-002).
     requests = [Request(Update(payload, names), by, key) for payload, names, key in playbook.updates]
     base, entries = tuple(map(_entry_of, playbook.base)), _entries(playbook["key_points"])
     top = _top(playbook)

@@ -287,6 +287,7 @@ def exclude_file(project: Project) -> Path | None:
     path = Path(folder, "info", "exclude")
     with suppress(OSError):
         present = [part for part in (path.parent, path) if os.path.lexists(part)]
+        # A link may lead to somebody else's file.
         if not any(part.is_symlink() for part in present) and all(_is_own(part) for part in (Path(folder), *present)):
             return path
     return None
@@ -350,6 +351,7 @@ def _common_folder(top: str) -> str:
     git = Path(top, ".git")
     if git.is_dir():
         return "" if git.is_symlink() else str(git)
+    # Not enough by itself: an archive can bring a file that leads to any repository of this machine.
     own = gitdir_of(top)
     # A submodule's is among the files of a repository around it.
     modules = (folder / ".git" / "modules" for folder in Path(top).parents)
