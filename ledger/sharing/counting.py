@@ -80,6 +80,7 @@ def count(runs: Sequence[Run], after: Position, known: set[bytes]) -> Counted:
     skipped: list[SkippedRun] = []
     data: list[bytes] = []
     digest = choose_digest(sum(len(run.data) for run in runs))
+    # Runs that fit are proven together, which is much faster in catching up; only of others each is looked at.
     for group in _groups(runs):
         if whole := _count_whole(group, after, known, digest):
             batches += whole
@@ -179,6 +180,7 @@ def within_rules(batches: list[RawBatch], rules: int) -> tuple[list[RawBatch], i
         rules: The newest rules that this program knows.
     """
     for index, batch in enumerate(batches):
+        # Nearly all batches of a long book are passed over without being decoded.
         if _SYSTEM in batch.lines[0]:
             for event in next(decode([batch])).events:
                 if isinstance(event, BookOpened | BookRules) and event.rules > rules:
@@ -194,6 +196,7 @@ def _after(run: Run, position: Position) -> tuple[bytes, str]:
         return b"", "another run has its event numbers"
     if run.first > position.seq + 1:
         return b"", f"it does not follow event {position.seq} of the book"
+    # Lines that an engine lost come back in other runs, which can begin before the position.
     begin = Position(run.first - 1, run.before, 0)
     for batch in verify_run(run.data, begin, (), choose_digest(len(run.data))).batches:
         if (batch.last, batch.chain) == (position.seq, position.chain):

@@ -38,6 +38,7 @@ def erase_listed(copy: Replica, seq: int) -> None:
     Raises:
         CannotWriteError, OutcomeUnknownError: The disk refuses.
     """
+    # A copy that is fetched again brings back texts that were erased here, and that the engine still holds.
     listed = redaction.read_pending(copy.folder)
     ids = frozenset(listed.ids if listed else ())
     if ids and not ids.isdisjoint(id_.decode() for id_ in copy.ids(seq)):

@@ -32,6 +32,7 @@ PREFIX: Final = "book:"
 """What begins the name of an event of the book."""
 
 
+# An int, because every view orders and compares the events of a shared history by it.
 class SharedNumber(int):
     """An event number of a shared history; as a text it is the name that people use, ``book:57`` or ``812``."""
 

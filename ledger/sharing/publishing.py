@@ -43,6 +43,7 @@ class Publisher:
         Raises:
             BadInputError: A masked text makes a line too long.
         """
+        # Events keep their ids, by which a machine finds that a batch is in the book already.
         ids: list[str] = []
         drafts: list[Draft] = []
         for one in landed.events:

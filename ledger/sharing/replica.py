@@ -107,6 +107,7 @@ def find_copy(ledger: StrPath, chain: str) -> Replica:
     present = Replica(ledger, "1" if current is None else current.copy)
     if not chain or present.has(chain):
         return present
+    # Moments from before a rejoin are in the copy of the former history.
     others = (Replica(ledger, name) for name in reversed(copy_names(ledger)))
     return next((other for other in others if other.has(chain)), present)
 
@@ -349,6 +350,7 @@ class Replica:
             for piece in data or [b"".join(batch.raw for batch in batches)]:
                 disk.write_all(log, piece, path)
             disk.flush(log, path)
+            # The head comes after the flush: it must not state bytes that a power failure can take.
             heads.write(head, heads.encode(Head(batches[-1].position, disk.boot_id())))
             disk.flush(head, os.path.join(self.folder, "head"))
             if not end.seq:

@@ -184,8 +184,10 @@ class Engine:
                 break
             count, size = count + 1, size + len(data)
             found = _parse(entry, data)
+            # What is no run holds its number all the same, and the next writer goes on after it.
             seq, chain = (found.run.last, found.run.after) if found.run.first else end[:2]
             end = end.after_run(seq, chain, entry.tag)
+            # An erased run is left out; one that is too large has a size and no bytes, and is named as no run.
             if data or entry.size:
                 stored.append(found)
         return Contents(_select(_from_fresh(stored), after, since.seq), end, count < len(entries))
@@ -207,6 +209,7 @@ class Engine:
             UnreachableError: The engine cannot be reached.
         """
         first, *others = runs or [Run(1, 0, GENESIS, GENESIS, b"")]
+        # Several runs are not stored at once: readers go on with the former ones until the last of these is there.
         whole = (runs[-1].last, runs[-1].after) if runs else (0, GENESIS)
         return self._put(expected, [(first, whole), *((run, None) for run in others)])
 
@@ -239,6 +242,7 @@ class Engine:
         false = []
         for segment in segments.list(0):
             group = entries[(segment.number - 1) * PAGE : segment.number * PAGE]
+            # An emptied segment is not false: it says that the runs are to be read.
             if segment.size:
                 found = dict(self._get_runs(group))
                 stored = segments.get([segment.number]).get(segment.number)
@@ -277,6 +281,7 @@ class Engine:
             while len(entries) > place + PAGE:
                 group, number = entries[place : place + PAGE], entries[place].number // PAGE + 1
                 size = sum(entry.size or 0 for entry in group)
+                # After a redaction a thousand has erased runs, and its segment was emptied for good.
                 has_segment = all(entry.size for entry in group) and size <= MAX_RUN_BYTES
                 stored = segments.get([number]).get(number) if has_segment else b""
                 runs = _split(stored or b"", group, next(iter(self._get_runs(entries[place + PAGE :][:1])))[1])
@@ -310,6 +315,7 @@ class Engine:
             data = _encode(run, whole)
             outcome, tag = self._store.put(end.number + 1, data)
             if outcome is not PutOutcome.DONE:
+                # A client that tries twice is refused by its own first try, so a number that is taken may be ours.
                 answer = self._find_outcome(end.number + 1, data, outcome)
                 if isinstance(answer, Outcome):
                     return Appended(answer)
@@ -375,6 +381,7 @@ def _split(segment: bytes, entries: Sequence[Entry], following: bytes) -> Sequen
     for run, data in zip(runs, found, strict=True):
         batches = verify_run(run.data, Position(last, chain, 0), (), choose_digest(len(run.data))).batches
         end = (batches[-1].last, batches[-1].chain, batches[-1].end) if batches else None
+        # The chain proves no head, and a false one would part readers of the segment from readers of the runs.
         if _encode(run._replace(first=last + 1, before=chain), None) != data or end != (
             run.last,
             run.after,

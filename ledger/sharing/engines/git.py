@@ -80,6 +80,7 @@ _CONFIG = f"""\
 \tcompression = 1
 """
 _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
+# The user's configuration counts here, so what it could add to a fetch or a push is switched off one by one.
 _FETCH = (
     "fetch",
     "--quiet",
@@ -157,6 +158,7 @@ class GitStore:
         self._book = book
         self._reference = REFERENCES + book
         self._limit_s = limit_s
+        # Texts are received there, so it goes with the store even where nobody closes that.
         self._aside = tempfile.mkdtemp(prefix="tallybook-")
         self._drop = weakref.finalize(self, shutil.rmtree, self._aside, ignore_errors=True)
         self._objects = os.path.join(self._aside, "objects")
@@ -223,11 +225,13 @@ class GitStore:
             # Our repository may be damaged, or of another object format.
             self._make(tip)
             self._receive(is_whole=True)
+        # Another machine may have pushed since the question, so what was fetched counts.
         with open(os.path.join(self._path, "FETCH_HEAD"), encoding="ascii") as file:
             tip = file.read(len(tip))
         every = self._local(
             "cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)", variables={_ALTERNATES: ""}
         )
+        # No text stays in the folder: what is redacted later would have to be found there.
         kept = b"".join(line.split()[1] + b"\n" for line in every.splitlines() if not line.startswith(b"blob"))
         if kept:
             pack = os.path.join(self._path, "objects", "pack", "pack")
@@ -266,6 +270,7 @@ class GitStore:
         sizes = self._sizes(later)
         if missing := [id_ for id_ in later if id_ not in sizes]:
             try:
+                # All in one fetch: to read a text that is missing would open a connection for each.
                 self._receive(*missing)
             except GitTimeoutError:
                 raise
@@ -343,6 +348,7 @@ class GitStore:
                 self._tip, self._runs = commit, {**self._runs, **texts}
                 self._keep_tip(commit)
                 return PutOutcome.DONE
+            # Whatever the remote says: many lost races read like a refusal.
             if tip != expected:
                 return PutOutcome.TAKEN
             if not _may_pass(done, is_first=not pause):
@@ -361,6 +367,7 @@ class GitStore:
             self._local("read-tree", self._tip, is_kept=True, variables=index)
         rows = "".join(f"100644 {id_}\t{path_of(number)}\n" for number, id_ in texts.items()).encode()
         self._local("update-index", "--add", "--index-info", given=rows, is_kept=True, variables=index)
+        # The texts of earlier runs are not here.
         tree = self._local("write-tree", "--missing-ok", is_kept=True, variables=index).decode().strip()
         # The id keeps apart two pushes of the same bytes in the same second, of which only one may succeed.
         text = f"{message}\n\nPush {clock.new_id(clock.utc_now().unix_us)} [skip ci]\n".encode()

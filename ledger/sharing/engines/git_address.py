@@ -62,6 +62,7 @@ def _check_url(text: str, scheme: str) -> str:
         valid = bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         valid = False
+    # Git or ssh would read a host that begins so as an option.
     if not valid or parts.netloc.startswith("-") or (parts.hostname or "").startswith("-"):
         raise BadInputError(shown, "names no server", _HINT)
     user = parts.username or ""
@@ -89,6 +90,7 @@ def token_options(address: str, variable: str) -> list[str]:
     if not os.environ.get(variable):
         raise BadInputError(f"--token-env {variable}", "the variable is not set", "set it to the token")
     place = f"credential.https://{parts.netloc.rpartition('@')[2]}.helper="
+    # An empty helper drops those of the user, which would be asked first, and given the token to store.
     return ["-c", place, "-c", place + _HELPER % (user, variable)]
 
 

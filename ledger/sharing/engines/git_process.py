@@ -34,6 +34,7 @@ _VARIABLES = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
+    # The engine tells a lost race and a damaged remote by git's English words.
     "LC_ALL": "C",
     "SSH_ASKPASS_REQUIRE": "never",
 }
@@ -195,6 +196,7 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> int:
     try:
         code = process.wait()
     except BaseException:
+        # After Ctrl-C too: the signal of the terminal does not reach a session of its own.
         _end(process)
         raise
     finally:

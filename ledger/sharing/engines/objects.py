@@ -42,6 +42,7 @@ _VARIABLES: Final = {
 _LOOPBACK: Final = ("localhost", "127.0.0.1")
 _KEY: Final = re.compile(r"(\d{12})\.jsonl")
 _AT_ONCE: Final = 16
+# Ten tries in three minutes, which the library makes by default, are too long for a sync.
 _RETRIES: Final = 2
 _REASON_CHARS: Final = 300
 
@@ -100,6 +101,7 @@ class ObjectStore:
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
         """Return the objects of numbers, several at once."""
+        # One after another, 100,000 runs would take most of an hour at 30 ms a request.
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             found = zip(numbers, pool.map(self._get, numbers), strict=True)
             return {number: data for number, data in found if data is not None}
@@ -128,6 +130,7 @@ class ObjectStore:
         """Do nothing: the library closes its connections."""
 
     def _key(self, number: int) -> str:
+        # A list goes on after a name, and digits of one length keep names in the order of the numbers.
         return f"{self._folder}{number:012d}.jsonl"
 
     def _put(self, number: int, data: bytes, mode: Any) -> Put:
@@ -137,12 +140,15 @@ class ObjectStore:
         try:
             result = obstore.put(self._connect(), self._key(number), data, mode=mode)
         except AlreadyExistsError:
+            # S3 says so as well where two puts meet and none is stored, and the library where its own first try was
+            # taken.
             return Put(PutOutcome.TAKEN)
         except PermissionDeniedError as error:
             raise ReadOnlyError(self.address, _reason(error)) from error
         except (FileNotFoundError, ImportError) as error:
             raise self._unreachable(error) from error
         except BaseError:
+            # All other failures are one class, an answer that was lost after the store took the object among them.
             return Put(PutOutcome.UNKNOWN)
         return Put(PutOutcome.DONE, result["e_tag"] or "")
 
@@ -158,6 +164,7 @@ class ObjectStore:
                 is_plain = given.get("endpoint", "").startswith("http:")
                 options["client_options"] = {"connect_timeout": limit, "timeout": limit, "allow_http": is_plain}
                 options["retry_config"] = {"max_retries": _RETRIES, "retry_timeout": limit}
+            # The library reads variables alone, and no profile of ~/.aws.
             if self._login not in {"", INSTANCE}:
                 options["credential_provider"] = self._profile()
             self._client = getattr(obstore.store, _CLASSES[scheme])(parts.netloc or parts.path, **options)
@@ -202,5 +209,6 @@ def _check_address(address: str, login: str) -> SplitResult:
 
 def _reason(error: Exception) -> str:
     """Return the first line of the library's message, without what the server sent and without queries."""
+    # What follows in the library's message is a dump over many lines.
     line = str(error).partition("\n")[0].partition(": <")[0]
     return re.sub(r"\?\S*", "", line)[:_REASON_CHARS]

@@ -42,6 +42,7 @@ _BYTES_A_SECOND: Final = 100_000
 _PAGE: Final = 10_000
 """So many numbers are listed at once."""
 
+# A book without a run gives a row of nulls; one that is missing, or hidden from this role, gives none.
 _LIST: Final = """
 SELECT current_setting('fsync'), current_setting('synchronous_commit'),
     r.number, r.tag, octet_length(r.data), r.author::text
@@ -56,6 +57,7 @@ SELECT set_config('statement_timeout', %s, true), set_config('synchronous_commit
     CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
     ELSE current_setting('synchronous_commit') END, true)
 """
+# Reading ends at a gap: after a loss nobody would read a run under the number that its writer still expects.
 _PUT: Final = """
 INSERT INTO tallybook.runs (book, number, tag, data) SELECT %(book)s, %(number)s, %(tag)s, %(data)b
 WHERE %(number)s = 1 OR EXISTS (SELECT FROM tallybook.runs AS r WHERE r.book = %(book)s AND r.number = %(number)s - 1)
@@ -383,6 +385,7 @@ def _parameters(address: str, timeout: float) -> dict[str, Any]:
     chosen = conninfo.conninfo_to_dict(address)
     parameters: dict[str, Any] = {
         "application_name": "tallybook",
+        # The client library waits for two seconds at least.
         "connect_timeout": max(2, round(timeout)),
         "tcp_user_timeout": round(timeout * 1000),
     }
