@@ -90,6 +90,7 @@ def happened(record: EventRecord) -> dict[str, Any]:
 def about(event: events.Event, name: str) -> bool:
     """Say whether an event concerns an entry: by its name, in an order or in a merge."""
     if isinstance(event, events.UnknownEvent):
+        # What the text rules out is not parsed.
         body = json.loads(event.body) if name in event.body else None
         return isinstance(body, dict) and body.get("name") == name
     return name in {getattr(event, "name", None), *getattr(event, "names", ()), *getattr(event, "merged", ())}
@@ -155,6 +156,7 @@ def summary(event: events.Event, seqs: Mapping[str, int] | None = None) -> str:
         event: The event.
         seqs: Id of an event → its number, as far as known; the summary of an undo names its events by number.
     """
+    # A person undoes by number, and the ledger names events by id.
     if seqs and isinstance(event, events.EventsVoided):
         return _one_line(_summarise_undo(event, seqs))
     return _one_line(SUMMARIES[type(event)](event))

@@ -79,6 +79,7 @@ def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until:
     state = view.start() if state is None else state
     changes, settle = view.table.get, view.settle
     for batch in batches:
+        # No half update is ever shown.
         if until is not None and batch.last > until:
             break
         has_change = False
@@ -156,6 +157,7 @@ class UndoneIds:
 
     def by(self, record: EventRecord) -> EventRecord | None:
         """Return the first undo of an event, None where it is not undone."""
+        # An undo by session names all of its events, those that only report as well.
         if type(record.event) not in UNDOABLE:
             return None
         candidates = [*self.ids.get(record.id, ())]

@@ -41,6 +41,7 @@ def _apply(state: Proposals, batch: Batch) -> None:
         if isinstance(record.event, events.PointProposed):
             state.open[record.id] = record
             if is_lesson(record):
+                # An agent proposed again what a person had rejected, so that the text stays known.
                 state.lessons.add(record.event.text or "")
         elif isinstance(record.event, events.ProposalDecided):
             decided = state.open.pop(record.event.id, None)

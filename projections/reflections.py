@@ -108,6 +108,7 @@ class Session:
 
     def awaits_reflection(self, rater: str) -> bool:
         """Say whether a rater has requested bytes left to read."""
+        # Under the rater none, sessions stay pending for a rater that is chosen later.
         return self.position(rater).length < self.request_end
 
     @property
@@ -170,6 +171,7 @@ def _request(_: Reflections, session: Session, event: events.ReflectionRequested
     return attrs.evolve(
         session,
         transcript=event.transcript,
+        # A later request for less leaves to be read what was asked for before.
         request_end=max(event.end, session.request_end),
         requested_at=batch.at,
         trigger=event.trigger,
@@ -177,6 +179,7 @@ def _request(_: Reflections, session: Session, event: events.ReflectionRequested
 
 
 def _start(state: Reflections, session: Session, event: events.ReflectionStarted, batch: Batch) -> Session:
+    # A request is recorded before it is sent: a process that dies while a model answers leaves its cost here.
     _spend(state, batch.at, event.tokens)
     attempt = Attempt(batch.at, event.tokens, event.rater)
     return attrs.evolve(session, attempt=attempt, failure=last_failure(session))
@@ -184,10 +187,12 @@ def _start(state: Reflections, session: Session, event: events.ReflectionStarted
 
 def _read(state: Reflections, session: Session, event: events.TranscriptRead, _: Batch) -> Session:
     last = {event.last} - {""}
+    # A resumed or forked session copies lines of another transcript, and none of them is rated twice.
     state.searched_uuids |= last
     if event.rater == NO_RATER:
         return attrs.evolve(session, searched_to=session.searched_to.through(event))
     state.reflected_uuids |= last
+    # A model's read finds citations as well, and a search for citations alone is no reflection.
     searched_to, reflected_to = session.searched_to.raised_to(event), session.reflected_to.through(event)
     return attrs.evolve(session, searched_to=searched_to, reflected_to=reflected_to)
 
@@ -212,6 +217,7 @@ def last_failure(session: Session) -> Failure | None:
 
 
 def _tries(failure: Failure | None, rater: str) -> int:
+    # Another rater did not fail yet, so that it starts without the delay.
     return failure.tries if failure is not None and failure.rater == rater else 0
 
 
@@ -220,6 +226,7 @@ def _add_cost(
 ) -> None:
     """Replace the expected cost of an attempt by its real cost."""
     cost = event.input_tokens + event.output_tokens
+    # The expected cost leaves the day of the start, the real one counts on the day of the end.
     if session.attempt is not None:
         _spend(state, session.attempt.at, -session.attempt.tokens)
     _spend(state, batch.at, cost)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.playbook.view import Playbook
 
+# A review is to take ten minutes a month.
 MAX_ITEMS: Final = 30
 MIN_SESSIONS: Final = 10
 """Fewest sessions that were given an entry before its missing citations or ratings mean anything."""
@@ -126,6 +127,7 @@ def _apply_batch(state: Reviews, batch: Batch) -> None:
             _note_change(state, event, _moment(state, batch.records[index]))
             _note_effect(state, event, batch.records[index])
         elif isinstance(event, events.PointNoted):
+            # An agent says why an entry is harmful, so that a person can judge the rating.
             if (event.note or "").startswith(f"{HARMFUL}: "):
                 state.reasons.setdefault(state.merged.get(event.name, event.name), []).append(str(event.note))
         elif isinstance(event, _DECISIONS):
@@ -171,6 +173,7 @@ def _note_change(state: Reviews, event: Any, moment: Moment) -> None:
 def _note_effect(state: Reviews, event: Any, record: EventRecord) -> None:
     """Note what else a change says: uses of an earlier text do not count, and a harmful rating has an author."""
     if isinstance(event, _NEW_TEXT):
+        # Sessions that were given the earlier text say nothing of the new one.
         state.sessions.pop(event.name, None)
     elif isinstance(event, events.PointMerged):
         _merge(state, event)
@@ -275,6 +278,7 @@ def select_agents_items(question: Question) -> list[Item]:
 def _is_decided(question: Question, item: Item) -> bool:
     """Return whether a person decided about an item lately, and nothing changed for its entries since then."""
     moment = question.reviews.decisions.get((item.why, item.names))
+    # A proposal is open until its own decision is recorded.
     if item.proposal is not None or moment is None or moment[0] < question.since:
         return False
     return all(question.reviews.changes.get(name, moment) <= moment for name in item.names)
@@ -283,6 +287,7 @@ def _is_decided(question: Question, item: Item) -> bool:
 def _contested(question: Question) -> Iterator[Item]:
     """Yield the entries with more harmful than helpful ratings, with the reasons, and those that are near the bound."""
     book = question.book
+    # A proposal to retire the entry shows it already.
     disputed = {getattr(shown.event, "name", "") for shown in question.proposals if why_shown(shown) == DISPUTED}
     for entry in book.entries.values():
         is_worse = entry.harmful > entry.helpful
@@ -331,6 +336,7 @@ def _left(question: Question) -> Iterator[Item]:
     """Yield the entries that an agent's rating pruned lately."""
     for name in question.book.pruned:
         rater, at = question.reviews.blame.get(name, ("", ""))
+        # A hostile file can make agents rate an entry harmful, so that a person sees what their ratings pruned.
         if rater == AGENT and at >= question.since:
             entry = question.book.gone[name]
             what = f"an agent's rating pruned it, at +{entry.helpful} -{entry.harmful}: {entry.text}"
@@ -345,6 +351,7 @@ def _expired(question: Question) -> Iterator[Item]:
 
 
 def _duplicates(book: Playbook) -> Iterator[Item]:
+    # A question, and never a merge: one other word can make the opposite.
     for pair in find_pairs(book.entries.values()):
         first, second = pair.entries
         helpful, harmful = first.helpful + second.helpful, first.harmful + second.harmful

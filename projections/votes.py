@@ -41,6 +41,7 @@ class Maker(NamedTuple):
     @property
     def is_persons(self) -> bool:
         """Return whether a person typed or imported its text; an accepted proposal is no text of a person."""
+        # Three sessions that quoted a hostile file pruned an entry that a person had typed: such a text needs a person.
         return self.rater in _PERSONS and not self.is_accepted
 
     @property
@@ -71,10 +72,12 @@ class Votes(State):
 
     def has_voted(self, session: str, name: str) -> bool:
         """Return whether the lineage of a session rated an entry, or proposed to."""
+        # The first vote counts: for the last one to win, the ledger would have to undo the first.
         return self._has(self.rated, session, name)
 
     def has_cited(self, session: str, name: str) -> bool:
         """Return whether the lineage of a session cited an entry."""
+        # A courtesy helpful kept bad entries in the simulation, so that it counts only with a citation.
         return self._has(self.cited, session, name)
 
     def maker_of(self, name: str) -> Maker:
@@ -86,6 +89,7 @@ class Votes(State):
         return self.makers.get(name, Maker(name))
 
     def _has(self, names_by_session: dict[str, set[str]], session: str, name: str) -> bool:
+        # By the id of the event that made the entry, because names change in a shared book.
         maker = self.maker_of(name).id
         sessions = self.lineage_of(session)
         return any(self.maker_of(name).id == maker for member in sessions for name in names_by_session.get(member, ()))
@@ -117,6 +121,7 @@ def _apply(state: Votes, batch: Batch) -> None:
         elif isinstance(event, events.PointMatched):
             state.merged[event.name] = event.to
         elif isinstance(event, events.PlaybookInjected) and event.lineage not in {"", session}:
+            # A fork is given nothing again: its injection of no entry names the session that it continues.
             state.tied.setdefault(session, set()).add(event.lineage)
             state.tied.setdefault(event.lineage, set()).add(session)
         elif isinstance(event, events.PointCited) and session:
@@ -126,9 +131,11 @@ def _apply(state: Votes, batch: Batch) -> None:
 
 
 def _count_vote(state: Votes, record: EventRecord, event: Any, session: str) -> None:
+    # What a person rates counts as often as it is said.
     if not session or record.by.rater not in _MACHINES:
         return
     is_dispute = isinstance(event, events.PointProposed) and event.verb == RETIRE and record.by.rater == AGENT
+    # Where marks only propose, the proposal is the lineage's vote.
     is_wish = isinstance(event, events.PointProposed) and event.verb == RATE
     if is_dispute:
         state.disputed.add(event.name)

@@ -94,6 +94,7 @@ def read_name(value: object, most: int = MAX_NAME_CHARS) -> str:
     text = value.strip()
     if len(text) <= most and text.isprintable():
         return text
+    # Cut short, two long names would become one; the digest keeps them apart.
     return DIGEST_PREFIX + digest(text.encode("utf-8", "surrogatepass"))
 
 
@@ -117,6 +118,7 @@ def read_time(value: object, zone: tzinfo = UTC) -> str | None:
     if len(text) > _MOST_TIME_CHARS:
         return None
     try:
+        # A date such as 20260116 reads as a number, too.
         if since_1970 is None or len(text) == _DAY_DIGITS:
             unix_us = _iso_us(text, zone)
         elif isinstance(since_1970, bool) or since_1970 < _LEAST_SECONDS:
@@ -323,12 +325,14 @@ def idempotency_key(fields: Mapping[str, Any], place: str | None = None, before:
         place: Base name of the file that it comes from; None where it names a time, which makes it unique.
         before: How many equal objects came before it in that file.
     """
+    # Objects without a time may be equal and each count: a grown file adds what is new by their place in it.
     identity = canonical(fields if place is None else [fields, place, before])
     return f"metrics:{digest(identity)}"
 
 
 def canonical(fields: Any) -> bytes:
     """Return a value as JSON that does not depend on the order of keys."""
+    # The same file twice adds nothing, whatever the order in which a logger writes the keys.
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -363,6 +367,7 @@ def encode_original(fields: Any) -> str:
     """Return a value as JSON to keep as evidence; of a longer one the first 100,000 characters, as a JSON string."""
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     try:
+        # JSON can hold half of a surrogate pair, which UTF-8 does not have: the evidence then stays in escapes.
         text.encode()
     except UnicodeEncodeError:
         text = json.dumps(fields, separators=(",", ":"))

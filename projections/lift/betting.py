@@ -126,6 +126,7 @@ class Wealth:
                 score = (trial.value(sign) - shift - self._mean) / sqrt(self._variance)
                 for place, size in enumerate(SIZES):
                     logs[place] += log_factor(trial, score, sign, size)
+        # Only after the bet: a bet that knew its own outcome would gain on average where there is no effect.
         if trial.outcome is not None:
             self._learn(trial.outcome - shift)
 
@@ -181,6 +182,7 @@ def mean_gain(world: World) -> float:
     bound = world.bounds[world.effect > 0]
     room = abs(bound - fmean(world.outcomes))
     share = min(1.0, abs(world.effect) / room) if room else 0.0
+    # An entry that avoids a share of the failures moves a bad outcome more than a good one.
     arms = [[y + share * (bound - y) for y in world.outcomes], world.outcomes]
     weights = (1 - world.probability, world.probability)
     mean = sum(weight * fmean(arm) for weight, arm in zip(weights, arms, strict=True))
@@ -201,6 +203,7 @@ def mean_gain(world: World) -> float:
             total += weight * (missing * worst + (1 - missing) * known)
         return total
 
+    # The wealth is the mean over the sizes, and the one that gains most soon outweighs the others.
     return max(map(gain, SIZES))
 
 

@@ -183,11 +183,14 @@ def _interval(trials: Sequence[Trial], threshold: float) -> tuple[float, float] 
 
 def _needed(trials: Sequence[Trial], estimate: float, evidence: Evidence, threshold: float) -> int | None:
     """Return about how many more sessions a verdict takes if the difference is the estimated one; None for never."""
+    # Without the estimated difference both arms show the outcomes as they are without the unit.
     outcomes = [trial.outcome - (0 if trial.held else estimate) for trial in trials if trial.outcome is not None]
     missing = [fmean(trial.outcome is None for trial in trials if trial.held == arm) for arm in (False, True)]
     probability = fmean(trial.probability for trial in trials)
+    # What the wealth of the expected direction has gained already, later sessions need not gain again.
     lead = evidence.helps if estimate > 0 else evidence.hurts
     world = World(outcomes, estimate, probability, (missing[0], missing[1]), trials[0].bounds)
+    # The wealth can fall to a float of 0, which has no logarithm.
     return count_sessions(world, log(threshold) - log(max(lead, 1e-300)))
 
 

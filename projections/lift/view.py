@@ -39,8 +39,11 @@ if TYPE_CHECKING:
 PLAYBOOK: Final = "playbook"
 NEW: Final = "new"
 NAMES: Final = "names"
+# Not tokens: the playbook itself adds some, so that sessions without it would win by construction.
+# Not whether the last test passed: some sessions have no test, and an entry can change which.
 CLEAN: Final = "clean"
 """The outcome by which sessions are compared by default: the share of calls that did not fail, at least LEAST_CLEAN."""
+# Simulated with bounds of 0 and 100, no verdict came within 3,000 sessions once 2 % had no outcome.
 LEAST_CLEAN: Final = 80.0
 """Fewer clean calls count as so many, so that a missing outcome, which counts as the worst, weighs less."""
 BOUNDS: Final = (LEAST_CLEAN, 100.0)
@@ -110,7 +113,9 @@ class Question:
 
     def judged(self, unit: str, now: str) -> list[Lineage]:
         """Return the lineages that a unit is judged by, in the order of their draws."""
+        # In the order of the ends, a rising mean looked like an effect: 25.5 % false claims in the simulation.
         closed = takewhile(lambda lineage: not lineage.is_open(now), self.lineages.values())
+        # A client can take the playbook for a prompt that never comes: such a session has no outcome to wait for.
         return [lineage for lineage in closed if lineage.spoken and unit in lineage.units]
 
     def trials(self, unit: str, now: str) -> list[Trial]:
@@ -140,6 +145,8 @@ class Question:
 
 def clean(numbers: Mapping[str, float]) -> float:
     """Return the share of the calls of tools that did not fail, in percent, smoothed: without a call it is 100."""
+    # A session without a call has an outcome too: withholding must not be able to make one go missing.
+    # Smoothed by two calls, a verdict took 770 simulated sessions, and 900 by the plain share.
     calls = numbers.get("calls", 0)
     return 100 * (calls - numbers.get("failed", 0) + 2) / (calls + 2)
 
@@ -183,6 +190,7 @@ class Lift(State):
 
     def recent_outcomes(self) -> tuple[list[float], float]:
         """Return the outcomes by `clean` of the last sessions, and the share of them that have none."""
+        # Sessions from before the first measurement could have no outcome, and are not missing.
         since_first = dropwhile(lambda session: session not in self.measured, self.spoken)
         recent = list(since_first)[-_RECENT:]
         outcomes = [outcome_of(self.measured[session]) for session in recent if session in self.measured]
@@ -218,6 +226,7 @@ def _inject(state: Lift, record: EventRecord) -> None:
     question = state.questions.get(event.question)
     if question is None or {session, event.lineage} & state.begun:
         if question is not None or not _is_apart(state, event):
+            # No draw decided what this lineage was given before the question, so that it does not count.
             state.begun.add(session)
         return
     state.lineage_of.setdefault(session, (event.question, event.lineage))
@@ -225,6 +234,7 @@ def _inject(state: Lift, record: EventRecord) -> None:
     before = question.lineages.get(event.lineage)
     if before is None:
         question.lineages[event.lineage] = Lineage(drawn, event.probability, record.seq, record.at)
+    # A lineage is drawn with the probability that its first injection recorded, and with no other.
     elif before.is_open(record.at) and before.probability == event.probability:
         # An entry that was not selected at the first injection is drawn for at the first one that selects it.
         question.lineages[event.lineage] = attrs.evolve(before, units=drawn | before.units)
@@ -240,6 +250,7 @@ def _is_apart(state: Lift, event: PlaybookInjected) -> bool:
 
 def is_unit_held(event: PlaybookInjected, unit: str) -> bool:
     """Return whether a unit that was drawn for was withheld; a group is withheld as a whole."""
+    # Two entries that say the same seem useless when drawn apart: a group is found only as a whole.
     return bool(event.held) if unit in {PLAYBOOK, NEW} else unit in event.held
 
 

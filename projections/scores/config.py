@@ -31,6 +31,7 @@ class Bounds:
         most: The greatest.
     """
 
+    # A number of 400 digits in a configuration once ended in a traceback.
     least: float = -MAX_INT
     most: float = MAX_INT
 
@@ -74,6 +75,7 @@ class Metric:
     weight: Positive = 1
 
 
+# A metric under a misspelt name was in no score and nobody said so; the view counts what is not among these names.
 def _find_value_names(component: Component) -> frozenset[str]:
     """Return the names of all values that can count in a component's score."""
     names = set(component.counters)
@@ -104,6 +106,7 @@ class Component:
 
     def adds_up(self, value: str) -> bool:
         """Return whether the values under a name add up over a session."""
+        # Each event of a share brings its own part: of several, the last alone would say nothing of the session.
         return value in self.counters or value.endswith((COUNT, TOTAL))
 
 
@@ -300,10 +303,12 @@ def component_id(name: str) -> str:
 
     A name without a letter or digit stays unchanged, so that it never becomes empty.
     """
+    # The specification writes AC-01 for people, ac01 in files and score.ac01 as the id of the score.
     return "".join(filter(str.isalnum, name.casefold().removeprefix(_SCORE))) or name
 
 
 def score_id(name: str) -> str:
     """Normalise a score's name: ``score.session.overall`` is ``session.overall``, ``AC-06`` is ``ac06``."""
+    # A composite keeps its dot: without it, session.overall would pass for the name of a component.
     plain = name.removeprefix(_SCORE)
     return plain if plain.startswith(SESSION) else component_id(plain)

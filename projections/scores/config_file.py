@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tallybook.projections.scores.config import Bounds
 
+# The specification asks that weights sum to 1.0, and floats such as 0.35 miss that by their last bits.
 SUM_TOLERANCE: Final = 2**-30
 CHANNELS: Final = (LOG, DASHBOARD, USER, BLOCK)
 NAMED_BY: Final[dict[type, str]] = {Component: "id", Grade: "name", Metric: "name"}
@@ -65,6 +66,7 @@ def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, An
     A metric with a ``form`` of its own replaces the default metric instead of being merged into it. Keys keep their
     order, unless the other document has them all.
     """
+    # A project that lists all names sets their order, so that the default's order must not come first.
     merged = {} if default.keys() <= own.keys() else dict(default)
     for key, value in own.items():
         below = default.get(key)
@@ -86,6 +88,7 @@ def read_config(document: Any) -> Config:
         config = _converter.structure(document, Document).scoring
     except (BaseValidationError, ValueError) as error:
         raise DocumentError(_describe_error(error)) from error
+    # The document's own components, because one that is false may still be named by a composite.
     for what, *keys in _contradictions(config, document["scoring"]["components"]):
         raise DocumentError(f"{describe_path(['scoring', *keys])} {what}")
     components = {id_: component for id_, component in config.components.items() if component.enabled}
@@ -132,6 +135,7 @@ def describe(value: object) -> str:
 
 def describe_path(keys: Iterable[str]) -> str:
     """Return keys joined by dots; keys with unusual characters are quoted, so that paths stay unambiguous."""
+    # A key with a dot in it passed for its last part, and one with a line break broke the message.
     return ".".join(_shorten(key if _PLAIN.fullmatch(key) else repr(key)) for key in keys)
 
 
@@ -162,6 +166,7 @@ def _check_texts(value: Any, _: object) -> tuple[str, ...]:
 
 def _check_number(value: Any, type_: Any) -> float:
     number_type, bounds = get_args(type_)
+    # By isinstance, true would be a number.
     if type(value) not in {int, float}:
         raise _refusal("a number", value)
     if not bounds.least <= value <= bounds.most:
@@ -234,6 +239,7 @@ def _with_name(cls: type, name: str, value: Any) -> dict[str, Any]:
     own = NAMED_BY[cls]
     if cls is Metric:
         form = _check_keys(value).get("form", "linear")
+        # Anything can stand in the file: a list as the form cannot be looked up in a dictionary.
         if form not in tuple(FORM_KEYS):
             _refuse_key("form", f"is {describe(form)}, and can be {', '.join(FORM_KEYS)}")
         known: Iterable[str] = ("form", "weight", "missing", *FORM_KEYS[form])
@@ -319,6 +325,7 @@ def _wrong_composites(config: Config, known: Collection[str]) -> Iterator[tuple[
 
 def _wrong_levels(config: Config) -> Iterator[tuple[str, ...]]:
     bounds = [grade.least for grade in config.grades]
+    # The scale of the specification ends with F from 0 on, so that every score has a grade.
     if not bounds or bounds != sorted(set(bounds), reverse=True) or bounds[-1] != 0:
         yield "are out of order: each begins below the one before it, and the last one at 0", "grades"
     bounds = [level.below for level in config.levels]

@@ -139,6 +139,7 @@ def find_interval(state: Scores, score: str, period: str, drop: Drop) -> DropInt
 def interval_of(sessions: Iterable[ScoredSession], drop: Drop) -> DropInterval:
     """Return between which sessions a score dropped, of all its sessions from the earlier period on."""
     seen = list(sessions)
+    # What changed after the worst session cannot have caused the drop, so that the interval ends there.
     bad = min((one for one in seen if one.period == drop.after.period), key=lambda one: (one.score, one))
     # A time zone can move a session to another day, so there may be none before the drop.
     good = max((one for one in seen if one.score >= drop.before.score and one < bad), default=bad)
@@ -230,6 +231,7 @@ def _add_leads(state: Leads, batch: Batch) -> None:
             change = _apply(state, event, batch)
         else:
             continue
+        # Changes before the interval are applied as well: a lead compares with the playbook as it was.
         if within and change is not None:
             state.leads.append(Lead(batch.records[index], change))
     settle(state.book, batch)
@@ -241,6 +243,7 @@ def _injection(state: Leads, event: PlaybookInjected) -> Change | None:
     What a prompt was given follows from the prompt, and says nothing of a change in the playbook; nor does what a file
     gave. Where none of the project's entries was selected, only some of the person's own playbook were given.
     """
+    # Only a change is a lead: a day of a thousand sessions must not list a thousand injections.
     if event.file or event.lowest is not None or not (event.names or event.held):
         return None
     before, now = dict.fromkeys(state.injected), dict.fromkeys(event.names)
@@ -265,6 +268,7 @@ def _apply(state: Leads, event: Any, batch: Batch) -> Change | None:
     before = {name: points.get(name) for name in names}
     CHANGES[type(event)](state.book, event, batch)
     if isinstance(event, UndoneEvent) and type(event.event) in CHANGES:
+        # An undone event comes before its undo, so that the names wait under the number of the undo.
         concerned = state.undone.setdefault(event.by.seq, {})
         concerned.update(dict.fromkeys(filter(None, [getattr(event.event, "name", None)])))
     points = state.book.entries
@@ -278,6 +282,7 @@ def _reworded(before: Entry | None, after: Entry | None) -> bool:
     return before is not None and after is not None and before.text != after.text
 
 
+# Programs read these words, so that they keep their spelling.
 LEADS: Final[dict[type[Any], str]] = {
     PointAdded: "added",
     PointSeeded: "added",
@@ -308,6 +313,7 @@ def _summary(lead: Lead) -> str:
         case PlaybookUpdated():
             return f"pruned {_some([_quoted(*one) for one in lead.change.removed.items()])}"
         case PlaybookInjected():
+            # A draw of lift takes an entry from a session without any change in the playbook, and is named as such.
             held = set(lead.record.event.held)
             gone = tuple(name for name in lead.change.removed if name not in held)
             withheld = tuple(name for name in lead.change.removed if name in held)

@@ -53,11 +53,13 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 } | {SESSIONS: ("session_id", "timestamp", "version", "component_scores", "session_scores", "grade")}
 """Folder → the keys of its files, in order."""
 
+# File systems fold case and accents: two ids that differ by these alone would share a file.
 _PLAIN: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,99}")
 # Windows reserves these names for devices, with any extension.
 _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _SHOWN_CHARS: Final = 60
 _DIGEST_CHARS: Final = 32
+# The specification has weeks for the visibility of a trend, and months for long-term trends.
 _LONG: Final = ("monthly",)
 """Folders whose trend is the long one."""
 
@@ -77,6 +79,7 @@ def file_name(id_: str) -> str:
 
 def is_score_file(folder: str, name: str, document: object) -> bool:
     """Return whether a file of this folder, name and content is a score file of Tallybook."""
+    # Old files in the folder are deleted, so that the file of someone else must never pass for one of these.
     keys = KEYS.get(folder, ())
     if not isinstance(document, dict) or tuple(document) != keys or not keys:
         return False
@@ -130,11 +133,13 @@ def first_day(state: Scores) -> str:
     """Return the first day that has files: as many days back from the last event as the configuration says."""
     if not state.last_at:
         return ""
+    # Not from today: an old ledger that is replayed in ten years must give the same files.
     return first_of(day_of(state.last_at, state.config.timezone), state.config.storage.retention_days)
 
 
 def first_of(last: str, days: int) -> str:
     """Return the first of so many days that end with a day."""
+    # More days can be configured than there are before the day, and no date lies before year 1.
     return date.fromordinal(max(date.fromisoformat(last).toordinal() - days + 1, 1)).isoformat()
 
 
@@ -147,6 +152,7 @@ def session_document(session: Session, config: Config) -> Document:
     """
     return {
         "session_id": session.id,
+        # The specification writes milliseconds, the ledger microseconds.
         "timestamp": f"{session.at[:23]}Z",
         "version": session.version or None,
         **divided(session.scores, config),
@@ -215,6 +221,7 @@ def version_documents(state: Scores) -> Iterator[Document]:
 
 def _version_order(version: str) -> tuple[list[tuple[int, str]], str]:
     """Return what sorts 2.9 before 2.10."""
+    # A version is compared with the one before it, so that 2.10 must come after 2.9.
     parts = re.findall(r"[0-9]+|[^0-9]+", version)
     numbers = [part.lstrip("0") if part[0] in digits else "" for part in parts]
     return [(len(number), number or part) for number, part in zip(numbers, parts, strict=True)], version

@@ -203,11 +203,13 @@ class Session:
 
     def add_event(self, record: EventRecord) -> None:
         """Add an event of this session."""
+        # Ids within a batch are in no order: without the place either of two values of one time could win.
         moment = EventTime(time_of(record), record.at, record.part[0], record.id)
         time = Time(record.when is not None, moment.at)
         self.first_at = min(self.first_at or moment.at, moment.at)
         self.seq = max(self.seq, record.seq)
         self.named = self.named or bool(record.by.session)
+        # A person may judge days later, and that leaves the session on its day.
         if not isinstance(record.event, FeedbackRecorded):
             self.last = max(self.last, time)
         if isinstance(record.event, SessionEnded):
@@ -289,6 +291,7 @@ class Sessions(MutableMapping[str, Session]):
         """Begin with packed sessions; a long history has very many, and most questions need none."""
         self._load = load
 
+    # Of a checkpoint with 333,333 sessions, decoding them all took 1.6 of 2.1 s.
     @cached_property
     def packed(self) -> dict[str, Packed]:
         """Return id → when the session was, the number of its last event, and its bytes."""
@@ -376,6 +379,7 @@ class ScoredPlaybook(Playbook):
 
     def was_pruned(self, text: str | None) -> bool:
         """Return whether an entry with the words of a text was pruned and did not come back."""
+        # An entry that a person retired may be learned again: only what the policy pruned is held against a session.
         return text is not None and any(name in self.pruned for name in self.words.get(normalize_words(text), ()))
 
 
@@ -398,6 +402,7 @@ def measure_batch(playbook: ScoredPlaybook, batch: Batch) -> EventRecord | None:
         # Measured before the change: whether the rated entry exists depends on the playbook before the event.
         if measure is not None and (measured := measure(playbook, event)):
             values.update(measured)
+            # Not the batch's last event: a kind of a later version there would give the measurement another id.
             place = index
         if change is not None:
             change(playbook, event, batch)
@@ -414,6 +419,7 @@ def _add_words(playbook: ScoredPlaybook, event: Any) -> None:
     """Record the words of a new text."""
     if isinstance(event, _TEXTS):
         point = playbook.entries.get(event.name)
+        # All redacted texts read the same, and would pass for one piece of advice.
         if point is not None and point.text != REDACTED:
             playbook.words.setdefault(normalize_words(point.text), {})[point.name] = None
 
@@ -434,6 +440,7 @@ def _learned(playbook: ScoredPlaybook, event: PointAdded) -> dict[str, float]:
 
 def _updated(playbook: ScoredPlaybook, _: PlaybookUpdated) -> dict[str, float]:
     """Measure the entries that an update prunes, and all other values as 0 in case nothing else measured them."""
+    # Only an update measures what did not happen: a session without one has no score, rather than a bad one.
     return {"ratings": 0, "judged": 0, "helpful": 0, "learned": 0, "relearned": 0, "pruned": len(playbook.due)}
 
 

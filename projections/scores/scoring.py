@@ -82,6 +82,7 @@ def alerts(scores: Mapping[str, float | None], levels: Sequence[AlertLevel], cha
     low = []
     for score_id, value in scores.items():
         below = [level for level in levels if value is not None and value < level.below]
+        # What is critical needs attention everywhere, so that a level also has the channels of the milder ones.
         reached = sorted(below, key=lambda level: -level.below)
         channels = tuple(dict.fromkeys(name for level in reached for name in level.notify))
         if value is not None and channel in channels:
@@ -111,6 +112,7 @@ def clamped(points: float) -> float:
 
 def half_up(points: float) -> int:
     """Return points as a whole number, halves rounded up."""
+    # The Math.round of the specification takes halves up, and Python's own function takes them to the even number.
     return floor(points + 0.5 + _TIE)
 
 
@@ -127,6 +129,7 @@ def percent(share: float) -> int:
 
 def weighted(parts: Iterable[tuple[float, float]]) -> float | None:
     """Return the average of (points, weight), the weights normalised over those given; None for none."""
+    # As in the specification, the weights of what is there count: what was not measured is never 0.
     total = weight = 0.0
     for points, one in parts:
         total += points * one
@@ -156,11 +159,13 @@ def _between(metric: Metric, measured: Mapping[str, float]) -> float | None:
 
 def _ratio(metric: Metric, measured: Mapping[str, float]) -> float | None:
     part, whole = (metric.of, metric.per) if metric.per in measured else _pair(metric)
+    # The specification gives 100 where no drift came up and where nothing was implemented.
     if whole in measured and measured[whole] <= 0:
         return metric.empty
     percent = share(measured, part, whole, FULL)
     if percent is None:
         return None
+    # The specification takes the share of rollbacks from 100, and caps a throughput beyond its target at 100.
     return FULL - clamped(percent) if metric.rest else clamped(percent)
 
 
@@ -179,6 +184,8 @@ def _pair(metric: Metric) -> tuple[str, str]:
 
 def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 1.0) -> float | None:
     """Return part / whole times a factor; None where one was not measured or the whole is not above 0."""
+    # Telemetry sends 0 for what could have happened and did not: what is missing was not measured.
+    # A success rate made of nothing once closed a gate.
     value, of = measured.get(part), measured.get(whole)
     return None if value is None or of is None or of <= 0 else value / of * factor
 
@@ -248,6 +255,7 @@ def parts_of(component: Component, session: Session, config: Config) -> tuple[Pa
 def _measures(component: Component, session: Session, config: Config) -> list[Part]:
     """Return the metrics, and the benchmarks where there are some; their weight compares with 1 for all metrics."""
     measures = _metrics(component, session)
+    # A benchmark counts as much whatever weights a project gives its metrics, which need not sum to 1.
     if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmarks.weight:
         weight = config.benchmarks.weight * _total(component)
         measures.append(Part(BENCHMARKS, benchmarks.quotient * FULL, weight, measured=True))
@@ -257,6 +265,7 @@ def _measures(component: Component, session: Session, config: Config) -> list[Pa
 def _metrics(component: Component, session: Session) -> list[Part]:
     measured = session.measured(component)
     scored = [(metric, points(metric, measured)) for metric in component.metrics]
+    # The specification takes 80 for a missing review; by itself, that would score a component that nothing measured.
     some = any(one is not None for _, one in scored)
     return [
         Part(metric.name, metric.missing if one is None and some else one, metric.weight, one is not None)
@@ -270,6 +279,7 @@ def _feedback(measures: Sequence[Part], component: Component, session: Session, 
     It adjusts what was measured and is no measurement: its weight compares with 1 for all metrics, or with the weight
     of what was measured where that is less.
     """
+    # As a score of its own, a single word of a person closed every gate.
     if (feedback := session.feedback.get(component.id)) and config.feedback.weight:
         measured = sum(part.weight for part in measures if part.points is not None)
         weight = config.feedback.weight * min(measured, _total(component))

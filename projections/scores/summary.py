@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.trends import Trend
     from tallybook.projections.scores.view import Scores, Series
 
+# In the example of the specification 75 and 78 are focus areas, and 82 is not.
 TARGET_GRADE: Final = 1
 """Index of the worst grade that is not a focus area: B of A, B, C, D, F."""
 
@@ -128,6 +129,7 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
 
 
 def _current_score(state: Scores, score: str, name: str, day: str) -> CurrentScore:
+    # One bad session in twenty is no bad health: the average of a day counts, not the latest session.
     days = series(state.days, score)
     shown = series(state.days, score, state.config.display.min_coverage)
     measured = state.days[days[-1][0].isoformat()].measured(score) if days else 0
@@ -139,6 +141,7 @@ def _last_days(state: Scores) -> dict[str, str]:
     """Return score id → the last day that has it, without days that are too long ago."""
     if not state.days:
         return {}
+    # Old data must not look current.
     first = first_of(max(state.days), state.config.trends.long_term_days)
     days = sorted(day for day in state.days if day >= first)
     return {score: day for day in days for score in state.days[day].scores}
@@ -152,6 +155,7 @@ def low_scores(scores: Mapping[str, CurrentScore], config: Config, channel: str)
 def logged(state: Scores) -> str:
     """Return the line for a log about scores with an alert; empty without any, and where scoring is off."""
     scores = current_scores(state) if state.config.enabled else {}
+    # Two long sentences about each score hid which one it was: a log gets one line.
     low = low_scores(scores, state.config, LOG)
     shown = [f"{one.score_id} is {one.value:g} on {scores[one.score_id].day} ({one.level})" for one in low[:LOGGED]]
     more = f" and {len(low) - LOGGED} more" if len(low) > LOGGED else ""
@@ -242,6 +246,7 @@ def trend_of(one: CurrentScore, days: int) -> dict[str, Any]:
         and None for a trend or a forecast where there is not enough data.
     """
     values = [value for _, value in one.series]
+    # The forecast reads the whole series, as its methods are tried on every earlier day.
     compared, expected = trend(values, days), forecast(one.series)
     return {
         "metric": f"score.{one.id}",
@@ -280,6 +285,7 @@ def evidence_view(session: str, component: str) -> View[Evidence]:
     def add_playbook_records(state: Evidence, batch: Batch) -> None:
         measured = measure_batch(state.playbook, batch)
         if measured is not None and measured.by.session == session:
+            # Nobody sends the measurements of the playbook, so that they are made here as the view makes them.
             state.records.append(measured)
         add_records(state, batch)
 

@@ -93,9 +93,11 @@ def trend(series_values: Sequence[float], days: int) -> Trend | None:
     if not before:
         return None
     current, previous = _average(recent), _average(before)
+    # The formula of the specification divides by it.
     if previous == 0:
         return None
     delta = current - previous
+    # Decided before the difference is rounded: a fall of less than half a tenth is no stable score.
     direction: Direction = "improving" if delta > 0 else "declining" if delta < 0 else "stable"
     return Trend(direction, tenths(delta), tenths(delta / previous * 100), tenths(current), tenths(previous))
 
@@ -159,6 +161,7 @@ def _line(days: int) -> Callable[[Points], float]:
     return way
 
 
+# Means of 14 or 28 days err more wherever something changed.
 WAYS: Final[dict[str, Callable[[Points], float]]] = {
     "3 days": _level(3),
     "7 days": _level(7),
@@ -187,6 +190,7 @@ def _tries(points: Points) -> list[tuple[int, float]]:
 
 def _confidence(errors: Sequence[float]) -> float:
     # The average of seven whole numbers is rarely an exact float, so the error is rounded before the comparison.
+    # How often it held, and no normal distribution of errors: that is too unsure of series with steps.
     held = sum(round(abs(error), 6) <= CLOSE_POINTS for error in errors)
     share = (held + _HELD_BEFORE) / (len(errors) + _TRIED_BEFORE)
     return floor(share * 100 + Fraction(1, 2)) / 100
@@ -210,6 +214,7 @@ def forecast(series: Series) -> Forecast | None:
     if len(tries) < LEAST_TRIES:
         return None
     errors = {name: [_whole(way(points[:place])) - actual for place, actual in tries] for name, way in WAYS.items()}
+    # Rounded, because sums of floats differ between versions of Python in their last bits.
     best = min(WAYS, key=lambda name: round(fmean(error * error for error in errors[name]), 6))
     return Forecast(_whole(WAYS[best](points)), _confidence(errors[best]), best, len(tries))
 
@@ -276,6 +281,7 @@ def histories(state: Scores) -> list[History]:
     least = state.config.display.min_coverage
     latest: dict[str, list[Scored]] = {score: [] for score in state.config.score_ids}
     partial: dict[str, Scored] = {}
+    # A score that no session ever had would make the search read all of them.
     wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()
     for looked, session in enumerate(state.sessions.latest(), 1):
         for score in wanted & session.scores.keys():
@@ -469,6 +475,7 @@ def _dropped(judged: Iterable[History], greatest: float) -> Iterator[Reason]:
     """Yield a reason for each score that dropped too far, and one for those with nothing to compare with."""
     first = []
     for history, latest in _scored(judged):
+        # A baseline is what a person accepted as the state to compare with, whatever the session before it scored.
         if history.baseline is not None:
             before, name = history.baseline.value, "its baseline"
         elif len(history.sessions) > 1:
@@ -526,14 +533,17 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
     judged = [history for history in histories if query.score_id in {None, history.score_id}]
     if named and not judged:
         judged = [History(str(query.score_id))]
+    # Below 50 the specification blocks evolution as such, so that naming one score does not narrow this.
     reasons = [*_critical(histories, config.levels)]
     if named:
+        # The specification blocks the evolution of a component by its own score, below 70.
         reasons += _below(judged, config.gates.least, OWN, "the least with which it may evolve")
     reasons += _regressed(judged, config)
     if query.minimum is not None:
         reasons += _below(judged, query.minimum, MINIMUM, "the minimum that was asked for")
     if query.greatest_drop is not None:
         reasons += _dropped(judged, query.greatest_drop)
+    # CI that lost its measurements must not pass.
     reasons += _unmeasured(judged, closes=not query.allow_no_data)
     reasons.sort(key=lambda reason: not reason.closes)
     days = {history.score_id: latest.day for history, latest in _scored(histories)}

@@ -89,6 +89,7 @@ class Tally:
             return None
         number = sum(counts.values())
         total = sum(value * count for value, count in counts.items())
+        # In whole numbers, so that no average depends on the last bit of a float.
         return Range((2 * total + number) // (2 * number), min(counts), max(counts))
 
     def measured(self, score: str) -> int:
@@ -225,6 +226,7 @@ class Scores(State):
         """Move every changed session to the tallies of its periods; return this state."""
         for id_, session in self.uncounted.items():
             fresh = _contribution(session, self.config)
+            # A late event takes its session out of its old day and puts it into the new one.
             if fresh != session.contribution:
                 self._tally(session.contribution, -1)
                 self._tally(fresh, 1)
@@ -285,6 +287,7 @@ def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
     """Yield the reasons why an event, or part of it, counts nothing."""
     if not session:
         yield "no session"
+    # Feedback without a component is about the session itself.
     elif getattr(event, "component", None) == "" and not isinstance(event, FeedbackRecorded):
         yield "no component"
     else:
@@ -336,6 +339,7 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
         change = _TABLE.get(type(record.event))
         if change is not None:
             change(state, record)
+    # Uncounted sessions are unpacked, and a long history has very many.
     if len(state.uncounted) >= MOST_UNCOUNTED:
         state.count()
 
