@@ -76,6 +76,7 @@ class Search(State):
         if values != self.values:
             held_before, self.values, self.holds = self.holds, values, self.condition.holds(values)
             if self.holds and not held_before:
+                # It may become true several times in a batch; it is the last event that made it true for good.
                 self.turning_index = self.applied
 
     def continue_after_undo(self, book: Playbook, undo: EventRecord) -> None:
@@ -87,6 +88,7 @@ class Search(State):
     def end_batch(self, moment: int, deciding: Callable[[], EventRecord]) -> None:
         """Record the turn if the condition became true within a batch."""
         if self.holds and not self.held:
+            # Only here are the heads of the batch's lines decoded.
             self.turn = TurningPoint(moment, deciding(), self.previous_values, self.values)
         self.previous_values, self.held = self.values, self.holds
 
@@ -108,6 +110,7 @@ def _apply_update(search: Search, event: PlaybookUpdated, batch: Batch) -> None:
 def _apply_rating(names: frozenset[str], search: Search, event: PointRated, batch: Batch) -> None:
     """Apply a rating, the most frequent event: the condition is evaluated only for its own entries."""
     CHANGES[PointRated](search.book, event, batch)
+    # A rating of a merged entry counts for the one that it went into.
     if event.name in names or event.name in search.book.merged:
         search.evaluate()
     search.applied += 1
@@ -155,6 +158,7 @@ def search(
         if end is not None and batch.last > end:
             break
         batch_undos = undos_in(batch)
+        # Those before the span as well: later moments are shown without what they undid.
         undos += batch_undos
         if batch.last <= begin:
             continue

@@ -208,6 +208,7 @@ class _Parser:
         if not self.sees("not", "(") or self.sees_field():
             return self.parse_test()
         self.depth += 1
+        # The parser calls itself for each level, and the limit of Python would end in a traceback.
         if self.depth > MAX_DEPTH:
             raise self.error(f"nested deeper than {MAX_DEPTH}")
         if self.take().value == "(":
@@ -221,6 +222,7 @@ class _Parser:
 
     def parse_test(self) -> Test:
         """Parse a status, a comparison or a search."""
+        # Without a parenthesis after it the word is the name of an entry.
         if self.sees(*STATUSES) and self.tokens[self.next + 1].value == "(":
             status = self.take().value.lower()
             self.expect("(")
@@ -300,6 +302,7 @@ def _name(name: str) -> str:
 
 def _value(book: Playbook, name: str, field: str) -> Any:
     """Return the current or last value of an entry's field; None for a name never used."""
+    # An update that counts a rating and prunes by it leaves no moment with that count; the entry that left has it.
     entry = book.entries.get(name) or book.gone.get(name)
     return None if entry is None else getattr(entry, field)
 

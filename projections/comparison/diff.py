@@ -106,6 +106,7 @@ def diff(first: EntryStatuses, second: EntryStatuses, second_end: int | None = N
         tuple(LoneEntry(entry, _departure(second, name, second_end)) for name, entry in old.items() if name not in new),
         tuple(ChangedEntry(old[name], entry) for name, entry in new.items() if name in old and old[name] != entry),
         None if order == list(new) else tuple(new),
+        # Compared in order, which a comparison of dicts ignores: the file has its keys in an order.
         None if list(old_top.items()) == list(new_top.items()) else new_top,
     )
 
@@ -116,6 +117,7 @@ def _departure(state: EntryStatuses, name: str, end: int | None = None) -> Depar
     if entry is None:
         return None
     event = name_event(state.last_changes[name])
+    # A manual edit that is not recorded yet has a number that another event may get.
     seq = event.row["seq"] if end is None or event.row["seq"] <= end else None
     return Departure(LEAVING_KINDS[event.kind], seq, entry.helpful, entry.harmful, event.into)
 

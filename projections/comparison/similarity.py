@@ -23,8 +23,10 @@ LEAST: Final = 0.75
 """The similarity from which texts resemble each other, from 0 to 1: four words of which one is another have it."""
 MAX_WORDS: Final = 8
 """Most words of a text that a difference lists."""
+# A product that should be whole may come out a little above, and would be rounded up to the next number.
 _ROUNDING: Final = 1e-9
 _WORD: Final = re.compile(r"\w+")
+# The end of "don't" is a word, as in "do not": it makes a text the opposite of another.
 _NOT: Final = re.compile(r"n['\u2019]t\b")
 
 
@@ -93,6 +95,7 @@ def find_pairs(entries: Iterable[Entry], least: float = LEAST) -> Iterator[Pair]
     for index, (entry, words) in enumerate(listed):
         # Not every pair is compared: a text that has so many of these words has one of the rarest of them.
         enough = ceil(least / (2 - least) * len(words) - _ROUNDING)
+        # Equal frequencies are ordered by the word, because a set has another order in each process.
         rarest = sorted(words, key=lambda word: (frequency[word], word))[: len(words) - enough + 1]
         for earlier in sorted({place for word in rarest for place in places[word]}):
             other, other_words = listed[earlier]

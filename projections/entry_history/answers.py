@@ -88,6 +88,7 @@ def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
 
 
 def _grave(state: EntryStatuses, name: str) -> dict[str, Any]:
+    # Of an entry whose addition was undone the playbook has the name alone.
     entry = state.book.gone.get(name) or Entry(name, state.text(name))
     status = state.book.status_of(name)
     event = name_event(state.undone[name][1] if status == UNDONE else state.last_changes[name])
@@ -105,6 +106,7 @@ def _grave(state: EntryStatuses, name: str) -> dict[str, Any]:
 # Entries by their words, and the other names of their advice
 
 
+# A lineage compares every text of an entry with those of all names, so each text comes up again and again.
 @lru_cache(maxsize=4096)
 def normalize_words(text: str) -> str:
     """Return a text's words without case, white space, punctuation and Unicode variants, to compare texts by.
@@ -159,6 +161,7 @@ def lineage(state: EntryStatuses, name: str) -> list[dict[str, Any]]:
         return []
     kin = {name: ("", "")}
     queue = [name]
+    # The list grows while it is read, so the nearest names come first.
     for current in queue:
         for other, relation in _kin(state, current):
             if other not in kin:
@@ -339,6 +342,7 @@ def _head(record: EventRecord) -> dict[str, Any]:
     event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
     merge = {"name": event.name, "merged": list(event.merged)} if isinstance(event, events.PointMerged) else {}
     if isinstance(event, events.PointMatched):
+        # A join reads as what it is to people: a merge into the entry that has the text.
         merge = {"name": event.to, "merged": [event.name]}
     return (
         merge

@@ -221,8 +221,10 @@ def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
                 _apply_event(state, batch, index)
     for name, is_old in was_present.items():
         story = state.stories[name]
+        # An entry that one batch adds and takes out is in the playbook at no moment.
         if is_old or story.entry is not None:
             story.last_exit = story.decision
+    # An injection or a citation is no change of the playbook, whose stamp stays.
     if has_changes:
         settle(state.book, batch)
 
@@ -264,6 +266,7 @@ def _apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
         new = entries.get(name)
         if new is not old and new != old:
             state.last_changes[name] = EventPlace(batch, index)
+            # Two redacted texts are not one text; compared, they would make entries of different advice related.
             if new is not None and new.text != REDACTED:
                 state.texts.setdefault(name, {})[new.text] = None
     if isinstance(event, UndoneEvent) and isinstance(event.event, ADDING_KINDS):
@@ -298,6 +301,7 @@ def _stories_with(state: EntryStatuses, event: Any) -> list[Story]:
     if isinstance(event, events.EventRedacted):
         return [story for story in state.stories.values() if _is_about(story, event)]
     inner = event.event if isinstance(event, UndoneEvent) else event
+    # An undone update pruned nothing, and what is due now says nothing of what it had pruned.
     if inner is not event and isinstance(inner, events.PlaybookUpdated):
         return []
     names = dict.fromkeys(affected_names(state.book, inner))
@@ -307,6 +311,7 @@ def _stories_with(state: EntryStatuses, event: Any) -> list[Story]:
 def _is_about(story: Story, event: Any) -> bool:
     """Say whether an event is about the entry: by its name, or by the name of an entry merged into it."""
     if isinstance(event, events.EventRedacted):
+        # A redaction names an event and no entry.
         rows: list[Step | IgnoredEvent] = [*story.trail, *story.ignored]
         return event.id in {row.record.id for row in rows}
     inner = event.event if isinstance(event, UndoneEvent) else event
@@ -327,6 +332,7 @@ def _add_event(story: Story, record: EventRecord, before: Entry | None) -> None:
         _add_step(story, record, after)
         if isinstance(event, events.PointSeeded):
             story.origin, story.original = event.origin, event.original
+    # An entry that was joined to another is not in the playbook, so the event that joined it ends its story.
     elif isinstance(event, events.PointMatched) and event.name == story.name:
         _add_step(story, record, Entry(event.name, text_of(event), event.helpful, event.harmful))
         story.decision = record

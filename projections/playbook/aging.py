@@ -116,6 +116,7 @@ def event_steps(state: AgedPlaybook, batch: Batch) -> tuple[int, list[int]]:
     except ValueError:
         # The unproven time is damaged; the decoder raises the right error for it.
         now = _step(state, batch.at)
+    # Hardly any batch has one, so the heads of lines are hardly ever decoded.
     if not batch.may_contain_text('"when":"'):
         return now, [now] * len(batch.events)
     # A time in the future counts as the time of recording.
@@ -209,6 +210,7 @@ def decide_due(state: AgedPlaybook, now: int) -> None:
 
     The others are checked again once their counts change: age alone never makes an entry prunable.
     """
+    # Ages count back from the latest update, also where the clock ran back.
     state.step = max(state.step, now)
     for name in tuple(state.due):
         if not state.prunes(state.mutable[name]):

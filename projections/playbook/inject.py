@@ -70,6 +70,7 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
             ``section``.
         room: How many characters the lines may take, line feeds and the headings of sections included.
     """
+    # The headings of all sections, because which of them are shown follows only from the choice.
     room -= headings_size(entries)
     lines = _all_lines(entries, room)
     if lines is not None:

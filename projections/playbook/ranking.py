@@ -136,6 +136,7 @@ def rank(entries: Sequence[Mapping[str, Any]], task: str) -> list[Score]:
     scores = []
     for index, entry in enumerate(entries):
         norm = _K1 * (1 - _B + _B * lengths[index] / mean)
+        # Sorted, because a sum of floats depends on its order, and a set has another one in each process.
         points = {word: weights[word] * n * (_K1 + 1) / (n + norm) for word, n in sorted(counts[index].items())}
         scores.append(Score(index, points, lower_bound(entry["helpful"], entry["harmful"])))
     return sorted(scores, key=lambda score: (-score.total, -score.place))

@@ -85,6 +85,7 @@ def playbook_bytes(playbook: Playbook, form: str = FLAT) -> bytes:
         form: FLAT, the specification's format, or SECTIONED, the later one.
     """
     document = playbook_dict(playbook) if form == FLAT else _sectioned_dict(playbook)
+    # At a moment of the book the file has the book's stamp alone, and so the same bytes on every machine.
     if playbook.stamp[0] or not playbook.shared_stamp[0]:
         document[STAMP] = stamp_text(playbook.stamp)
     if playbook.shared_stamp[0]:

@@ -102,6 +102,7 @@ class Playbook(State):
 
     def is_protected(self, entry: Entry) -> bool:
         """Return whether only a person may change an entry: it is pinned, or proven by people and reflectors."""
+        # The votes of agents protect nothing, so they are taken off.
         others = self.by_agents.get(entry.name)
         helpful = entry.helpful - (others.helpful if others else 0)
         harmful = entry.harmful - (others.harmful if others else 0)
@@ -279,6 +280,7 @@ def _reword(state: Playbook, event: events.PointReworded, batch: Batch) -> None:
 def _restore(state: Playbook, event: events.PointRestored, _: Batch) -> None:
     entry = state.gone.get(event.name)
     if entry is not None and event.name not in state.merged:
+        # By its counts alone the next update would prune it at once again.
         state.pardons[event.name] = entry.harmful
         _put_new(state, entry)
 
