@@ -52,6 +52,7 @@ def is_unattended(_: Payload) -> bool:
 
 # Transcripts
 
+# Claude Code sets these on lines that neither a person nor the agent wrote.
 PROGRAM_MARKS = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _HEAD_LINES = 100
 _HEAD_BYTES = 256 * 1024
@@ -140,6 +141,7 @@ AGENT = Agent(
     # A longer text goes into a file, and the model sees its beginning.
     size=count_utf16,
     max_size=10_000,
+    # It reports the end even where the terminal hangs up; of a killed session the transcript is found later.
     awaits_at_stop=False,
     transcripts=TRANSCRIPTS,
     shows_message=True,

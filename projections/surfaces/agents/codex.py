@@ -88,6 +88,7 @@ def _key(uuid: str, at: str, blocks: object) -> str:
 
 def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the items of the turns that a person took back: as many of the last ones as a line says."""
+    # What precedes the first prompt is no turn.
     turns: list[list[str]] = [[]]
     undone: set[str] = set()
     for line in lines:
@@ -170,6 +171,7 @@ def is_unattended(payload: Payload) -> bool:
     return text_of(object_of(read_first_line(payload.transcript), "payload"), "source") == "exec"
 
 
+# Every session of a day asks this of all files of the day.
 @lru_cache
 def session_of_subagent(path: str) -> str:
     """Return the session whose subagent wrote a transcript, empty for a session's own."""
@@ -185,6 +187,7 @@ def subagents(path: str) -> dict[str, str]:
     for folder in _days(path):
         for name in jsonl_files(folder, ENDINGS):
             file = os.path.join(folder, name)
+            # Names begin with the time, and a subagent begins after its session.
             if name.startswith(_PREFIX) and name >= earliest and session_of_subagent(file) == session:
                 # While it is packed it lies there twice.
                 found.setdefault(SUBAGENT + session_of(file), file)
@@ -203,6 +206,7 @@ def _days(path: str) -> list[str]:
     try:
         year, month, first = map(int, day)
         last = strftime(_DAY, localtime(os.stat(path).st_mtime))
+        # At noon no change of the clocks moves the date.
         noons = [mktime((year, month, first + number, 12, 0, 0, 0, 0, -1)) for number in range(_MAX_DAYS)]
         days = [strftime(_DAY, localtime(noon)) for noon in noons]
     except (OSError, ValueError, OverflowError):
@@ -214,6 +218,7 @@ TRANSCRIPTS = Transcripts(
     pattern="*/*/*/rollout-*",
     name=_PREFIX,
     read_line=read_line,
+    # A fork or a compaction repeats items from anywhere before.
     lookback=None,
     session_of=session_of,
     folder_of=folder_of,
@@ -257,9 +262,11 @@ def installation() -> Installation:
         events=dict.fromkeys(names, 10) | {"SessionEnd": 3},
         group=form.nested_group,
         programs=("codex",),
+        # No folder of slash commands is known of it.
         prompts=form.PromptFiles(".agents", "skills/{}/SKILL.md", form.as_skill),
         other_hooks=(".codex/config.toml",),
         users_hooks=("config.toml", "plugins/cache/*/*/*/hooks/hooks.json"),
+        # Codex trusts a hook by the hash of its command and timeout, and skips a changed one without a word.
         keeps_line=True,
         record_of_trust="config.toml",
     )

@@ -153,8 +153,10 @@ AGENT = Agent(
     # No limit was met with 200,000 characters.
     size=count_utf16,
     max_size=200_000,
+    # It may end without calling a hook.
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
+    # It calls PreCompact, and nothing when the compaction is done.
     reports_compacted=False,
 )
 

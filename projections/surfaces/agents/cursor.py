@@ -37,6 +37,7 @@ EVENTS = {
 
 def read(document: Mapping[str, Any]) -> Payload:
     """Return a payload; its transcripts are not known, so it names none."""
+    # Only known fields are taken: Cursor also sends the person's mail address, which must not be stored.
     payload = claude.read(document)
     roots = document.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
@@ -54,6 +55,7 @@ def read(document: Mapping[str, Any]) -> Payload:
 AGENT = Agent(
     title="Cursor",
     read=read,
+    # No answer of its hooks is known to reach the model.
     injects_at=(),
     answer=flat_answer,
     size=count_utf16,
@@ -71,6 +73,7 @@ def installation() -> Installation:
         folder=".cursor",
         home=("", ".cursor"),
         file="hooks.json",
+        # As it is given nothing, only events with citations and ends are installed.
         events=dict.fromkeys(("postToolUse", "afterAgentResponse", "stop", "sessionEnd"), 0),
         group=lambda line, _: {"command": line},
         timeout="",

@@ -98,6 +98,7 @@ def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
 def _read_message(line: Mapping[str, Any], seen: set[str]) -> Entry:
     uuid, at = text_of(line, "id"), text_of(line, "timestamp", "startTime")
     if line.get("type") == "user":
+        # The content has the context that hooks added as well, which nobody typed.
         shown = list_of(line, "displayContent") or line.get("content")
         texts = [text for text in _texts(shown) if not text.lstrip().startswith(PROGRAM_TEXTS)]
         blocks = [*_new_texts(uuid, texts, seen), *_answers(list_of(line, "content"), seen)]
@@ -190,6 +191,7 @@ TRANSCRIPTS = Transcripts(
     pattern="*/chats/session-*",
     name="session-",
     read_line=read_line,
+    # A line of any age can be repeated, by its id, once more is known.
     lookback=None,
     session_of=session_of,
     folder_of=folder_of,

@@ -113,6 +113,7 @@ def as_markdown(prompt: Prompt) -> str:
 def as_toml(prompt: Prompt) -> str:
     """Return a slash command of Gemini CLI."""
     lines = [f"!{{{command}}}" if (command := _command_in(line)) else line for line in prompt.body.split("\n")]
+    # The body becomes a literal string of TOML, in which no backslash begins an escape.
     body = "\n".join(lines).replace("$ARGUMENTS", "{{args}}")
     return f"description = {dumps(prompt.description)}\nprompt = '''\n{body}'''\n"
 

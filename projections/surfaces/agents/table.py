@@ -274,6 +274,7 @@ def _document_lines(path: str) -> bytes:
 
 def parse_line(data: bytes) -> Mapping[str, Any]:
     """Return the JSON object on a whole line; an empty one for anything else."""
+    # A line without its end is still being written.
     try:
         value = loads(data.decode("utf-8", "replace")) if data.endswith(b"\n") else None
     except (ValueError, RecursionError):

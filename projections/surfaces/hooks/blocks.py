@@ -75,6 +75,7 @@ def place_of(folder: str, name: str) -> str:
         BadInputError: A link leads out of the project.
     """
     path = os.path.realpath(os.path.join(folder, name))
+    # A link must not lead the block into a file of another project.
     if not contains(folder, path):
         raise BadInputError(name, f"leads out of the project, to {path}", "name another file")
     return path
@@ -89,12 +90,14 @@ def find(project: AnyProject, names: Iterable[str]) -> Block | None:
     """Return the block in the first of these files that has one, or imports AGENTS.md that has one; else None."""
     folder, names = folder_of(project), [*names]
     for name in names:
+        # Markers that are no pair give nothing here: the hooks then inject the entries themselves.
         with suppress(OSError, ValueError, TallybookError):
             lines = disk.read_small(place_of(folder, name), MAX_FILE_BYTES).splitlines()
             if name == RULES:
                 return _block(name, lines)
             if (span := find_span(name, lines)) is not None:
                 return _block(name, lines[span[0] : span[1]])
+            # Claude Code and Gemini read AGENTS.md only where their own file imports it.
             if imports(lines) and AGENTS_MD not in names:
                 names.append(AGENTS_MD)
     return None

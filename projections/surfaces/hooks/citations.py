@@ -62,6 +62,7 @@ def find_cited(text: str, names: Collection[str]) -> dict[str, tuple[int, int]]:
     by_form = forms_of(names) if places else {}
     for begin, end in places:
         for name in names_in(text[begin:end], names, by_form):
+            # A mark must not vouch for itself: it counts as helpful only where a sentence cites the entry.
             if name not in cited and not _is_rating(text, begin, end):
                 cited[name] = (begin - 1, end + 1)
     return cited
@@ -79,6 +80,7 @@ def forms_of(names: Collection[str]) -> dict[str, str]:
     by_form: dict[str, str] = {}
     for name in names:
         form = _fold(name)
+        # Where case alone distinguishes two entries, only the exact name cites one of them.
         by_form[form] = "" if form in by_form else name
     return by_form
 
@@ -162,6 +164,7 @@ def _injections(project: AnyProject, session: str) -> Iterator[tuple[str, Mappin
             for agent, body in source(project, member):
                 yield agent, body
                 before = body.get("lineage")
+                # A planted ledger can tie lineages into a ring.
                 if isinstance(before, str) and before not in sessions and len(sessions) < MAX_SESSIONS:
                     sessions.append(before)
 
@@ -171,6 +174,7 @@ def _recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[
     path = JsonlLog(project.ledger).log_file
     with suppress(OSError, TallybookError):
         for line in ledger_access.lines_before(path, os.stat(path).st_size, needle, MAX_SEARCHED_BYTES):
+            # A text, damage or another kind of event may hold the session's id as well.
             if ledger_access.kind_of(line) == KIND:
                 with suppress(ValueError, KeyError, TypeError, RecursionError):
                     event = loads(line.decode("utf-8"))

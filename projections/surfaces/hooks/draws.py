@@ -42,6 +42,7 @@ _CHANGING = tuple(
 _MAX_SEARCHED_BYTES = 1024 * 1024
 _END_BYTES = 256
 _BLOCK_BYTES = 64
+# A float holds so many bits exactly.
 _BITS = 53
 _FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError)
 
@@ -119,6 +120,7 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
         entries: How many entries the playbook has.
         hold: The share that the settings say; with 0 nothing is withheld.
     """
+    # Withholding is off by default, and then no file is read for it.
     question = read_question(project) if session and hold and entries >= FEWEST_ENTRIES else None
     if question is None:
         return Draw()
@@ -130,11 +132,13 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
 
 
 def _draw_units(question: Question, lineage: Lineage, secret: bytes, selected: Sequence[str]) -> Draw:
+    # People pin what guards against damage, so no draw withholds it.
     members = [
         name
         for name in selected
         if name not in question.pinned and (question.about == "playbook" or name in question.names)
     ]
+    # One draw decides about a whole playbook: drawn one by one, ten entries would hardly ever be withheld together.
     unit_of = {name: name if question.about == "names" else question.about for name in members}
     units = tuple(dict.fromkeys(unit_of.values()))
     if not units:
@@ -265,6 +269,7 @@ def _read(path: str, begin: int, end: int) -> bytes:
 
 def lineage_file(project: AnyProject, session: str) -> str:
     """Return the marker of a session's lineage."""
+    # An id can hold half of a surrogate pair, which JSON spells and UTF-8 refuses.
     digest = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return os.path.join(project.ledger, MARKS, f"{LINEAGE}{digest}")
 

@@ -108,17 +108,21 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if not payload.session or (payload.subagent and payload.event != SUBAGENT_START):
         return ""
     agent = table.load(payload.agent) if payload.agent else None
+    # An agent that ignores the answer would leave an injection in the ledger that no model saw.
     if agent is None or payload.event not in agent.injects_at:
         if agent is None or not agent.injects_at:
             _save_unanswered(project, payload)
         return ""
     marker = _marker(project, conversation(payload))
+    # Copilot reports only that a compaction begins, so the next prompt counts as the first one after it.
     if not agent.reports_compacted and _take_compacted(marker):
         payload = payload._replace(source="compact")
+    # A session that is given parts can get more of them with each prompt.
     if _has_playbook(project, payload, agent, marker) and not (payload.event == PROMPT and _is_divided(marker)):
         return ""
     chosen = settings.read(project)
     _begin_lineage(project, payload, agent, chosen.hold)
+    # A subagent starts without a prompt by which its entries could be ranked.
     if chosen.by_task and payload.event != SUBAGENT_START:
         return inject_part(project, payload, agent, marker, chosen)
     # A session that began with parts has some of them, even if the settings no longer say so.
@@ -164,6 +168,7 @@ def expect_compaction(project: ProjectPaths, payload: Payload) -> str:
     if payload.session and payload.agent and not table.load(payload.agent).reports_compacted:
         marker = _marker(project, conversation(payload))
         with suppress(OSError):
+            # Renamed and not removed: it says which parts of the playbook the session had.
             os.replace(marker, _compacted_marker(marker))
     return ""
 
@@ -190,9 +195,11 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
     template = inject.PLACEHOLDER
     with suppress(OSError):
         template = templates.load_template() or template
+        # A program, whose sessions nobody watches, gets answers without marks.
         has_room = chosen.budget_chars >= MARKS_BUDGET_CHARS
         if has_room and chosen.marks != MARKS_OFF and (attended or chosen.marks_unattended):
             lines = templates.load_template(templates.MARKS).splitlines()
+            # An agent is not asked for lessons that the settings switch off.
             request = " ".join(line for line in lines if chosen.learned != MARKS_OFF or "kpt_new" not in line)
             template = f"{template.rstrip()}\n\n{request}\n"
     return template
@@ -293,6 +300,7 @@ def append(project: ProjectPaths, payload: Payload, selection: Selection, drawn:
 def append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
     prefix = f"injected:compact:{digest(f'{payload.session} {payload.prompt}')}:"
+    # Settings and a plugin may both deliver it at the same moment, and no id of it could be a key.
     with ledger_access.lock_deliveries(project):
         if ledger_access.has_recent(project, prefix, _COMPACTION_US):
             return False
@@ -313,7 +321,9 @@ def _has_playbook(project: ProjectPaths, payload: Payload, agent: Agent, marker:
     is_marked = os.path.exists(marker)
     parent = _take_resumed(project, payload, is_marked=is_marked)
     if is_marked or payload.subagent or payload.source == "compact":
+        # A compaction drops the playbook from the context, whatever the marker says.
         return is_marked and not (payload.event == "SessionStart" and payload.source == "compact")
+    # Forks of Codex and branches of Claude Code name the session in their transcripts.
     parent = parent or (agent.transcripts.parent_of(payload.transcript) if agent.transcripts else "")
     return _continue(project, payload, parent, marker) if parent else _is_unknown_fork(payload)
 
@@ -339,6 +349,7 @@ def _take_resumed(project: ProjectPaths, payload: Payload, *, is_marked: bool) -
     elif os.path.exists(path) and not payload.subagent:
         with suppress(OSError, ValueError, TallybookError):
             resumed = disk.read_file(path).decode("utf-8", "surrogatepass")
+            # Another session that runs meanwhile and has the playbook is not the fork: it leaves the marker.
             if not is_marked or resumed == payload.session:
                 os.unlink(path)
     return resumed if resumed != payload.session else ""
@@ -356,8 +367,10 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
         _create(marker)
     else:
         return False
+    # A fork that is drawn anew would count its lineage twice, and lift would claim what is false.
     draws.continue_lineage(draws.lineage_file(project, parent), draws.lineage_file(project, payload.session))
     try:
+        # By this event citations and marks of the fork count for what its lineage was given.
         drafts = [draft_event(nothing(), draws.Draw(lineage=parent))]
         ledger_access.append(project, drafts, payload.by, injection_key(payload))
     except TallybookError as error:
@@ -408,6 +421,7 @@ def _copy(marker: str, copy: str) -> None:
 
 
 def _create(marker: str) -> None:
+    # The marker only saves a question to the ledger, so no session fails for it.
     with suppress(OSError, TallybookError):
         disk.make_folder(os.path.dirname(marker), durable=False)
         os.close(disk.create_file(marker))
@@ -547,6 +561,7 @@ def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
             template, candidates, choice, best.left_out, best.lowest, own, best.own_left_out, best.own_lowest
         )
 
+    # A prompt leaves room for what later prompts need.
     room = int((budget_chars - part.chars) * ranking.PROMPT_SHARE) - len(template) - heading_chars(own)
     return fit(agent, room, choose)
 
@@ -557,6 +572,7 @@ def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker
     if payload.source == "compact":
         part = part._replace(chars=0, names=(), delivery="")
     delivery = payload.prompt or digest(payload.text)
+    # Of two hooks with the same prompt, the second would find the next best entries.
     if part.delivery == delivery or chosen.budget_chars <= part.chars:
         return ""
     entries, own = read_both(project, payload)

@@ -85,6 +85,7 @@ def append(project: AnyProject, drafts: Sequence[Draft], by: Mapping[str, str], 
     except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
         # The next command that can write to the ledger appends it from the spool.
         now = clock.utc_now()
+        # What no batch can hold is refused at once: it would stay in the spool for ever.
         spool.check(drafts, by, key, now.at)
         rows = [[one.kind, one.v, one.body, one.free] for one in drafts]
         spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": rows, "by": dict(by), "key": key}])
@@ -125,6 +126,7 @@ def has_recent(project: AnyProject, prefix: str, max_age_us: int) -> bool:
                 break
             if batch_key(line).startswith(prefix):
                 return True
+    # While another process holds the ledger, the first delivery waits in the spool.
     return spool.has_recent(project.ledger, prefix, since)
 
 
@@ -140,6 +142,7 @@ def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
     path = playbook_file(project.root, project.claude)
     _refuse_large(path)
     entries: Sequence[Mapping[str, Any]] = ()
+    # A person may have written anything there; the rendering sets aside what cannot be read.
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
         document = loads(disk.read_file(path, MAX_PLAYBOOK_BYTES).decode("utf-8"))
         found = entries_of(document)
@@ -205,6 +208,7 @@ def load_packages() -> None:
     """Make a hook a long process, which finds the installed packages."""
     import gc
 
+    # The hook's start disabled the collector, because most hooks leave no garbage worth it.
     gc.enable()
     if sys.flags.no_site:
         import site
@@ -270,6 +274,7 @@ def membership_file(project: AnyProject) -> str:
 
 def save_error(project: AnyProject, error: Exception) -> None:
     """Save an error for ``doctor``, in place of the one before."""
+    # A hook creates no ledger, not even for its error.
     if os.path.isdir(project.ledger):
         what = f"{clock.utc_now().at[:16]} {type(error).__name__}: {error}"
         disk.replace_cache_file(os.path.join(project.ledger, ERROR_FILE), what.encode("utf-8", "replace"))

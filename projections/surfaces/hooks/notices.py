@@ -35,6 +35,7 @@ def take(project: AnyProject) -> str:
     today = clock.utc_now().at[:10]
     if not text or day == today:
         return ""
+    # The sentence stays and is told on another day again, until a person decides.
     _write(project, today, text)
     return text
 

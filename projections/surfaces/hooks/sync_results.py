@@ -75,6 +75,7 @@ def changing(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
     Raises:
         TallybookError: The lock or the disk refuses.
     """
+    # Detached syncs and a person's commands change the file at the same time.
     with _locked(project.ledger):
         results = read(project)
         yield results

@@ -133,6 +133,7 @@ def hook(project: Project, /, *, agent: str) -> int:
     The payload comes on standard input, and the exit code is always 0. A hook injects the playbook into a session
     once, records which entries the agent cites, and requests a reflection when a session ends.
     """
+    # The entry point runs a plain hook without Click; only options before the verb lead here.
     from tallybook.projections.surfaces.hooks import handler
 
     return handler.run([agent, "--project", str(project.root)])

@@ -25,6 +25,7 @@ from tallybook.projections.surfaces.workspace import installation
 COMMAND: Final = "tallybook"
 
 _NAMES: Final = frozenset({COMMAND, f"{COMMAND}.exe"})
+# Isolated, so that no folder of a session gives it modules; site takes as long to load as a hook's own work.
 _OPTIONS: Final = ("-I", "-S", "-X", "utf8", "-c")
 _CODE: Final = "import sys; sys.path.append(sys.argv[1]); from tallybook.hook import main; main()"
 # The code that each version wrote → the file that it starts, as a path in the folder that the line names.
@@ -103,6 +104,7 @@ def why_not_found() -> str:
 def _is_of_environment(folder: Path) -> bool:
     """Return whether a folder of programs is on PATH only while an environment is active."""
     environment = folder.parent
+    # The base environment of conda is always active.
     is_conda = str(environment) == os.environ.get("CONDA_PREFIX") and os.environ.get("CONDA_DEFAULT_ENV") != "base"
     return is_conda or (environment / "pyvenv.cfg").is_file()
 

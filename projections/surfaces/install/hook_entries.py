@@ -44,6 +44,7 @@ def install(data: bytes | None, files: Installation, command: str, source: str) 
         own = [entry for _, entry in _entries({event: hooks.get(event)}, files) if calls_us(entry[files.key])]
         for entry in own:
             call = call_of(entry[files.key])
+            # A line that somebody extended is theirs.
             if call is not None and call.is_plain:
                 entry[files.key] = command
         if not own:
@@ -65,6 +66,7 @@ def remove(data: bytes, files: Installation, source: str) -> bytes:
         groups = hooks[event]
         for group in [*groups] if isinstance(groups, list) else ():
             entries = [entry for _, entry in _entries({event: [group]}, files)]
+            # Removing a line that does more would remove somebody else's command.
             own = [entry for entry in entries if (call := call_of(entry[files.key])) and not call.does_more]
             if own and files.is_nested and len(own) < len(group["hooks"]):
                 group["hooks"] = [entry for entry in group["hooks"] if entry not in own]

@@ -158,6 +158,7 @@ def settings_file(target: InstallTarget, files: Installation) -> Path:
     """
     path = agent_folder(target, files) / files.file
     real = Path(os.path.realpath(path))
+    # People keep their settings elsewhere and link to them.
     within = [os.path.realpath(folder) for folder in (home(), target.folder) if folder is not None]
     if path.is_symlink() and not any(map(real.is_relative_to, within)):
         raise CannotWriteError(path, f"leads to {real}, out of your home and the project", UNCHANGED)
@@ -175,6 +176,7 @@ def is_shared(path: Path, *, unknown: bool = True) -> bool:
     """
     if not any(os.path.lexists(folder / ".git") for folder in path.parents):
         return False
+    # The agent's folder may not exist yet, and git must run in one that does.
     folder = next(folder for folder in path.parents if folder.is_dir())
     try:
         return bool(git.ask(folder, "ls-files", "-z", "--", str(path)))

@@ -118,6 +118,7 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
         files = installation.load(name)
         path = places.settings_file(target, files)
         found += map(hook_command.remark, hook_entries.own_commands(after[path], files, str(path)))
+        # A new worktree has the files that git tracks and no others.
         is_in_repository = target.folder is not None and repository_folders(os.path.realpath(target.folder))
         if name == table.CLAUDE and is_in_repository and not places.is_shared(path):
             fix = "commit it and run `tallybook init` again, or run `tallybook init --user`"
@@ -146,6 +147,7 @@ def _backup(target: InstallTarget, files: Installation) -> Path:
 
 def _install_file(file: PackagedFile) -> Step:
     """Return the step for a packaged file; another file in its place is left."""
+    # Nothing is written through a link: what it leads to may be another's file.
     if not is_plain(file.path, file.top):
         return Step(file.path, LEFT, "a link or something else than a file is in its place")
     before = read(file.path)
@@ -219,6 +221,7 @@ def _uninstall_hooks(target: InstallTarget, files: Installation, path: Path, bef
         return
     after = hook_entries.remove(before, files, str(path))
     if saved is None:
+        # Without a backup the file came with the hooks, and goes with them unless others added to it.
         is_original = hook_entries.read(after, files, str(path)) == dict(files.document)
     else:
         is_original = _is_same(after, saved, files, str(path))

@@ -68,6 +68,7 @@ def take(step: Step) -> None:
         _remove_empty_folders(step)
         return
     disk.make_folder(step.path.parent)
+    # An agent may write its settings between the look and the write.
     disk.replace_file(step.path, step.after, may_replace=lambda: _check_unchanged(step))
 
 
