@@ -119,6 +119,7 @@ class DamagedLedgerError(TallybookError):
 class MissingLinesError(TallybookError):
     """Lines of the shared book that a moment contains are not on this machine, or are damaged here."""
 
+    # Not damage: a sync brings them.
     exit_code = EXIT_NO
 
     def __init__(self, moment: str, last: int, hint: str, state: str = "missing") -> None:

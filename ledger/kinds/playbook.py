@@ -169,6 +169,7 @@ class PointRated(Event):
         rating: helpful (+1 helpful), harmful (+1 harmful), or anything else, which counts nothing.
     """
 
+    # Any text is a rating here: what a reflector says is evidence, also where it has no effect.
     name: str
     rating: str
 
@@ -239,6 +240,7 @@ class PlaybookEdited(Event):
         top: The new top-level keys other than ``key_points``, as a JSON object; empty where they did not change.
     """
 
+    # Apart from an update, because loading and saving must give the same entries (INV-SCORE-005).
     base: int | None = attrs.field(validator=EXACT)
     source: str | None
     top: str | None = attrs.field(metadata=FREE_TEXT, validator=check_json_object)
@@ -312,6 +314,7 @@ class PointPlaced(CurationEvent):
         section: The heading, one of SECTIONS; a heading that a later version has is kept as it is.
     """
 
+    # No field of the event that adds an entry: an older Tallybook would lose the entry.
     section: str
 
 
@@ -323,6 +326,7 @@ class PointLimited(CurationEvent):
         until: The last day on which it is injected, ``2026-12-31``, in UTC; empty for no end.
     """
 
+    # No field of other events: an older Tallybook reads theirs as they are, and ignores this one.
     until: str = attrs.field(validator=check_day)
 
 
@@ -377,6 +381,7 @@ class PointProposed(Event):
     merged: tuple[str, ...] = attrs.field(validator=NAMES)
     cause: str
     section: str
+    # A redaction gives an id here, because its text would be written down once more.
     text: str | None = attrs.field(metadata=FREE_TEXT)
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 

@@ -99,6 +99,7 @@ class ReflectionStarted(Event):
         tokens: Expected cost, in tokens.
     """
 
+    # Recorded before the request is sent: a process that dies meanwhile would leave no trace of the cost.
     rater: str
     tokens: int = attrs.field(validator=NOT_NEGATIVE)
 
@@ -117,6 +118,7 @@ class TranscriptRead(Event):
         rater: Which rater evaluated it; ``none`` where it was only searched for citations.
     """
 
+    # In one batch with the results, so that a kill loses both or neither and no part is rated twice.
     file: str
     begin: int = attrs.field(validator=NOT_NEGATIVE)
     end: int = attrs.field(validator=NOT_NEGATIVE)
@@ -255,6 +257,7 @@ class SessionMeasured(Event):
             agent reported the session's end.
     """
 
+    # Numbers alone: nothing of a prompt or a command is kept.
     numbers: Numbers = attrs.field(validator=_check_measures)
 
 

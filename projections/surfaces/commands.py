@@ -157,6 +157,7 @@ def add(
     for part, fault in (("text", update.text_fault(text)), ("until", update.day_fault(day))):
         if fault is not None:
             raise BadInputError(part, fault, "nothing was recorded")
+    # What a person had erased, only a person lets back in.
     if again and by.get("rater") != "human":
         raise BadInputError("--again", "needs the rater human", "nothing was recorded")
     redactions = redacted_digests.load(project.ledger)
@@ -208,6 +209,7 @@ def record(project: Project, payload: Any, by: Mapping[str, str], key: str | Non
 
 def _digest_delivery(content: Any, key: str | None) -> str:
     """Return the digest of what a caller delivers under a key; empty without one."""
+    # The same delivery may list the members of an object in another order.
     return "" if key is None else digest(json.dumps(content, sort_keys=True).encode())
 
 
@@ -273,6 +275,7 @@ def show(project: Project, when: str | None = None) -> dict[str, Any]:
 
 def replay(project: Project) -> Playbook:
     """Record the spool and a manual edit of ``playbook.json``, and write that anew from the ledger."""
+    # Folded from the first event on: damage before a checkpoint would go unnoticed.
     report = recording.write(project, [], cold=True)
     if report.state is None:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
@@ -296,6 +299,7 @@ def write_copy(project: Project, output: Path, data: Callable[[], bytes]) -> Non
     Raises:
         BadInputError: It is one of these; ``data`` was not called.
     """
+    # Another path or a link can lead to the same file.
     place = output.resolve()
     if place == project.playbook.resolve():
         raise BadInputError(str(output), "is the project's own playbook", "give another file")
@@ -317,6 +321,7 @@ def check(project: Project, state: Playbook | None = None) -> None:
     """
     opened = Opened(project)
     _require_ledger(opened.log)
+    # As in replay, no checkpoint is believed.
     state = opened.playbook(cold=True) if state is None else reading.catch_up(opened.log, state)
     data = playbook_file.read_bytes(project.playbook)
     if data is None:

@@ -45,6 +45,7 @@ def _leave(code: int) -> NoReturn:
 
 
 def _is_hook(arguments: list[str]) -> bool:
+    # The help is Click's.
     return arguments[:1] == ["hook"] and not {"-h", "--help"}.intersection(arguments)
 
 

@@ -54,6 +54,7 @@ def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json:
         answer(rows[0] | {"events": rows})
     else:
         say(*recorded_lines(rows))
+    # The proposal is recorded; the exit code says that the change is not made.
     if proposed is not None:
         raise proposed
 
@@ -299,6 +300,7 @@ def _decide_proposals(project: Project, options: dict[str, Any], decide: Callabl
     chosen, left_out = store.select(project, numbers, session, everything=everything, is_acceptance=is_acceptance)
     rows = []
     for record in chosen:
+        # The decision before may have changed the entries that are shown.
         state = reading.current(reading.open_log(project))
         if not options["as_json"]:
             say(*_proposal_lines(record, state))
@@ -346,7 +348,9 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     if not (options["reason"] or "").strip():
         raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
     by = provenance_of(options)
+    # Inside an agent this ends the command where the text is of a protected entry.
     store.propose_redaction(project, target, options["reason"], by)
+    # Off a terminal nobody sees what goes, so --yes needs the number that the dry run showed.
     is_counted = options["expect"] is not None or can_ask()
     if target.text is not None and not (options["yes"] and is_counted):
         _confirm_redaction(redaction.find_text(project, target), as_json=as_json)
@@ -365,6 +369,7 @@ def _confirm_redaction(preview: RedactionResult, *, as_json: bool) -> None:
         raise redaction.UnexpectedNumberError(len(preview.events))
     number = format_count(len(preview.events), "event")
     say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
+    # The events are listed above, with what they say.
     say(*_redaction_lines(attrs.evolve(preview, events=()), "would be redacted"))
     ask("redact", f"Redact the whole text of {number}? It cannot be restored.")
 

@@ -210,6 +210,7 @@ def _linked_stories(
     from tallybook.projections.surfaces.personal import pair
 
     other = project if is_mine else mine
+    # Damage of the other playbook does not keep this story back.
     with suppress(TallybookError):
         return [commands.why(other, one) for one in pair.linked_names(project, mine, name, is_mine=is_mine)]
     return []
@@ -221,6 +222,7 @@ def _score_hint(project: Project, name: str) -> Iterator[str]:
     from tallybook.projections.scores.config import score_id
     from tallybook.projections.surfaces.scores import configuration
 
+    # A mistake in that configuration does not concern an entry.
     try:
         config = configuration.load(project)
     except BadInputError:

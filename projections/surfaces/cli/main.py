@@ -120,6 +120,7 @@ _DECIDING: Final = frozenset({"review", "proposals accept", "proposals reject", 
 """The verbs by which a person decides about what agents' marks ask."""
 
 ALTERNATIVES: Final = {
+    # No word leads to redact, which cannot be undone.
     "accept": "use `tallybook proposals accept`",
     "baseline": "use `tallybook score baseline`",
     "blame": "use `tallybook show --last-change`",
@@ -213,6 +214,7 @@ class Verbs(click.Group):
         if (name := " ".join(args[:2])) in VERBS:
             return super().resolve_command(ctx, [name, *args[2:]])
         word = args[0]
+        # Completion parses unfinished lines, and must not fail for them.
         if word in VERBS or word.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         raise click.exceptions.NoSuchCommand(word, possibilities=VERBS, ctx=ctx)
@@ -360,6 +362,7 @@ def run(arguments: Sequence[str]) -> int:
         except click.exceptions.Exit as end:
             return end.exit_code
         except click.Abort:
+            # Click raises it for Ctrl-C at a question.
             raise KeyboardInterrupt from None
         except click.ClickException as error:
             return complain(usage_message(error), EXIT_BAD_INPUT)

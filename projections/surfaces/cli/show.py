@@ -111,6 +111,7 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
 
     moment = None if when is None else shown.moment
     latest = shown.state.latest_batch
+    # A past moment says of an entry what held then, whatever day it is now.
     today = utc_now().at if when is None else latest.at if latest else ""
     entries = [with_day(entry, shown.state.until, today[:10]) for entry in playbook["key_points"]]
     console = terminal.console_for(sys.stdout)
@@ -168,6 +169,7 @@ def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: boo
         note(f"left out: {', '.join(causes)}")
     elif not found.text:
         note("nothing is given" + ("" if found.budget_chars else ": budget_chars is 0"))
+    # A person is told how the agent does; the model that asks is not.
     if find_agent() is None:
         from tallybook.projections.surfaces.scores import work
 

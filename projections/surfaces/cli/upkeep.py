@@ -54,6 +54,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     drift = commands.drift(project, state) if verdict.ok else None
     from tallybook.projections.surfaces.lift.redraw import Redrawn, draw_again
 
+    # The one pass above noted whether lift was ever asked, so most ledgers are not read again.
     redrawn = draw_again(project) if verdict.ok and verdict.asks_lift else Redrawn()
     code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None and not redrawn.different else EXIT_NO
     if not verdict.ok:
@@ -153,6 +154,7 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
     def data() -> bytes:
         return commands.replay_bytes(project) if moment is None else Opened(project).rendering_of(moment.state)
 
+    # What did not verify never becomes playbook.json, on which others build.
     if output == "-" or (moment is not None and output is None):
         sys.stdout.buffer.write(data())
     elif output is not None:
@@ -186,6 +188,7 @@ def _rebuild(project: Project, *, as_json: bool) -> None:
     except OSError as error:
         # `run_guarded` excuses an error once an edit is recorded; who asks for a replay asks for the files.
         raise CannotWriteError(project.playbook, reason(error), "the ledger is intact; try again") from error
+    # A ledger that only measures has no such file.
     if os.path.lexists(project.playbook):
         _print_result(project, "written", as_json=as_json)
     else:
@@ -214,6 +217,7 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
     """
     if (file is None) == (ledger is None):
         raise BadInputError("import", "takes either FILE or --ledger", "give one of them")
+    # Entries of another ledger would bring that ledger's names.
     if ledger is not None and isinstance(project, PersonalPlaybook):
         raise BadInputError("import --ledger", "does not work on your own playbook", "leave --mine out")
     if ledger is not None:

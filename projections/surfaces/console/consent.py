@@ -36,6 +36,7 @@ def require_consent(verb: str, what: str, question: str, *, yes: bool, as_json: 
         BadInputError: There is no terminal to ask on.
         NotConfirmedError: The answer is no.
     """
+    # Before --yes counts: what an agent types is no consent.
     require_person(verb)
     if yes:
         return

@@ -79,6 +79,7 @@ class Verb(click.Command):
         try:
             return super().invoke(ctx)
         except UnknownEntryError as error:
+            # It takes names of the own playbook as they are, so a hint at --mine would mislead.
             if ctx.info_name == "promote":
                 raise
             raise personal.explain(ctx.obj, error) from error
@@ -189,6 +190,7 @@ def read_input(file: str, what: str = "the text") -> tuple[bytes, str]:
     """
     if file == "-":
         announce_input(what)
+        # One byte more than is allowed shows that the input is too long.
         return sys.stdin.buffer.read(strict_json.MAX_PAYLOAD_BYTES + 1), "standard input"
     try:
         return Path(file).read_bytes(), file

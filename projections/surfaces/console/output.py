@@ -230,6 +230,7 @@ def run_guarded(work: Callable[[], int]) -> int:
             # A stream whose encoding lacks a character gets an escape instead of an error.
             stream.reconfigure(errors="backslashreplace")
     try:
+        # A full disk may refuse the answer only at the flush, while the exit code can still say so.
         code = work()
         sys.stdout.flush()
     except TallybookError as error:

@@ -202,6 +202,7 @@ def clear(ledger: Path) -> tuple[str, ...]:
     id_ = ledger_id(ledger / LOG_NAME) if base.is_absolute() and _is_own(base) else ""
     if not id_:
         return ()
+    # A folder that others can read by now is used no more, and still holds redacted texts.
     _remove(base / id_)
     return (f"{base / id_}: this cache could not be removed; delete it",) if (base / id_).exists() else ()
 
@@ -226,6 +227,7 @@ def _sweep(base: Path) -> None:
     stamp.touch(0o600)
     for folder in base.glob("*/*"):
         with suppress(OSError):
+            # Other files in the user's cache folder stay, whatever their age.
             is_cache = _FOLDER.fullmatch(folder.relative_to(base).as_posix()) and not folder.is_symlink()
             if is_cache and _is_unneeded(folder, now_us):
                 _remove(folder)

@@ -46,6 +46,7 @@ def find_start(log: JsonlLog, count: int) -> Position:
     offset = head.position.offset
     for line in lines_before(log.log_file, offset):
         seq, part, parts = place_of(line + b"\n")
+        # Only the last line of a batch has a chain value.
         if part and part == parts and seq <= head.position.seq - count:
             chain = line[-CHAIN_CHARS - len(LINE_END) :][:CHAIN_CHARS].decode()
             position = Position(seq, chain, offset)
@@ -211,6 +212,7 @@ def events(log: Log, event_filter: EventFilter, start: Position = START) -> Iter
         has_matched = True
         yield record
     if (
+        # Other options may have left all of them out: only a name that no event has is an error.
         name is not None
         and not has_matched
         and next(_select(search(log, (_quote(name),)), EventFilter(name)), None) is None

@@ -87,10 +87,12 @@ def find_edit(
     until = _changed_days(legacy, base, new_names)
     if entries == base_entries and not (top or odd or placed or until):
         return (), ()
+    # A count is meant as of the file's rendering: ratings since then are added, so that none is lost.
     drift = _drift_of(edited, state) if base is not state else {}
     edit = decisions.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed, until)
     decision = decisions.decide_edit(edit, state, drift, edited.names, redacted.refusal)
     refusals = tuple(one for one in decision.ignored if isinstance(one, RefusedText))
+    # Of an edit of refused texts alone only its closing event is left.
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
     return () if is_empty else (*odd, *decision.events), refusals
 
@@ -128,6 +130,7 @@ def _sectioned_top(
     # The event replaces all keys, so it has the sections of every entry as well.
     everyone = {*state.entries, *state.gone, *placed}
     sections = filter_sections(state.top, everyone, state.placed | placed).get(SECTION_NAMES)
+    # Larger sections do not fit into a line: they are left out, and no entry is lost for them.
     if sections is not None and len(dumps(sections).encode()) <= MAX_SECTION_BYTES:
         others[SECTION_NAMES] = sections
     return dumps(others), placed
@@ -146,6 +149,7 @@ def _flat_top(
         return "", {}
     was, now = (_headings(top) for top in (before, after))
     placed = {name: key for name, key in now.items() if key in SECTIONS and was.get(name) != key}
+    # A whole set of sections would replace what another machine moved meanwhile.
     if after == filter_sections(before, now, placed):
         return "", placed
     return decisions.rename_in_top(legacy.top, new_names), {}
@@ -184,6 +188,7 @@ def _named_entries(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
         same = by_text.get(entry.text) if _is_unnamed(item) else None
         if same is not None and same.name not in taken_names:
             taken_names.add(same.name)
+            # A file without counts says nothing about them.
             entry = same if item.migrated in _WITHOUT_COUNTS else attrs.evolve(entry, name=same.name)
         entries.append(entry)
     return tuple(entries)
@@ -210,6 +215,7 @@ def _evidence(legacy: LegacyFile, *, by_section: bool) -> tuple[ItemSkipped, ...
 def _top(legacy: LegacyFile) -> dict[str, Any]:
     # A file that an older program wrote may lack the version; that is not an edit.
     top = {"version": VERSION} | legacy.top_keys
+    # Each rendering takes that time from the events.
     top.pop("last_updated", None)
     return top
 

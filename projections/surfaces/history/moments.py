@@ -40,6 +40,7 @@ _BACK = re.compile(r"~([0-9]+)")
 _DAY = re.compile(r"((?:19|20)[0-9]{2})(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
 _SESSION: Final = "session:"
 _COMMIT: Final = "git:"
+# A number of more digits is beyond any ledger, and Python refuses to read one of thousands.
 _SEQ_DIGITS = 18
 _MAX_NAMES = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -227,6 +228,7 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
     at = clock.moment(unix_us).at
     seq = later_count = within = last = 0
     first_at = last_at = ""
+    # Clocks run back, so the search does not end at the first later time.
     for batch in question.log.read():
         # All events of a batch have one time.
         last, last_at = batch.last, head_field(batch.lines[0], b"at")
@@ -252,6 +254,7 @@ def _unix_us(question: _Question) -> int:
     if age is not None:
         return max(question.now.unix_us - age, 0)
     try:
+        # Answers show times so, and what they show is accepted.
         moment = datetime.fromisoformat(when.removesuffix(" UTC"))
         utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         return (utc - _EPOCH) // timedelta(microseconds=1)
@@ -290,6 +293,7 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
         BadInputError: There is none, or there are several.
     """
     spans = spans_of(log, beginning)
+    # A whole id counts, also where another one begins with it.
     if beginning in spans:
         return spans[beginning]
     if not beginning or not spans:
@@ -341,7 +345,9 @@ def _at_commit(question: _Question) -> Moment:
     from tallybook.projections.surfaces.workspace import git
 
     try:
+        # In a linked worktree HEAD is that of the folder where the command is typed.
         commit = git.commit_of(project.start or project.root, question.when.removeprefix(_COMMIT))
+        # The commit's own ledger is more exact than its time: later events of the same second do not belong to it.
         with git.ledger_in(commit, project) as copy:
             if copy is not None:
                 return _in_copy(question, copy, commit)

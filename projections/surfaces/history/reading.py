@@ -122,6 +122,7 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     state = None if blob is None or checkpoint is None else _resume(form, blob.log, checkpoint, until)
     if state is None:
         checkpoint, state = None, fold_history(form.view, lambda: decode(log.read()), until)
+    # A view has one checkpoint, near the end: the state of an earlier moment must not take its place.
     if blob is not None and until is None and (checkpoint is None or checkpoint.is_outgrown_by(state)):
         _store(form, blob, state)
     return state
@@ -140,6 +141,7 @@ def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:
                 last = batch.last
                 yield batch
             return
+    # What was found before the damage is not yielded twice.
     yield from (batch for batch in log.read() if batch.last > last and any(one in batch.data for one in needles))
 
 

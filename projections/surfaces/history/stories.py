@@ -83,10 +83,12 @@ def story_of(
 
     story_as_of = tell_about(words)
     story = story_as_of(end)
+    # A name comes before words.
     if not (story.trail or story.ignored):
         matching_name = find_name(words, state.book.used)
         names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
         if len(names) > 1:
+            # The story of a wrong entry would be believed.
             raise AmbiguousEntryError(words, entry_rows(state, names))
         if names:
             story_as_of = tell_about(names[0])
