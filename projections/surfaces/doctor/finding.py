@@ -91,6 +91,7 @@ def run_checks(
 ) -> tuple[Finding, ...]:
     """Run every check of a table by its name, in order, changing nothing; one without a finding has passed."""
     try:
+        # Told once, because every check would fail for it.
         for folder in (project.claude, project.ledger):
             if folder.exists() and not folder.is_dir():
                 return (Finding(BAD, f"{folder} is not a folder", f"run: mv {folder} {folder}.old", "project"),)
@@ -114,6 +115,7 @@ def _run(name: str, check: Check, context: Context, findings: list[Finding]) -> 
         if len(findings) == before and context.log.exists():
             findings.append(Finding(OK, "passed", check=name))
     except DamagedLedgerError as error:
+        # The check of the ledger has named the damage to its line; the others only meet it.
         is_reported = any(finding.is_damage for finding in findings)
         message = "not checked, because the ledger is damaged" if is_reported else str(error)
         findings.append(Finding(NOTE if is_reported else BAD, message, check=name, is_damage=not is_reported))
@@ -152,6 +154,7 @@ def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield findings as lines for people: what is bad, what else can be acted on, and how many checks passed."""
     counts: dict[str, int] = {}
     for finding in sorted(findings, key=lambda finding: (BAD, NOTE, OK).index(finding.level)):
+        # A fact that a person can change has its line, although nothing is wrong.
         if finding.level != OK or finding.fix:
             counts[finding.check] = counts.get(finding.check, 0) + 1
             if counts[finding.check] <= _MAX_LINES_PER_CHECK:

@@ -62,6 +62,7 @@ def check_hooks(context: Context) -> Iterator[Finding]:
     calling = {name: [file for file in read[name] if file.commands] for name in table.AGENTS}
     for name in table.AGENTS:
         files, option = installation.load(name), "" if name == table.CLAUDE else f" {name}"
+        # Copilot also runs the hooks of Claude Code, those of the project and not of the user.
         served = files.runs and any(file.path.is_relative_to(folder) for file in calling[files.runs])
         if calling[name]:
             yield from _check_installed(files, calling[name], folder, option)
@@ -71,6 +72,7 @@ def check_hooks(context: Context) -> Iterator[Finding]:
             message = f"{files.title} is here, and none of its settings call Tallybook"
             yield Finding(level, message, f"run `tallybook init{option}` to install the hooks")
     for file in read[table.CLAUDE]:
+        # The first file that has the switch decides: the agent lets local settings win.
         if calling[table.CLAUDE] and isinstance(is_off := file.document.get("disableAllHooks"), bool):
             if is_off:
                 message = f'{file.path}: "disableAllHooks" is true, so the agent calls no hook'
@@ -95,6 +97,7 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
         # The file of a plugin has the name of that of `init`.
         if files.record_of_trust and file.path.name == files.file:
             called = {event for event, _ in own_calls(file.document, files)}
+            # The agent skips such hooks without a word, so only its own record tells.
             if stopped := [
                 event for event in files.events if event in called - places.running_events(files, file.path)
             ]:
@@ -109,6 +112,7 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
 
 def _missing_programs(call: Call, path: Path, repair: str) -> Iterator[Finding]:
     """Report the programs of a hook's command line that no shell finds, or that other machines do not have."""
+    # A team shares its settings and not its paths.
     if (call.python or call.program != COMMAND) and places.is_shared(path, unknown=False):
         message = f"git tracks {path}, whose hooks name programs of this machine"
         yield Finding(NOTE, message, f"{repair}, which other machines find as well")
@@ -186,6 +190,7 @@ def _files_of(plugin: str) -> list[Path]:
     """Return the files of hooks of a plugin of Claude Code, ``NAME@MARKETPLACE``."""
     name, _, market = plugin.rpartition("@")
     folder = places.users_folder() / "plugins" / "cache" / market / name
+    # A name in a settings file must not lead out of the folder of plugins.
     is_plain = all(part and part not in {".", ".."} and not {"/", "\\"}.intersection(part) for part in (name, market))
     return sorted(folder.glob("*/hooks/hooks.json")) if is_plain else []
 

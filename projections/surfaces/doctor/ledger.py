@@ -38,6 +38,7 @@ def check_ledger(context: Context) -> Iterator[Finding]:
         yield Finding(NOTE, f"there is no ledger yet in {context.project.root}", "`tallybook add TEXT` begins one")
         return
     verdict = verify(log, context.progress)
+    # What git did to a log reads like damage, and has a command of its own.
     if verdict.problems and (division := recognition.recognize(context.project)) is not None:
         yield Finding(BAD, f"{log.path.name}: {division.what}", division.fix, is_damage=True)
     for problem in verdict.problems:
@@ -122,6 +123,7 @@ def check_redaction(context: Context) -> Iterator[Finding]:
         text = f"the text of {format_count(len(pending.ids), 'event')}" if pending.ids else "a text"
         fix = "run `tallybook replay` to finish; if it stays, `tallybook redact` says what prevents it"
         yield Finding(BAD, f"{text} is redacted and may still be on disk", fix)
+    # A log that is restored from a backup can have a redacted text again.
     redacted: set[str] = set()
     erased: set[str] = set()
     for raw in log.read():
@@ -130,6 +132,7 @@ def check_redaction(context: Context) -> Iterator[Finding]:
     for id_ in sorted(redacted - erased):
         message = f"the text of event {id_} was redacted and is in the log again"
         yield Finding(BAD, message, f"run: tallybook redact {id_} --reason …")
+    # Without a redaction there is nothing to look for in the project's folder.
     for path in find_pages(project) if redacted else ():
         message = f"{path.relative_to(project.root)} is a page, which no redaction reaches"
         yield Finding(NOTE, message, f"run `tallybook page -o {quote(str(path))}` to write it again")

@@ -37,6 +37,7 @@ def check_settings(context: Context) -> Iterator[Finding]:
         if loaded.unknown:
             fix = "correct or remove it; `tallybook init` writes a commented file with every setting"
             yield Finding(NOTE, f"{path}: there is no setting {format_names(loaded.unknown)}", fix)
+        # The files of a project come with a clone, and a clone must not cost its user more.
         refused = [
             f"[reflection] {field}"
             for field, narrows in settings.SPENDING.items()

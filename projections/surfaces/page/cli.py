@@ -54,6 +54,7 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
         sys.stdout.buffer.write(make(project, choices).data)
         return
     output = Path(options["output"] or DEFAULT)
+    # Before the page is made, which takes seconds in a long history.
     _check(output, force=options["force"])
     made = make(project, choices)
     commands.write_copy(project, output, lambda: made.data)
@@ -72,6 +73,7 @@ def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) ->
 
     def announce(address: str, words: str = "opened; another browser gets in by") -> None:
         answer({"address": address}) if as_json else say(f"{words} {address}")
+        # In a pipe the address would stay in the buffer while the server runs.
         sys.stdout.flush()
 
     server = engine.Server(source, announce)

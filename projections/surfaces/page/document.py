@@ -46,6 +46,7 @@ def security_policy(*, served: bool) -> str:
     _, style, script = _parts()
     own = "; connect-src 'self'" if served else ""
     sources = f"script-src {_hash(script)}; style-src {_hash(style)}{own}"
+    # Browsers apply default-src to neither of the last two.
     return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
 
 

@@ -188,6 +188,7 @@ class Track:
         for name in self.book.mutable:
             row = self.rows[name]
             if row.place <= last:
+                # By the event's number: an entry then has one place, and so one row, under all policies.
                 self._last_place = max(self._last_place + 1, seq * _PLACES)
                 self.rows[name] = row = placed[name] = row._replace(place=self._last_place)
             last = row.place
@@ -294,10 +295,12 @@ class Film:
             self._note(Track.all_names, {}, self.base)
             self.quotes.clear()
             given = [self.names.number(name) for name in self._injected]
+            # The first injection of the page tells what differs from this one.
             self.injections = [(self.base, given)] if given else []
 
     def _add_moment(self, batch: Batch, numbered: Sequence[tuple[int, Any]]) -> None:
         self._add_author(batch)
+        # Before the fold and after it: the batch can prune an entry that it rates, and rate one that it adds.
         rated = self._ratable(batch)
         turned: Iterable[int] = ()
         if events.EventsVoided in map(type, batch.events):
@@ -306,6 +309,7 @@ class Film:
             self._fold_again(first, batch.last)
             self._note(Track.all_names, {}, batch.last)
         else:
+            # Asked before the fold: what an update prunes is not due after it.
             names = {id(track): list(track.names_in(batch)) for track in self.tracks.values()}
             for track in self.tracks.values():
                 fold(track.view, (batch,), track.book)
@@ -356,6 +360,7 @@ class Film:
     def _add_author(self, batch: Batch) -> None:
         """Note the author of a batch; where another program wrote several, of its first event."""
         key = tuple(batch.unverified_authors[1])
+        # To decode the author of every batch would be a sixth of the time of a page.
         if len(key) == 1 and key in self._author_numbers:
             self.moment_authors.append(self._author_numbers[key])
             return
@@ -371,6 +376,7 @@ class Film:
 
     def _copy(self, batch: Batch, number: int) -> None:
         """Keep a copy of the playbooks at every so many batches, where a later undo may go on from it."""
+        # Only an undo that comes later goes back to a copy.
         if number % _STRIDE or not self.undos or self.undos[-1].seq <= batch.last:
             return
         books = [track.book for track in self.tracks.values()]
@@ -379,16 +385,19 @@ class Film:
             book.latest = book.latest_batch = None
         self._copies.append((Position(batch.last, batch.chain, batch.end), pickle.dumps(books)))
         if len(self._copies) > _MAX_COPIES:
+            # The first one stays, and the others still spread over the whole history.
             del self._copies[1::2]
 
     def _fold_again(self, first: int, until: int) -> None:
         """Fold the playbooks from the last copy before an event, up to another one, as history reads then."""
+        # A later copy has what is undone from here on.
         while self._copies and self._copies[-1][0].seq >= first:
             self._copies.pop()
         begin, copy = self._copies[-1] if self._copies else (START, b"")
         books = pickle.loads(copy) if copy else [track.view.start() for track in self.tracks.values()]  # noqa: S301 - pickled by this process
         for track, book in zip(self.tracks.values(), books, strict=True):
             track.book = book
+        # An undo counts from its own moment on, as in show --at.
         undone = find_undone(undo for undo in self.undos if undo.seq <= until)
         for number, batch in enumerate(_until(mark_undone(self.read(begin), undone), until), 1):
             for track in self.tracks.values():
@@ -411,6 +420,7 @@ class Film:
             "names": list(self.names.numbers),
             "kinds": list(self.kind_names.numbers),
             "authors": list(self.authors.numbers),
+            # The label of a machine has the name of its user.
             "raters": [rater if with_texts else rater.partition(_AT)[0] for rater in self.raters.numbers],
             "start": start,
             "m_size": list(self.sizes[self.skipped :]),
@@ -424,6 +434,7 @@ class Film:
             **own,
         }
         if with_texts:
+            # What people typed is recorded as it is, and a page can be mailed.
             part["texts"] = [mask(text).text for text in texts.numbers]
         return part
 
@@ -476,6 +487,7 @@ def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENT
         policies: Stream → policy.
         most: Most moments; those before them are one snapshot.
     """
+    # History is read before it is folded: where the page begins, and what is undone, is known only at its end.
     lasts: deque[int] = deque([0], maxlen=most + 1)
     moments, undos = 0, []
     for batch in read(START):
@@ -501,6 +513,7 @@ def _find_spans(undos: Sequence[EventRecord], read: Read) -> list[tuple[int, int
     since: dict[int, int] = {}
     spans: list[tuple[int, int, int]] = []
     for number, undo in enumerate(undos, 1):
+        # An undo can undo an undo, so what is undone is asked at each of them.
         ids = find_undone(undos[:number])
         undone = {record.seq for record in touched if record.seq < undo.seq and ids.by(record) is not None}
         spans += [(seq, since.pop(seq), undo.seq) for seq in since.keys() - undone]

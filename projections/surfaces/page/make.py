@@ -171,6 +171,7 @@ def make(project: Project, choices: Choices) -> Page:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, has_commands=commit is None) | {"made": now}
     if numbers:
+        # The page's own numbers are 1, 2, 3 and so on; the server answers with the head of the ledger.
         labels = {new: str(shared_number(seq)) for new, seq in numbers.items()}
         meta |= {"head": f"{head.seq}:{head.chain}", "labels": [[new, label] for new, label in labels.items()]}
         meta["opens"]["event"] = film.last
@@ -282,6 +283,7 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         "rule": SPEC_POLICY.rule,
         "policies": [policy for policy in policies if policy["stream"] in film.tracks],
         "omitted_policies": [policy for policy in policies if policy["stream"] not in film.tracks],
+        # The commands read the project's ledger, and not the one of a commit.
         "commands": COMMANDS if has_commands else {},
         "undo": {kind: "event" if is_of_entry(kind) else "batch" for kind in sorted(KIND_OF[one] for one in UNDOABLE)},
     }

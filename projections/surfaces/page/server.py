@@ -43,6 +43,7 @@ REFUSED: Final = "the token is missing, wrong or used; use the last address the 
 
 _HEADERS: Final = {
     "Cache-Control": "no-store",
+    # A policy in the page itself cannot forbid that another page frames it.
     "Content-Security-Policy": f"{security_policy(served=True)}; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -151,6 +152,7 @@ class Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         """End the connection if its request is not complete in time."""
         super().setup()
+        # The limit of a socket holds for each read, so a byte now and then would keep the connection for ever.
         self._timer = Timer(_REQUEST_S, self._end)
         self._timer.daemon = True
         self._timer.start()
@@ -227,6 +229,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _equals(given: str, secret: str) -> bool:
+    # How long this takes must not tell how much of a secret was right.
     return compare_digest(given.encode("utf-8", "replace"), secret.encode())
 
 
