@@ -43,7 +43,8 @@ NAMES: Final = "names"
 # Not whether the last test passed: some sessions have no test, and an entry can change which.
 CLEAN: Final = "clean"
 """The outcome by which sessions are compared by default: the share of calls that did not fail, at least LEAST_CLEAN."""
-# Simulated with bounds of 0 and 100, no verdict came within 3,000 sessions once 2 % had no outcome.
+# With bounds of 0 and 100 the simulation came to no verdict where outcomes were missing; with 80 and 100, a
+# difference of 3.8 points took 271 sessions where 2 % of them had none.
 LEAST_CLEAN: Final = 80.0
 """Fewer clean calls count as so many, so that a missing outcome, which counts as the worst, weighs less."""
 BOUNDS: Final = (LEAST_CLEAN, 100.0)

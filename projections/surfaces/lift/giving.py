@@ -30,10 +30,12 @@ def record_given(project: Project, session: str, selected: Sequence[str], candid
     Nothing is recorded where no question is open and the session was given all of it before. A session whose lineage no
     hook began is given all, without a draw, and does not count.
     """
+    # A citation counts only for what a session was given, so that what this gives is recorded where it is new.
     if draws.read_question(project) is None and citations.find_given(project, session, selected).issuperset(selected):
         return ()
     drawn = draws.draw(project, session, selected, len(candidates), settings.read(project).hold)
     event = PlaybookInjected(
+        # A place stays empty: refilled, an entry without effect seemed to hurt in 80 of 80 simulated histories.
         tuple(name for name in selected if name not in drawn.held),
         drawn.held,
         Numbers({"room": len(candidates) - len(selected)}),

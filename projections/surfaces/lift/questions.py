@@ -94,18 +94,23 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
         PersonsOnlyError: An agent asks; what is withheld is withheld from a person's sessions.
         BadInputError: A question is open, nothing would be drawn, or there is nothing to withhold.
     """
+    # What a question withholds is withheld from a person's sessions, and an agent once could ask and stop it.
     require_person("lift ask", by.get("rater"))
     config = configuration.load(project)
     score = CLEAN if outcome == CLEAN else configuration.score_named(config, outcome, f"--outcome {outcome}")
     hold = _require_hold(project)
     state = load_state(project)
+    # One at a time: drawn apart at 0.2, all of ten entries are withheld together once in ten million sessions,
+    # so that draws for single entries never answer whether the playbook helps.
     if state.open:
         question = state.questions[state.open]
         hint = "`tallybook lift stop` closes it; nothing was recorded"
         raise BadInputError("lift ask", f"question {question.number} is open, and only one can be", hint)
     book = reading.current(reading.open_log(project))
+    # Every session reads the block in a file, so that no draw can withhold what it has.
     exported = _exported(project, book)
     about, names = _parse(words, book, exported)
+    # Outcome and error share are named before the first draw, so that nobody chooses them by what came out.
     share = budget(state.asked + 1)
     event = LiftAsked(about, names, score, share, scoring_of(score, config))
     commands.recorded(project, Request(PlainEvents((event,)), by))
@@ -136,6 +141,7 @@ def _plan(state: Lift, question: Question, hold: float) -> str:
     world = World(outcomes, effect, hold, (missing, missing), BOUNDS)
     if not effect:
         return "No verdict can come: no call of the last sessions failed, so nothing can be avoided."
+    # Two over the error share are needed, and the bet on one size has only its part of the wealth.
     sessions = count_sessions(world, log(2 * len(SIZES) / question.event.share))
     most = f"{greatest_missing(world):.0%}"
     seen = f"if {missing:.1%} of the sessions have no outcome, as of the last ones"
@@ -155,6 +161,7 @@ def _require_hold(project: Project) -> float:
     if hold:
         return hold
     users = settings.users_file()
+    # A project's file comes with a clone: it may forbid to withhold, and never start it.
     own = settings.load(users).values.get("hold", 0)
     what = "a settings file of this project forbids it" if own else "is 0, so nothing would be withheld"
     hint = "it counts as it is" if own else f"set hold = 0.2 under [lift] in {users}"
@@ -179,6 +186,7 @@ def _parse(words: Sequence[str], book: Playbook, exported: Mapping[str, str]) ->
             raise BadInputError("the playbook", what, "unpin some")
         return PLAYBOOK, ()
     if list(words) == [NEW]:
+        # As one group, because one comparison takes the fewest sessions.
         names = tuple(entry.name for entry in free if not (entry.helpful or entry.harmful))
         if not names:
             raise BadInputError("new", "no entry is without ratings", "give playbook, or the names of entries")
@@ -192,6 +200,7 @@ def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
         raise BadInputError(
             word or "''", "is not an entry of the playbook", "see `tallybook show`; nothing was recorded"
         )
+    # People pin the rules that guard against damage.
     if name in book.pinned:
         raise BadInputError(name, "is pinned, and pinned entries are never withheld", f"`tallybook pin --off {name}`")
     if name in exported:

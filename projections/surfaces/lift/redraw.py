@@ -39,6 +39,7 @@ def draw_again(project: Project) -> Redrawn:
     for record in _drawn(log):
         event: Any = record.event
         secret = known.get(event.question)
+        # The secret stays with the user who asked: elsewhere a draw cannot be repeated, and that is no fault of it.
         if secret is None:
             unknown += 1
             continue

@@ -33,6 +33,7 @@ def describe(question: Question) -> str:
 def verdicts_of(state: Lift, question: Question) -> dict[str, Verdict] | None:
     """Return the verdict on each unit; None where the scores are not computed as when it was asked."""
     return (
+        # Another outcome is another question: scores of two configurations are no series.
         question.verdicts(now_of(state))
         if question.event.scoring == scoring_of(question.event.outcome, state.config)
         else None
@@ -60,6 +61,7 @@ def _figures(verdict: Verdict) -> Iterator[str]:
     way = "higher" if verdict.estimate >= 0 else "lower"
     span = ""
     if verdict.interval is not None:
+        # The interval inverts the test for a constant difference, and is labelled so.
         low, high = verdict.interval
         span = f"; if the difference is the same in every session, from {low:+.1f} to {high:+.1f}"
     yield f"sessions with it scored {abs(verdict.estimate):.1f} points {way} on average{span}"
@@ -95,6 +97,7 @@ def question_lines(state: Lift, question: Question) -> Iterator[str]:
 
 def question_of(state: Lift, name: str) -> tuple[Question, str] | None:
     """Return the last question that is about an entry, and the unit that it belongs to; None without one."""
+    # A verdict on the whole playbook says nothing of one of its entries.
     for question in reversed(state.questions.values()):
         if question.event.question == PLAYBOOK:
             continue

@@ -69,6 +69,7 @@ class Server:
             if tool is None:
                 raise BadInputError("name", "no such tool", f"use {', '.join(self.tools)}")
             answer = tool.run(self.ledger, _arguments(tool, params.get("arguments") or {}))
+        # As an answer the model can read it and correct its call.
         except TallybookError as error:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
         return {"content": [{"type": "text", "text": tools.as_json(answer)}], "isError": False}

@@ -74,6 +74,7 @@ def _give(project: Project, ledger: Ledger) -> dict[str, Any]:
     """Return a playbook without what the session's draw withholds, and record that the session was given it."""
     document = commands.show(project)
     names = [entry["name"] for entry in offered(document)]
+    # Recorded, because an agent can cite and rate only what its session was given.
     held = giving.record_given(project, ledger.by.session or "", names, names)
     given = [entry for entry in document["key_points"] if entry["name"] in names and entry["name"] not in held]
     return document | {"key_points": given}
@@ -81,6 +82,7 @@ def _give(project: Project, ledger: Ledger) -> dict[str, Any]:
 
 def withheld(ledger: Ledger) -> tuple[str, ...]:
     """Return the entries that the session's draw withholds."""
+    # Mostly no question is open, and then the playbook need not be read.
     if draws.read_question(ledger.project) is None:
         return ()
     names = list(commands.playbook(ledger.project).state.entries)
@@ -174,6 +176,7 @@ class Tool(NamedTuple):
         """Return the tool as `tools/list` shows it."""
         schema = {
             "type": "object",
+            # Every argument is declared: given an empty schema, models could send another server nothing.
             "properties": dict(self.properties),
             "required": list(self.required),
             "additionalProperties": False,
@@ -253,6 +256,7 @@ def _recorded(done: Outcome) -> dict[str, Any]:
 def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the last events, or the difference between two moments, without what the session's draw withholds."""
     held = withheld(ledger)
+    # The history, too: it once showed a session the texts that its draw withholds.
     if "since" in given:
         from tallybook.projections.surfaces.cli import compare
 
@@ -278,6 +282,7 @@ def _schema(description: str, **more: Any) -> dict[str, Any]:
 _READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 _WHEN: Final = "Event number, date, age (2d) or session:ID"
 
+# Five, and none that deletes: the 21 tools of another server took 13,500 tokens.
 TOOLS: Final[Iterable[Tool]] = (
     Tool(
         "playbook",

@@ -76,6 +76,7 @@ def mark_requests(
         if counted:
             notes = tuple(PointNoted(mark.name, f"{mark.rating}: {mark.reason}") for mark in counted if mark.reason)
             evaluations = [{"name": mark.name, "rating": mark.rating} for mark in counted]
+            # One batch a message: with one for each vote, a worker took half as long again.
             update = Update({"evaluations": evaluations}, plain_events=notes, by_marks=True)
             yield Request(update, message.by, message.key, message.when)
         wishes = [mark for mark in ratings if mark not in counted and mark.rating != NEUTRAL]

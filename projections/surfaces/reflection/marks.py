@@ -16,11 +16,13 @@ from tallybook.projections.surfaces.hooks import citations
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+# A first parser was quadratic, and took 8 s for 40 kB.
 MAX_LINE_CHARS: Final = 2_000
 """A longer line is passed over."""
 MAX_RATINGS: Final = 10
 MAX_LESSONS: Final = 3
 """Most ratings and lessons of a message."""
+# Characters and not words, because some scripts have no blanks.
 LESSON_CHARS: Final = range(12, 301)
 _MAX_LINES: Final = 3
 """So many lines a mark may be broken over."""
@@ -36,10 +38,12 @@ _BREAK: Final = r"(?:\s*[:\uff1a\u2013\u2014]\s*|\s+-\s+)"
 # The signs of a list item, a task or a number come first.
 _LEAD: Final = re.compile(rf"(?:[-*+•] )?(?:\[[ xX]\] )?(?:\d{{1,3}}[.)] )?{_SIGNS}(?=\[)")
 _AFTER: Final = re.compile(_SIGNS)
+# Not the word learned: public agent files and two other tools have it in brackets.
 _LESSON: Final = re.compile(rf"[*`]*kpt_new[*`]*{_BREAK}(.*)", re.IGNORECASE)
 _RATING: Final = re.compile(
     rf"(.{{1,200}}?)(?:{_BREAK}|\s+)[*_`]*(helpful|harmful|neutral)[*_`]*(?:{_BREAK}(.*))?", re.IGNORECASE
 )
+# The request for marks, repeated whole by an agent, gives none.
 _PLACEHOLDERS: Final = frozenset({"", "why", "reason"})
 _FENCE: Final = re.compile(r"\s*(?:[-*+]\s+|\d{1,3}[.)]\s+)?(`{3,}(?=[^`]*$)|~{3,})")
 _CODE: Final = re.compile(r" {4}|\t| {1,3}\t")
@@ -101,6 +105,7 @@ def read_marks(message: str, names: Collection[str] = ()) -> MessageMarks:
         elif rating := _RATING.fullmatch(inside):
             kind, reason = rating[2].casefold(), (rating[3] or "").strip()
             is_given = reason.casefold().strip(".…?! ") not in _PLACEHOLDERS
+            # A reason costs the agent a thought and is what a person reads later: nothing is harmful by a slip.
             if is_given or kind != "harmful":
                 for name in citations.names_in(rating[1], names, by_form, all_known=True):
                     ratings[name] = Mark(name, kind, reason if is_given else "")

@@ -149,6 +149,7 @@ def read_answer(text: str) -> Answer:
     notes = []
     for index, one in enumerate(evaluations):
         name, rating, quote = _evaluation(one, f"evaluations[{index}]")
+        # An answer in doubt is not recorded.
         if name in ratings:
             raise UnusableError(f"rates {name} twice")
         ratings[name] = rating

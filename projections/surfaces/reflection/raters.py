@@ -189,8 +189,10 @@ def _object(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
 # Claude Code
 
 _CLAUDE_SWITCHES: Final = {
+    # By itself the client thinks, with a budget of 31,999 tokens.
     "MAX_THINKING_TOKENS": "0",
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    # The memory is half of the prompt, and leaves a folder of its own in the user's.
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
     # A path after an @, in a transcript, would be a file of the user that is read and sent.
     "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
@@ -398,6 +400,7 @@ CLIENTS: Final[dict[str, Rater]] = {
             "--no-session-persistence",
             # The variables of the user's settings go over those of the environment, and these over both.
             *("--settings", json.dumps({"disableAllHooks": True, "env": _CLAUDE_SWITCHES})),
+            # Its own system prompt has 25.7 kB.
             *("--system-prompt", "{system}"),
         ),
         read=_read_claude,

@@ -111,6 +111,7 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     if as_json:
         answer([session.item_json(item, book) for item in shown])
         return
+    # Inside an agent nothing is a person's decision.
     is_person = find_agent() is None and by.get("rater") == HUMAN
     if is_person and can_ask():
         _walk(project, shown, by)
@@ -166,8 +167,10 @@ def _walk(project: Project, items: Sequence[Item], by: Mapping[str, str]) -> Non
         decision = _ask(_OFFERED[item.why])
         if decision == "quit":
             break
+        # Recorded when the key is pressed, so that Ctrl-C loses no decision.
         if decision != "skip":
             recorded += _decide(project, item, decision, by)
+    # Without a decision here, the last change is another one.
     undo = f"; `tallybook undo{personal.option(project)}` undoes the last" if recorded else ""
     say(f"{format_count(recorded, 'decision')} recorded{undo}.")
     # What was skipped, what was not reached, and what the decisions brought up.

@@ -59,6 +59,7 @@ def refresh_notice(project: Project) -> None:
     parts += [f"{format_count(number[DISPUTED], 'entry', 'entries')} in dispute"] if number[DISPUTED] else []
     left = [item.names[0] for item in items if item.why == LEFT]
     if left:
+        # Three sessions that quoted a hostile file pruned an entry, and nobody was told.
         names = ", ".join(left[-MAX_NAMES:])
         parts.append(f"agents' ratings pruned {names} (`tallybook restore {left[-1]}`)")
     notices.put(project, f"{', '.join(parts)}: tallybook review" if parts else "", left)

@@ -57,6 +57,7 @@ def find_gone(project: Project, entries: Iterable[Entry]) -> dict[str, list[str]
 
     Git is asked about relative paths alone, and about so many at most. Where it does not answer, none is gone.
     """
+    # A person's own playbook is for all projects, and its paths are in none of them.
     if isinstance(project, PersonalPlaybook):
         return {}
     named = {one.name: list(dict.fromkeys(find_paths(one.text)))[:MAX_PATHS_OF_ENTRY] for one in entries}

@@ -153,6 +153,7 @@ def drop_lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[s
         yield _no_drop(answer)
         return
     coverage_percent = round(answer["coverage"] * 100)
+    # The changes before a drop of what was barely measured explain nothing.
     if not is_enough(coverage_percent, min_coverage):
         yield (
             f"{answer['score']}: {NOT_ENOUGH} ({coverage_percent} %) to explain the drop; "
@@ -256,6 +257,7 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
     if wanted is None and not os.environ.get(VARIABLE):
         return _latest(state)
     id_ = os.environ[VARIABLE] if wanted is None else wanted
+    # A whole id may be the beginning of another one, and means itself.
     exact = state.sessions.get(id_)
     by_beginning = (one for one in state.sessions.latest() if id_ and one.id.startswith(id_) and one.contribution)
     matches: list[Session] = [exact] if exact is not None else list(by_beginning)
@@ -312,6 +314,7 @@ def _trend(query: ScoreQuery, days: int) -> Answer:
 
 def _span(one: CurrentScore, days: int) -> dict[str, str | None]:
     """Return the first and the last of so many days with data."""
+    # Days are counted back from the last scored event and not from today, so that an answer names its days.
     shown = [day.isoformat() for day, _ in one.series[-days:]]
     return {"from": shown[0] if shown else None, "to": shown[-1] if shown else None}
 

@@ -152,6 +152,7 @@ _DATED: Final = "\0dated"
 """The value of `--export` without a FILE; no file has this name."""
 _OVERALL: Final = "session.overall"
 _PERIODS: Final = ("session", "daily", "weekly", "monthly", "feed", "configured")
+# No option is left out of the answer in silence.
 _WITHOUT: Final = {
     "feed": ("blame", "component", "detail", "export"),
     "blame": ("session", "detail", "export"),
@@ -180,6 +181,7 @@ def _configured(project: Project, *, as_json: bool) -> None:
     """Print the configuration in force; the packaged one, with an error, where the project's own is invalid."""
     try:
         text, document = configuration.in_force(project)
+    # Each error in the file tells people to run this command, which therefore answers in spite of the error.
     except BadInputError as error:
         write(configuration.PACKAGED.read_text(encoding="utf-8").removesuffix("\n") + "\n")
         raise BadInputError(str(error).partition(";")[0], "the default is printed") from error
@@ -226,6 +228,7 @@ def score(project: Project, /, **options: Any) -> None:
         return
     when = find_moment(project, options["when"])
     state = state_of(project, config, when)
+    # The files show the end of the ledger, and an earlier moment does not set them back.
     note(*([] if when else refresh(project, state)), *commands.spool_notes(project), *_low(state, is_now=when is None))
     if period == "feed":
         answer(summary.feed(state))
@@ -295,6 +298,7 @@ class _Points(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         points = super().convert(value, param, ctx)
+        # A bound of NaN never closed a gate, and a baseline of NaN ended in a traceback.
         if isnan(points):
             self.fail(f"{value} is not a number from 0 to 100.", param, ctx)
         return float(points)
@@ -308,6 +312,7 @@ FEED: Final = (
 
 def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
     """Yield a line for each score that closes a gate, and one of how many there are; ``--json`` has the sentences."""
+    # Two long sentences about each score hid what closes the gate.
     closing: dict[str, list[Reason]] = {}
     for reason in reasons:
         if reason.closes and reason.bound is not None:

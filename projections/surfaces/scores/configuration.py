@@ -126,6 +126,7 @@ def parse_yaml(data: bytes) -> Any:
     """
     import yaml
 
+    # PyYAML may be built without libyaml.
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(base):  # type: ignore[misc]

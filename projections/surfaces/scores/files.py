@@ -81,6 +81,7 @@ def folder_of(project: Project, path: str) -> Path:
         BadInputError: It is outside of the project, in the ledger's folder, or contains that folder.
     """
     folder = project.root / path
+    # Files in the folder are deleted, so that neither the ledger nor anything outside the project may lie there.
     real, root, ledger = (Path(os.path.realpath(one)) for one in (folder, project.root, project.ledger))
     for is_wrong, problem, hint in (
         (not real.is_relative_to(root), "is outside the project", "name a folder in it"),
@@ -98,6 +99,7 @@ def has_scores(project: Project) -> bool:
     With a configuration of the project's own, events of the playbook may be scored as well.
     """
     log = open_own_log(project)
+    # The replay of a ledger without scores loads nothing of them.
     has_scored_events = any(log.may_contain(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in KINDS)
     return has_scored_events or (project.root / PLACE).exists()
 
@@ -178,6 +180,7 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
         CannotWriteError: A file cannot be written.
     """
     folder = folder_of(project, state.config.storage.path)
+    # Where nothing was ever scored, a command makes no folder.
     if not state.config.enabled or not (state.last_at or folder.exists()) or not project.ledger.exists():
         return Written(folder)
     cache, lock = caches.find_folder(project.ledger), project.ledger / LOCK
@@ -211,6 +214,8 @@ def _former(project: Project, paths: Sequence[str]) -> Iterator[Path]:
 
 
 def _made_by(state: Scores) -> str:
+    # The files are not flushed: after a power loss, which begins another boot, each is compared again.
+    # An undo or a redaction changes sessions that have no later event, so that the count of these is in it, too.
     values = [_FORMAT, disk.boot_id(), as_json(state.config), state.rewrites]
     return sha256(json.dumps(values).encode()).hexdigest()
 

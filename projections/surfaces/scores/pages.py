@@ -74,6 +74,7 @@ def _lacking(session: Session, state: Scores) -> Iterator[str]:
     known = [state.config.components[name] for name in session.components if name in state.config.components]
     for component in known:
         values = ", ".join(session.measured(component)) or "no metrics"
+        # An empty table said nothing of why a component had no score.
         needs = "; or ".join(map(_needed, component.metrics))
         yield f"Session {session.id} has {values} of {component.id}, whose score needs {needs}."
     if not session.components:
@@ -90,6 +91,7 @@ UNSCORED: Final = "No scores yet: what was recorded is in no score."
 NO_DATA: Final = "no data"
 ALL: Final = 100
 ARROWS: Final = {"improving": "↑", "declining": "↓", "stable": "→"}
+# The summary of the specification says last week.
 BEFORE: Final = {7: "last week", 30: "last month"}
 MOST_FOCUS: Final = 5
 """Focus areas that a page without details names."""
@@ -223,6 +225,7 @@ def summary_page(state: Scores, answer: Answer, *, detail: bool) -> Page:
     shown_focus = (areas if detail else areas[:MOST_FOCUS]) if config.display.show_recommendations else []
     lines = [focus_line(one) for one in shown_focus]
     more = len(areas) - len(lines) if lines else 0
+    # The scores may be of any day: the box alone would look like today's.
     day = whole.day or answer["date"]
     return Page(
         config.title,
@@ -317,6 +320,7 @@ def daily_page(answer: Answer, config: Config, only: str | None = None) -> Page:
     names, count = summary.names(config), answer["sessions_count"]
     measured = {name: percents(share) for name, share in answer["coverage"].items()}
     enough = {name for name, percent in measured.items() if is_enough(percent, config.display.min_coverage)}
+    # A score of which too little was measured has no letter and no trend for people, while JSON has its number.
     shown = OVERALL_ID not in measured or OVERALL_ID in enough
     ranges = dict(answer["component_averages"])
     if only is None:
@@ -357,6 +361,7 @@ def trend_page(
         f"{one.name}: {graded(answer['data'][-1], config)}  {change_text(answer['trend'], days)}"
         if one.is_shown
         else f"{one.name}: {not_enough(one.measured)}",
+        # Both sides that the trend compares.
         chart=one.shown[-2 * days :],
         sentences=tuple(trend_sentences(answer, days)) if one.is_shown else (),
         tables=(Table("", columns, rows),) if rows else (),
@@ -551,6 +556,7 @@ def _of(bar: Bar) -> str:
 
 
 def _plain(value: Any) -> str:
+    # Names and ids are what somebody recorded, and could be markup.
     return _MARKS.sub(r"\\\1", escape(value))
 
 

@@ -65,6 +65,7 @@ MAX_DOCUMENT_BYTES: Final = MAX_PAYLOAD_BYTES
 _CHUNK_BYTES = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
+# 2^53 has sixteen digits; with its sign, no number within the bound is longer.
 _MOST_DIGITS = 17
 # An array that has each of its objects on a line of its own is read line by line, however long it is.
 _BRACKETS = frozenset((b"", b"[", b"]", b"],"))
@@ -103,6 +104,7 @@ def items(file: str) -> Iterator[Item | Problem]:
     path = Path(file)
     try:
         with path.open("rb") as stream:
+            # A log that was packed since it was sent brings nothing new.
             yield from _unpack(stream, file, path.name.removesuffix(".gz"))
     except OSError as error:
         yield Problem(file, f"cannot be read: {reason(error)}")
@@ -237,6 +239,7 @@ def _broken(digits: str) -> float | str:
 _DECODER = json.JSONDecoder(parse_constant=str, parse_int=_whole, parse_float=_broken)
 
 
+# By so many at a time, a file of any length takes some 70 MB.
 CHUNK_OBJECTS: Final = 4_000
 """Objects that are appended in one transaction, at most."""
 MOST_SPOOLED: Final = 1_000
@@ -358,6 +361,7 @@ def typed(words: Sequence[str]) -> Iterator[Item]:
 
 def is_typed(word: str) -> bool:
     """Return whether an argument is a metric rather than a file."""
+    # A file may have the sign in its name.
     return "=" in word and not os.path.exists(word)  # noqa: PTH110 - what is no path at all is no file either
 
 
@@ -415,6 +419,7 @@ def feed(
         chunk = _next_chunk(prepared_objects)
         first = True
         while chunk:
+            # Read ahead, because only a call that is one small chunk may wait in the spool.
             following = _next_chunk(prepared_objects)
             _append(log, chunk, report, alone=first and not following and len(chunk) <= MOST_SPOOLED)
             progress(report.read_count)
@@ -445,6 +450,7 @@ def _prepare(
             report.note(Problem(item.place, message))
         if content.when is not None and content.when > clock.utc_now().at:
             report.note(Problem(item.place, _FUTURE))
+        # A misspelt metric is recorded and in no score, so that its sender is told.
         if config is not None:
             report.unscored.update(why for event in content.events for why in unknown_parts(config, event))
         key = idempotency_key(value) if content.when is not None else _key_by_number(value, item.file, counts)
@@ -520,6 +526,7 @@ def _spool(log: JsonlLog, chunk: Sequence[PreparedObject]) -> None:
     """Put objects where the next command that writes takes them in."""
     now = log.now()
     for one in chunk:
+        # What can never be recorded is refused at once, not by the later command that takes it from the spool.
         spool.check(one.drafts, one.by, one.key, now.at)
     payloads = [
         {"facts": [[one.kind, one.v, one.body, one.free] for one in one.drafts], "by": one.by, "key": one.key}

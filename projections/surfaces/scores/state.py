@@ -44,6 +44,7 @@ def state_of(project: Project, config: Config, when: str | Moment | None = None)
         where, hint = f"--at book:{moment.in_book}", "use an event number of this machine, a date or an age"
         raise BadInputError(where, "is a moment of the book, and scores are of this machine", hint)
     form = form_of(config)
+    # The ledger file of a commit need not be the beginning of this one, so that no checkpoint fits it.
     if moment is not None and moment.commit:
         return fold_history(form.view, moment.history, moment.seq).count()
     # Scores are those of the own ledger, with or without a shared book.

@@ -47,6 +47,7 @@ def _clean_shares(project: Project) -> list[float]:
     """Return the share of clean calls of the sessions that were measured last, the latest first."""
     shares: dict[str, float] = {}
     for session, share in _measured(project):
+        # A session is measured at each read that reaches its end, and the last numbers replace the earlier ones.
         shares.setdefault(session, share)
         if len(shares) == 2 * RECENT:
             break

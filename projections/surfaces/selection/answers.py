@@ -67,6 +67,7 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
         selection = injection.select_best(entries, template, agent, chosen.budget_chars, own)
     else:
         selection = injection.select_for(entries, task, agent, chosen.budget_chars, template=template, own=own)
+    # The selection comes first: an entry that filled the place of a withheld one would be measured by lift as well.
     drawn = draws.draw(project, session, selection.names, len(selection.candidates), chosen.hold)
     if running and selection.choice.names:
         # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
@@ -87,6 +88,7 @@ def _all_left_out(selection: Selection) -> dict[str, int]:
 
 def explain(entry: Mapping[str, Any], score: Score) -> str:
     """Return a score as the sum that it is."""
+    # A score adds its parts, because a person can check a sum in one line.
     words = [f"{word} {points:.2f}" for word, points in score.words.items()]
     counts = f"ratings {score.proof:.2f} ({entry['helpful']} helpful, {entry['harmful']} harmful)"
     return f"{score.total:.2f} = {' + '.join([*words, counts])}"

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.workspace.project import Project
 
+# Elsewhere, 5 KB at the top of such a file were removed as noise.
 MAX_CHARS: Final = 2_000
 """Most characters of a block, its markers and its sentence included."""
+# In a published trial, agents removed five of eight blocks without such a sentence and committed none; with it,
+# they removed none and committed seven.
+# It is visible text, because a comment never reaches the model.
 SENTENCE: Final = (
     "Tallybook keeps these lessons here on purpose: `tallybook export agents-md` writes them. "
     "Leave them as they are, and commit them with this file. "
@@ -110,6 +114,7 @@ def choose(project: Project, name: str) -> Chosen:
     chosen, left_out = [], {}
     for row in sorted(rows, key=lambda row: (row["name"] not in state.pinned, row["name"])):
         size = len(blocks.line(row)) + 1
+        # The markers are comments: between a lost end and a new beginning, other tools ate the text.
         if any(mark in row["text"] for mark in _COMMENTS):
             left_out[row["name"]] = "its text begins or ends a comment"
         elif size > room:
@@ -117,6 +122,7 @@ def choose(project: Project, name: str) -> Chosen:
         else:
             room -= size
             chosen.append(row)
+    # By name, and without counts or dates: blocks with statistics changed at each run and broke a checkout.
     return Chosen(tuple(sorted(chosen, key=lambda row: str(row["name"]))), left_out)
 
 
@@ -141,6 +147,7 @@ def _target(project: Project, given: str) -> str:
     for importer in _IMPORTERS if name == blocks.AGENTS_MD else {name}.intersection(_IMPORTERS):
         lines = _peek(project, importer).splitlines()
         span = blocks.find_span(importer, lines) if blocks.imports(lines) else None
+        # A session reads both files, and would be given the entries twice.
         if span is not None and importer != name:
             what = f"has a block in lines {span[0] + 1} to {span[1] + 1}, and imports {name}"
             raise BadInputError(importer, what, "remove it there; nothing was written")
