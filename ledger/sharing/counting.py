@@ -152,6 +152,7 @@ def _count_whole(group: Sequence[Run], after: Position, known: set[bytes], diges
     ids = {*find_ids(data)}
     end = last.last, last.after, after.offset + len(data)
     is_whole = found and (found[-1].last, found[-1].chain, found[-1].end) == end
+    # An id that comes twice makes the set smaller than the number of lines.
     if not is_whole or len(ids) != last.last - after.seq or not known.isdisjoint(ids):
         return []
     known |= ids

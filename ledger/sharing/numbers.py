@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+# Far above what a log reaches, so that the ranges never meet.
 BOOK: Final = 10**12
 PENDING: Final = 2 * 10**12
 

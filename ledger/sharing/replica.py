@@ -90,6 +90,7 @@ def write_current(ledger: StrPath, current: Current) -> None:
     folder = os.path.join(ledger, FOLDER)
     disk.make_folder(folder)
     fields = attrs.asdict(current, recurse=False) | {"upto": current.upto[:3]}
+    # Replaced as a whole: a sync that is killed leaves the former pointer or the new one.
     disk.replace_file(os.path.join(folder, CURRENT), json.dumps(fields).encode() + b"\n")
 
 
@@ -290,6 +291,7 @@ class Replica:
             fd = disk.open_file(self.log.log_file, write=False)
             try:
                 end = self._end(fd).offset
+                # The copy is searched once for all keys, and again only after it grew.
                 if self._keys[0] != end:
                     self._keys = end, frozenset(self._find_keys())
                 # The same bytes can be in the body of an event.

@@ -83,6 +83,7 @@ class Search(State):
         """Continue after a batch with an undo, with the playbook as of that batch."""
         self.book = book
         self.evaluate()
+        # The playbook was folded anew up to here, so of this batch only the undo can be named.
         self.end_batch(book.seq, lambda: undo)
 
     def end_batch(self, moment: int, deciding: Callable[[], EventRecord]) -> None:

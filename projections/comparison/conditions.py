@@ -154,6 +154,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 def _quote(text: str) -> str:
     """Return a text in quotes, shortened, without control characters."""
+    # The message is one printable line, whatever was typed.
     return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}...")
 
 

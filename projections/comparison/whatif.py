@@ -86,6 +86,7 @@ def alternative_view(view: View[Any] = PLAYBOOK, without: Exclusion | None = Non
 
     def apply_batch(state: Alternative, batch: Batch) -> None:
         def note(record: EventRecord, reasons: list[str]) -> None:
+            # To leave out what was undone changes nothing.
             if not isinstance(record.event, UndoneEvent):
                 state.has_undo = state.has_undo or isinstance(record.event, EventsVoided)
                 state.left_out |= {reason: state.left_out.get(reason, 0) + 1 for reason in reasons}

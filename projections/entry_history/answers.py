@@ -277,6 +277,7 @@ def deciding_events(story: Story, exit_event: EventRecord | None = None) -> list
     most, and the last harmful one before a prune; the undos of its events; and ``exit_event``.
     """
     ratings = [step.record for step in story.trail if isinstance(step.record.event, events.PointRated)]
+    # By number, because one rating can be among the last ones and the one before a prune.
     chosen = {record.seq: record for record in (*ratings[-MAX_RATINGS:], *_turning_points(story), *_undos(story))}
     if exit_event is not None:
         chosen[exit_event.seq] = exit_event
@@ -289,6 +290,7 @@ def _turning_points(story: Story) -> Iterator[EventRecord]:
     for step in story.trail:
         record, event = step.record, step.record.event
         is_merge_into_it = isinstance(event, events.PointMerged) and event.name == story.name
+        # An entry that is out can have a note or a redaction, which does not bring it back.
         if isinstance(event, _NEUTRAL_KINDS):
             continue
         if not is_present:

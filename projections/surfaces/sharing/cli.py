@@ -58,6 +58,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
         except UnreachableError as error:
             if error.hint != WAIT or membership.load(project) is not None:
                 raise
+            # Before anything is shared no event waits for a later sync.
             hint = "nothing is shared; check the address and the network, and run it again"
             raise UnreachableError(error.address, error.why, hint) from error
     if action not in ACTIONS:
@@ -71,6 +72,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
 
 def _join(project: Project, engine_name: str, address: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
     part = _membership(project, engine_name, address, options, as_json=as_json)
+    # A person is asked with what would leave in sight, so the book is read first.
     with closing(engines.open_engine(part, project.ledger)) as engine:
         shown = joining.preview(project, engine, part.name)
     if not as_json:
@@ -86,6 +88,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     if former is not None and joining.moves(former, part):
         note(f"This moves the book {former.name} of {former.address} to {part.address}, the same bytes")
         what, question = "moves the book that this project shares", "Move it?"
+    # Two projects that name one book would mix their playbooks.
     elif shown.project and (own := _project_name(project)) and own != shown.project:
         note(f"The book was made for the project {shown.project}, and this one is {own}")
         question = "Share it nevertheless?"
@@ -93,6 +96,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     before = status.own_end(project)
     result = joining.join(project, part)
     results.store(project, before, result)
+    # Each machine renders the file for itself, and git stops where it would overwrite or stash it.
     for step in plan.exclusions(project):
         take(step)
     return _print_result(project, result, as_json=as_json)
@@ -113,6 +117,7 @@ def offer(project: Project) -> None:
     except TallybookError:
         return
     say(f"`tallybook share git` shares the playbook with other machines through the remote {DEFAULT_REMOTE}.")
+    # Return alone means no, as for every question about publishing.
     if can_ask() and click.confirm("Share it now?", default=False):
         options: dict[str, Any] = dict.fromkeys(("name", "label"))
         with suppress(NotConfirmedError):
@@ -131,6 +136,7 @@ def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:
 def _ask_name(*, as_json: bool) -> str:
     """Return the name of a book that a person gives on the terminal."""
     if as_json or not can_ask():
+        # No name is made up: two projects without a remote would share one book unnoticed.
         why = "is needed: this project has no remote, so its book has no name by default"
         raise BadInputError("--book NAME", why, "name the book; other machines give the same name")
     name: str = click.prompt("Name of the book, the same on each machine")
@@ -151,6 +157,7 @@ def _membership(
             address, remote = git_address.read_remote(str(project.root), given), given
     if address is None:
         raise BadInputError("ADDRESS", "is missing", f"say where: tallybook share {engine} ADDRESS")
+    # The user comes first, because log and undo take that name alone for all machines of a person.
     label = options["label"] or f"{getpass.getuser()}-{platform.node()}"
     return Membership(
         ledger="",
@@ -171,6 +178,7 @@ def _login(engine: str, options: Mapping[str, Any]) -> str:
         name for name in membership.LOGINS.values() if options.get(name) and membership.LOGINS.get(engine) != name
     ]:
         raise BadInputError(f"--{other[0].replace('_', '-')}", f"is not for {engine}", "leave it out")
+    # A later sync starts in another folder.
     return login and str(Path(login).absolute()) if engine == "postgres" else login
 
 
@@ -266,6 +274,7 @@ def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
     found = status.examine(project, part, lambda: _opened(project)[1])
     with suppress(TallybookError):
         results.store_missed(project)
+    # Who reads the state has seen all results, so no later command tells them.
     with sync_results.new_results(project):
         stored = sync_results.read(project)
     if as_json:

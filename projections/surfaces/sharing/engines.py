@@ -45,6 +45,7 @@ def cache_of(address: str, name: str, ledger: Path) -> str | None:
     One in the project could be somebody else's, with a configuration that runs a command.
     """
     base = caches.user_folder()
+    # A folder that others may write to could bring a configuration as well.
     if not base or caches.find_fault(base, os.path.realpath(ledger)):
         return None
     return str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}")))

@@ -126,12 +126,14 @@ def join(project: Project, part: Membership) -> SyncResult:
         OtherBookError: The address holds another book than the one that the project shares; nothing was sent.
     """
     if not open_log(project).exists():
+        # The user's settings name the ledger by its id, so there has to be one.
         record.write(project, [], begin=True)
     before = membership.load(project)
     if moves(before, part) and before is not None:
         # What others appended there meanwhile comes along, if it still answers.
         with suppress(EngineError), closing(_open(project, before)) as engine:
             run(project, before, engine)
+    # Who moves a book or shares again goes on as the same machine of that book, and another book is refused.
     former = membership.load(project) or membership.left(project)
     if former is not None:
         part = attrs.evolve(part, book=former.book, writer=former.writer, end=former.end, unmasked=former.unmasked)
@@ -164,6 +166,7 @@ def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.
             record.write(project, [])
     result = syncing.sync(machine_of(project, part, limit_s), engine)
     _finish(project, part, result.end)
+    # What waited for lines of the book was recorded only after the first sync brought them.
     if has_spool and SharedLog(project.ledger).history.pending:
         more = syncing.sync(machine_of(project, part, limit_s), engine)
         _finish(project, part, more.end)
@@ -211,10 +214,12 @@ def publish(project: Project, part: Membership, engine: Engine, event: str) -> t
     run(project, part, engine)
     text = _masked_text(project, event)
     state = SharedLog(project.ledger).playbook()
+    # The book has the masked text, so its entry is found by that.
     name = next((name for name, entry in state.entries.items() if entry.text == _mask(text)), None)
     if name is None:
         raise BadInputError(event, "its entry is not in the playbook, or has another text by now", _LOG_HINT)
     part = attrs.evolve(membership.require(project), unmasked=(*part.unmasked, membership.digest(text)))
+    # Noted before the text is recorded, so that the sync does not mask it again.
     membership.save(project, part)
     commands.recorded(project, Request(Curation("reword", name, "", text), {"rater": "human"}))
     return name, run(project, part, engine)

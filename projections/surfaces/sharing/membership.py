@@ -116,6 +116,7 @@ def save(project: Project, membership: Membership) -> None:
     path = _file(project)
     disk.make_folder(path.parent)
     text = json.dumps(attrs.asdict(membership), indent=2)
+    # Addresses, and where their passwords are, are for nobody else to read.
     disk.replace_file(path, text.encode() + b"\n", private=True)
 
 
@@ -123,6 +124,7 @@ def forget(project: Project) -> bool:
     """Turn sharing off: the project's part in a book no longer counts; False where there is none."""
     path = _file(project)
     with suppress(FileNotFoundError):
+        # Kept under another name: who shares again goes on under the same label, with the same copy.
         path.replace(path.with_suffix(_LEFT))
         return True
     return False
@@ -141,6 +143,7 @@ def find_misfit(project: Project) -> tuple[str, str] | None:
     The project was moved or copied, or its ledger was replaced.
     """
     own, here = ledger_id(project.ledger / LOG_NAME), os.path.realpath(project.ledger)
+    # The name of a file follows from the place, so a project that was moved has it under the former one.
     paths = [_file(project), *sorted(_file(project).parent.glob("*.json"))] if own else []
     for one in (found for found in map(_read, paths) if found is not None):
         if one.ledger == own and one.path != here:

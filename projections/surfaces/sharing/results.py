@@ -39,6 +39,7 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
         with closing(opened) as engine:
             result = joining.run(project, part, engine, limit_s)
     except LockHeldError:
+        # The other sync stores its own result.
         raise
     except Exception as error:
         # A fault of ours too: nobody sees the output of a detached sync.
@@ -122,12 +123,14 @@ def is_seen() -> bool:
 def sync_unattended(project: Project, limit_s: float) -> int:
     """Sync as the process that a hook started: it has no terminal, and its result is stored."""
     with suppress(OSError, AttributeError):
+        # Some systems cannot begin a session for another process, so the hook could not.
         os.setsid()
     # The agent's open files, inherited from the hook.
     os.closerange(_STANDARD_FILES, _MAX_FILES)
     part = membership.load(project)
     if part is not None:
         with suppress(Exception):
+            # Nobody reads an error here, and what went wrong is stored.
             sync(project, part, limit_s)
     return 0
 
@@ -135,6 +138,7 @@ def sync_unattended(project: Project, limit_s: float) -> int:
 def tell_new(project: Project) -> None:
     """Print what syncs changed and met that nobody has seen, a line each, on standard error, once."""
     with suppress(TallybookError, OSError):
+        # A command that did its own work does not fail for what syncs have to say.
         if membership.load(project) is not None:
             store_missed(project)
             with sync_results.new_results(project) as results:

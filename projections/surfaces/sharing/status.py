@@ -103,6 +103,7 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
             address = engine.address
             current = replica.read_current(project.ledger)
             known = NOTHING if current is None else current.read_to
+            # From where the last sync read, one question is enough if nothing is new.
             engine_end = engine.read(history.frontier.seq, since=known).end.seq
             warnings = engine.warnings
     except TallybookError as error:
@@ -128,6 +129,7 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
 
 def _read_only(project: Project) -> str:
     """Return why the last sync could not publish."""
+    # Results have sentences for people, so the reason is what follows the words of the error.
     problems = [text for one in sync_results.read(project)[-1:] for text in one["problems"]]
     return next((text.partition(READ_ONLY)[2] for text in problems if READ_ONLY in text), "")
 
@@ -168,6 +170,7 @@ def _aside_line(copy: AsideCopy) -> str:
 
 def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
     """Return the events that a sync would publish as they would leave, as ``{seq, id, kind, body, summary}``."""
+    # As a sync lands and writes them, so that what is shown is exactly what would leave.
     publisher = Publisher(mask=machine.mask)
     rows = []
     for landed, _ in SharedLog(project.ledger).landed():

@@ -79,7 +79,9 @@ def find_writers(log: Log, wanted: str, option: str) -> frozenset[str]:
     """
     if not log_with_book(log):
         raise BadInputError(f"{option} {wanted}", "this project shares no book", "see `tallybook share --help`")
+    # A batch of the book is of one machine, so its first line is enough.
     writers = {record.by.writer for batch in decode(log.read_book()) for record in batch.records[:1]} - {None}
+    # Whole parts between hyphens: a name is not the beginning of another one.
     found = frozenset(one for one in writers if one and f"{one}-".startswith(f"{wanted}-"))
     if not found:
         names = ", ".join(sorted(one for one in writers if one)) or "none yet"
@@ -100,6 +102,7 @@ def contained_in(log: SharedLog, moment: Moment) -> Callable[[EventRecord], bool
         number = book_number(record.seq)
         if number is None:
             return (own_number(record.seq) or 0) <= last
+        # What was pending at that moment can be in the book by now.
         return number <= frontier or own_id(record.id) in pending
 
     return is_contained

@@ -70,6 +70,7 @@ def verify(project: Project, engine: Engine) -> BookCheck:
     counted = count(runs, START, set())
     copy = list(SharedLog(project.ledger).copy.read())
     pairs = list(zip(counted.batches, copy, strict=False))
+    # A text that was redacted on one side is no other history: the chain covers its sum and not the text.
     differs = next((one.first for one, other in pairs if chained_bytes(one.data) != chained_bytes(other.data)), 0)
     redacted = [one.first for one, other in pairs if one.raw != other.raw and one.chain == other.chain]
     end = copy[-1].last if copy else 0
@@ -127,11 +128,13 @@ def repair(project: Project, engine: Engine) -> tuple[BookCheck, str]:
     if not check.skipped and not check.redacted:
         return check, ""
     contents = engine.read(0)
+    # The batches of the copy are those without the texts that were redacted here.
     copy = {one.chain: one for one in SharedLog(project.ledger).copy.read()}
     batches = [copy.get(batch.chain, batch) for batch in count(contents.runs, START, set()).batches]
     answer = engine.replace(contents.end, cut_runs(batches, START, engine.run_bytes))
     if answer.outcome is not Outcome.DONE:
         raise MovedBookError(engine.address, "tallybook share repair")
+    # Only after the fresh runs: without them a reader would lack a piece of the chain.
     return check, erase_former(engine, contents.end)
 
 
