@@ -247,6 +247,7 @@ VERDICTS: Final = {"helpful": 100, "neutral": 50, "harmful": 0}
 
 SESSION_KEYS: Final = ("session_id", "session", "sessionId")
 COMPONENT_KEYS: Final = ("component", "component_id", "componentId")
+# The plainest first, because an object may have several.
 TIME_KEYS: Final = ("at", "timestamp", "time", "ts", "created_at")
 _TYPE_KEYS = ("event_type", "eventType", "event", "type", "hook_event")
 _DATA_KEYS = ("data", "payload")
@@ -481,6 +482,7 @@ def _list_benchmark_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, dict
     sent = fields.get("components")
     own = {"benchmark": name} if (name := _find_name(fields, _BENCHMARK_KEYS)) else {}
     if isinstance(sent, list):
+        # Each component has its own cases: totals for all of them are not counted again.
         for index, part in enumerate(sent):
             yield f"components[{index}]", own | _read_part(part, ("id", "name"))
     elif isinstance(sent, dict):

@@ -58,6 +58,7 @@ def budget(question: int) -> float:
 
     The shares ``0.05 * 6 / (pi * k) ** 2`` add up to 0.05 over all ``k``, however many questions are asked.
     """
+    # The inverse squares of all numbers add up to pi squared over six.
     return _TOTAL * 6 / (pi * question) ** 2
 
 

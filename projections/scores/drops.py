@@ -125,6 +125,7 @@ def find_drop(levels: Sequence[PeriodScore], name: str | None = None) -> Drop | 
         levels: The periods that have the score, in order.
         name: The later of the two; None for whichever it is.
     """
+    # Periods without data are not in the list: a drop may lie between two days with a gap.
     drops = [Drop(*pair) for pair in pairwise(levels) if name in {None, pair[1].period}]
     return max((drop for drop in reversed(drops) if drop.points > 0), key=lambda drop: drop.points, default=None)
 

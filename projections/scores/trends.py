@@ -393,6 +393,7 @@ def regressions(history: History, config: Config) -> tuple[Reason, ...]:
         return ()
     score_id, value = history.score_id, latest.value
     before = [one.value for one in history.sessions[:-1] if baseline is None or one.seq > baseline.seq]
+    # By the day and not by the session: the day on which it was set has scores from before it.
     days = [score for day, score in history.days if baseline is None or day > baseline.day]
     drops = (
         None if baseline is None else by_baseline(score_id, value, baseline.value, limits.points),

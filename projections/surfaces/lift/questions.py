@@ -72,6 +72,7 @@ def digest_of(config: Config) -> str:
         for component in config.components.values()
     ]
     weights = (dict(config.session_weights), {name: list(parts) for name, parts in config.sessions.items()})
+    # An outcome stays what it was when the question was asked; how scores are shown does not matter.
     document = [components, weights, config.benchmarks.weight, config.feedback.weight]
     return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:_DIGEST_CHARS]
 

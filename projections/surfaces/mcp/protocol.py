@@ -198,6 +198,7 @@ def mcp(project: Project, /, *, session: str | None) -> None:
     rates and adds has the rater agent; `tallybook undo --of SESSION` takes it back. The setting write = false in the
     section [mcp] lets the model only read.
     """
+    # A session that the ledger cannot hold stops the server at once, so that no rating fails later.
     provenance_of({"session": session})
     writes = settings.read(project).write
     agent = find_agent()

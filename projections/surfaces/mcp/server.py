@@ -44,6 +44,7 @@ class Server:
         self.project = project
         self.session = session
         self.client = ""
+        # A tool that is only refused when called would still be offered to the model.
         self.tools: dict[str, Tool] = {tool.name: tool for tool in TOOLS if writes or tool.reads_only}
         self.instructions = _INSTRUCTIONS + (_HOW_TO_RATE if writes else "")
         self.methods: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {

@@ -337,6 +337,7 @@ TOOLS: Final[Iterable[Tool]] = (
             "reason": _schema("Why, in a few words"),
         },
         ("name", "rating"),
+        # A harmful rating can prune an entry, so that clients ask first.
         {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
         _rate,
     ),

@@ -35,6 +35,7 @@ _RUNNERS: Final = (
     r"|(?:go|cargo|dotnet|swift|mix|rake|rails|bazel|flutter|dart|zig build|meson|stack|cabal|sbt|lein) test"
     r"|cargo nextest run|make (?:\S+ )*(?:test\S*|check)|(?:gradlew?|mvnw?) (?:\S+ )*(?:\S*:)?(?:test|check|verify)"
 )
+# A command counts where it starts a test runner, and not where it names one.
 _TEST: Final = re.compile(
     rf"(?:^|[;&|(\n]|\s-l?c\s+['\"]?)\s*(?:\w+=\S*\s+)*(?:{_WRAPPERS}\s+){{0,3}}(?:\S*/)?(?:{_RUNNERS})(?![\w.-])"
 )
@@ -105,6 +106,7 @@ class _Tally:
 
     def numbers(self, *, ended: bool) -> Numbers | None:
         """Return what was counted; None if there is neither a prompt nor a call, so that nothing was understood."""
+        # A form that nobody understands must not pass for a session without failures.
         if not self.prompts and not self.calls:
             return None
         failed = self.failed & self.calls.keys()
@@ -150,6 +152,7 @@ def _add_codex(line: Mapping[str, Any], tally: _Tally) -> None:
     item = object_of(event, "item")
     tally.compactions += kind == "compacted"
     tally.aborted += event.get("type") == "turn_aborted" and event.get("reason") == "interrupted"
+    # A command that failed is completed, with an exit code.
     if item.get("exit_code") or item.get("status") == "failed":
         tally.failed.add(text_of(item, "id"))
     if kind == "token_usage_record":

@@ -109,6 +109,7 @@ def render_prompt(
     Raises:
         BadInputError: The template has no place for the transcript.
     """
+    # A template of the user's that forgot it would ask about nothing, and cost all the same.
     if "{transcript}" not in template:
         raise BadInputError(TEMPLATE, "has no {transcript}", "put it in the place of the session's text")
     contents = {

@@ -147,6 +147,7 @@ class _Call:
                 stderr=subprocess.PIPE,
                 # An empty folder has no project's instructions.
                 cwd=self.home / "work",
+                # A headless client fires the hooks again: with this variable, ours do nothing.
                 env=environment | {REFLECTING_VARIABLE: "1"} | variables,
                 # Clients start others of their own, which must end with them.
                 start_new_session=True,

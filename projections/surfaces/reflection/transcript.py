@@ -296,6 +296,7 @@ def _turn(block: Mapping[str, Any], role: str, asked_ids: set[str]) -> Turn | No
         return Turn("use", _mask(given, TOOL_CHARS), _valid(str(block.get("name") or "a tool"))[:100], given)
     if kind == "tool_result":
         answer = "\n".join(_texts(block.get("content")))
+        # An agent that reads the playbook with a tool must not teach it to itself.
         is_playbook = str(block.get("tool_use_id")) in asked_ids or _SHOWS_PLAYBOOK.search(answer)
         text = _LEFT_OUT if is_playbook else _mask(remove_inserted(answer), TOOL_CHARS)
         return Turn("error" if block.get("is_error") else "tool", text)
@@ -325,6 +326,7 @@ def remove_inserted(text: str) -> str:
     """Return a text without what the agent's program put in: reminders, echoes of commands, lines of the playbook."""
     if text.lstrip().startswith(_ECHOES):
         return ""
+    # What was injected must not be learned again.
     return _PLAYBOOK_LINE.sub("", _REMINDER.sub("", text)).strip()
 
 

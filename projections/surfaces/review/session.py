@@ -90,9 +90,11 @@ def decide(project: Project, item: Item, decision: str, text: str, by: Mapping[s
     event = PointReviewed(item.names, item.why, decision)
     sources = item.names[1:] if decision == "merge" else ()
     reason = f"review: {item.why}"
+    # To keep an entry is recorded, too: what a person decided is not asked again for 90 days.
     wish = None if decision in {"keep", "leave"} else Curation(decision, item.names[0], reason, text, sources)
     if decision == "until":
         wish = Curation("reword", item.names[0], reason, until=text)
+    # One batch, so that an undo brings back the item and what its decision changed.
     return commands.recorded(project, Request(Answer(event, wish), by))
 
 

@@ -26,6 +26,7 @@ else:
     )
 
 MAX_PATHS_OF_ENTRY: Final = 10
+# The texts are other people's, and may name any number of paths.
 MAX_PATHS: Final = 1_000
 MAX_LOOKUPS: Final = 30
 """So many paths that are not in the index are looked up in git's history."""

@@ -275,6 +275,7 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
 
 def _latest(state: Scores) -> Session | None:
     """Return the latest session that has a score; a benchmark that names none only where there is no other."""
+    # A run outside of any session, as in CI, measures one component, and is never somebody's current session.
     first: Session | None = None
     session: Session
     for session in state.sessions.latest():

@@ -223,6 +223,7 @@ def score(project: Project, /, **options: Any) -> None:
     config = load(project)
     named = options["component"]
     component = None if named is None else answers.find_component(config.components, named)
+    # No old score is shown, so that none looks current.
     if not config.enabled:
         answer({"enabled": False}) if options["as_json"] or period == "feed" else say(SCORING_OFF)
         return

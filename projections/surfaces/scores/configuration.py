@@ -102,6 +102,7 @@ def _in_order(_owner: Any, _field: Any, value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
+# A link or a pipe in a cloned repository must neither read another file of the user nor wait for a writer.
 def _load_own(path: Path) -> Any:
     """Return what a project's own file says, None where there is none."""
     try:
@@ -159,6 +160,7 @@ def _refuse_hostile(yaml: Any, data: bytes, loader: Any) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+        # Half a million opened lists are a small file.
         if depth > MAX_DEPTH:
             raise ValueError(_with_place(f"it is nested more than {MAX_DEPTH} deep", event.start_mark))
         if getattr(event, "tag", None) is not None:

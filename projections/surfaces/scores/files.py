@@ -131,6 +131,7 @@ def check(project: Project) -> None:
     places = [
         place
         for place, document in (score_files.files(state) if state.config.enabled else ())
+        # Something other than a file under this name is not Tallybook's, and replay names it.
         if _read(folder / place) not in {None, score_files.document_bytes(document)}
     ]
     if places:

@@ -453,6 +453,7 @@ def _prepare(
         # A misspelt metric is recorded and in no score, so that its sender is told.
         if config is not None:
             report.unscored.update(why for event in content.events for why in unknown_parts(config, event))
+        # With a time the same object is a repetition; typed or piped in twice without one, it happened twice.
         key = idempotency_key(value) if content.when is not None else _key_by_number(value, item.file, counts)
         rater = "import" if item.file else content.rater
         events = content.events
@@ -491,6 +492,7 @@ def _next_chunk(prepared_objects: Iterator[PreparedObject]) -> list[PreparedObje
     for one in prepared_objects:
         chunk.append(one)
         size += one.size
+        # At most two chunks are in memory at once, whatever the length of the file.
         if len(chunk) == CHUNK_OBJECTS or size > _MOST_CHUNK_BYTES:
             break
     return chunk

@@ -80,6 +80,7 @@ def _pack(state: Scores) -> dict[str, Any]:
     state.count()
     playbook = state.playbook
     return {name: getattr(state, name) for name in _TYPES} | {
+        # As one value, so that most questions never decode it: a session takes about 750 bytes.
         "sessions": msgspec.msgpack.encode(state.sessions.packed),
         "playbook": playbook and pack(playbook),
         "words": playbook and {words: list(names) for words, names in playbook.words.items()},
