@@ -62,6 +62,7 @@ def proposal_lines(record: EventRecord) -> Iterator[str]:
     if not is_lesson(record):
         yield f"{summary(event)}  ({event.cause}; by {by}{session})"
         return
+    # Whole, because later sessions get the text as it is accepted here.
     yield f"{event.text or REDACTED}  (lesson; by {by}{session})"
     yield f"    in its message: {event.reason or REDACTED}"
 

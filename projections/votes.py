@@ -47,6 +47,7 @@ class Maker(NamedTuple):
     @property
     def is_approved(self) -> bool:
         """Return whether a person typed or accepted its text."""
+        # Files that agents read have what a person typed or accepted: who accepts a lesson saw it whole.
         return self.rater == _HUMAN
 
 
@@ -138,6 +139,7 @@ def _count_vote(state: Votes, record: EventRecord, event: Any, session: str) -> 
     # Where marks only propose, the proposal is the lineage's vote.
     is_wish = isinstance(event, events.PointProposed) and event.verb == RATE
     if is_dispute:
+        # A later harmful vote of an agent on this entry is recorded as neutral, whatever was decided.
         state.disputed.add(event.name)
     if is_dispute or is_wish or isinstance(event, events.PointRated):
         state.rated.setdefault(session, set()).add(event.name)

@@ -96,6 +96,7 @@ def _asked_lines(asked: Asked) -> Iterator[str]:
     each = "each of these entries is withheld by a draw of its own" if question.event.question == "names" else ""
     yield f"From {asked.hold:.0%} of the sessions that begin from now on, {each or 'these entries are withheld'}:"
     yield from (f"  {entry.name}  {' '.join(entry.text.split())}" for entry in asked.withheld)
+    # Some of the next sessions lack these entries, and a rule among them may guard against damage.
     yield "Pin each rule that guards against damage before the next session; a pinned entry is never withheld:"
     yield f"  tallybook pin {asked.withheld[0].name}"
     yield from filter(None, [asked.plan])

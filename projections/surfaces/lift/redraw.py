@@ -52,6 +52,7 @@ def draw_again(project: Project) -> Redrawn:
 
 def _drawn(log: Any) -> Iterator[EventRecord]:
     for batch in decode(log.read()):
+        # Line heads are decoded only where a batch injects, as that is slow.
         if PlaybookInjected in map(type, batch.events):
             for record in batch.records:
                 event: Any = record.event

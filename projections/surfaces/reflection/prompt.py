@@ -25,6 +25,7 @@ PLAYBOOK_CHARS: Final = 40_000
 PRUNED_SHOWN: Final = 50
 """Most entries that left the playbook in a prompt: the last to leave, which the model must not bring back."""
 PRUNED_CHARS: Final = 300
+# Claude Code and Gemini delete transcripts after 30 days: the quote is the evidence that stays.
 QUOTE_CHARS: Final = 200
 MAX_NEW: Final = 20
 """Most new key points in an answer; the prompt asks for five."""

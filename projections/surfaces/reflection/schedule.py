@@ -37,7 +37,7 @@ _MAX_PAUSES: Final = 5
 """How often a worker waits until nothing was written to a transcript for _WRITE_PAUSE_US."""
 QUIET_S: Final = 60
 """A transcript written to more recently than this may belong to a session that continues."""
-# Codex fires none at /quit, because its server keeps the thread: there each stop requests the reflection.
+# Codex fires no such event at /quit, because its server keeps the thread: each stop requests the reflection.
 ENDS: Final = frozenset({"SessionEnd"})
 """Triggers after which a session writes nothing more, except what the agent writes late."""
 

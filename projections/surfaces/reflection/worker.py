@@ -384,6 +384,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
     withheld = state.known.withheld.get(name, frozenset())
     plan, prompt = state.plan, prompt_for(piece.text, state.playbook, withheld)
     expected = raters.estimate_tokens(plan.rater, prompt)
+    # A memory tool that called a model at every step burned 649 million tokens.
     if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
         raise _StopError(SPENT)
     # Recorded first: an attempt that leaves no trace could cost tokens again and again.

@@ -62,6 +62,7 @@ def refresh_notice(project: Project) -> None:
         # Three sessions that quoted a hostile file pruned an entry, and nobody was told.
         names = ", ".join(left[-MAX_NAMES:])
         parts.append(f"agents' ratings pruned {names} (`tallybook restore {left[-1]}`)")
+    # At a start the notice is seen on the terminal, and is in no request to a model.
     notices.put(project, f"{', '.join(parts)}: tallybook review" if parts else "", left)
 
 

@@ -40,6 +40,7 @@ SENTENCE: Final = (
 )
 _OWN: Final = b"`tallybook export agents-md`"
 """What every version of the sentence has."""
+# The rules of Cursor are a file of our own, so that they need neither markers nor a merge.
 _HEAD: Final = ("---", "alwaysApply: true", "---")
 _IMPORTERS: Final = ("CLAUDE.md", "GEMINI.md")
 _WRITABLE: Final = 0o222
