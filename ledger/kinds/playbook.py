@@ -49,6 +49,7 @@ class LogRecovered(Event):
         digest: First 16 bytes of the range's SHA-256, in hex.
     """
 
+    # Recovery never truncates, so readers must know what to skip.
     begin: int = attrs.field(validator=NOT_NEGATIVE)
     end: int = attrs.field(validator=NOT_NEGATIVE)
     digest: str
@@ -184,6 +185,7 @@ class PlaybookUpdated(Event):
         ignored: How many parts counted nothing, such as a rating of an unknown entry.
     """
 
+    # Nothing else prunes, so that a replay equals load, update and save of the specification.
     added: int = attrs.field(validator=NOT_NEGATIVE)
     rated: int = attrs.field(validator=NOT_NEGATIVE)
     ignored: int = attrs.field(validator=NOT_NEGATIVE)
@@ -201,6 +203,7 @@ class PointEdited(Event):
     """
 
     name: str
+    # Values and not differences: the same edit, recorded again, changes nothing.
     helpful: int = attrs.field(validator=NOT_NEGATIVE)
     harmful: int = attrs.field(validator=NOT_NEGATIVE)
     text: str | None = attrs.field(metadata=FREE_TEXT)
@@ -227,6 +230,7 @@ class PlaybookOrdered(Event):
         names: Names in their new order; entries that no part names follow in their old order.
     """
 
+    # A line has at most 64 KiB, and a large playbook has more names than fit.
     names: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
@@ -355,6 +359,7 @@ class EventsVoided(Event):
         reason: Why; empty where none was given.
     """
 
+    # Not numbers, because an event has its id in every copy.
     ids: tuple[str, ...] = attrs.field(validator=NAMES)
     session: str | None
     reason: str | None = attrs.field(metadata=FREE_TEXT)

@@ -55,6 +55,7 @@ class PlaybookInjected(Event):
     question: str
     lineage: str
     units: tuple[str, ...] = attrs.field(validator=NAMES)
+    # Verdicts of lift are computed from it, whatever the settings say by then.
     probability: float = attrs.field(validator=_check_draw)
     file: str = ""
 
@@ -233,6 +234,7 @@ class BaselineSet(Event):
         reason: Why; empty where no reason was given.
     """
 
+    # A drop that was acknowledged must not close gates for ever.
     score: str
     value: float = attrs.field(validator=PERCENT)
     reason: str | None = attrs.field(metadata=FREE_TEXT)
@@ -307,8 +309,10 @@ class LiftAsked(Event):
 
     question: str
     names: tuple[str, ...] = attrs.field(validator=NAMES)
+    # Fixed before the first draw: another outcome is another question, with a series of its own.
     outcome: str
     share: float = attrs.field(validator=_SHARE)
+    # After a change of the configuration there is no verdict until it is as it was.
     scoring: str
 
 

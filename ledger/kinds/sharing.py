@@ -46,6 +46,7 @@ class BookBlock(Event):
         last: The last number of the block.
     """
 
+    # Counted from the same last number, three quarters of the new entries had to be renamed.
     first: int = attrs.field(validator=NOT_NEGATIVE)
     last: int = attrs.field(validator=NOT_NEGATIVE)
 
@@ -65,6 +66,7 @@ class PointMatched(Event):
     """
 
     name: str
+    # Only the very same text joins two entries: one word can make an opposite.
     to: str
     helpful: int = attrs.field(validator=NOT_NEGATIVE)
     harmful: int = attrs.field(validator=NOT_NEGATIVE)

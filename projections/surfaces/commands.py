@@ -193,6 +193,7 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
     delivery = _digest_delivery([names, rating, reason], key)
     notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in names if reason)
     ratings = [{"name": name, "rating": rating} for name in names]
+    # People mistype, so an unknown name is refused; what record brings is kept as evidence.
     content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
     outcome = recorded(project, requests.Request(content, by, key, payload=delivery))
     disputes = [event for event in outcome.events if isinstance(event, PointProposed)]
@@ -457,6 +458,7 @@ def verify_and_fold(
 
     if not reading.log_with_book(log):
         verdict = verify_log(log, progress, noted, fold_batches)
+        # The verdict comes first: a missing log whose head is left is damage.
         if verdict.ok:
             _require_ledger(log)
         return verdict, state
@@ -473,4 +475,5 @@ def salvage(project: Project) -> dict[str, Any]:
     try:
         return playbook_dict(fold_history(PLAYBOOK, lambda: salvage_log(reading.open_log(project))))
     except FileNotFoundError:
+        # Nothing is left of the ledger, or its head alone.
         return playbook_dict(PLAYBOOK.start())

@@ -48,6 +48,7 @@ def _read_camel_case(document: Mapping[str, Any]) -> Payload:
     tool = text_of(document, "toolName")
     return Payload(
         _guess_event(document),
+        # The start of a subagent names no event in the other spelling either.
         text_of(document, "sessionId", "session_id"),
         text_of(document, "cwd"),
         text_of(document, "transcriptPath"),

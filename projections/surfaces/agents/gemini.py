@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.agents.installation import Installation
 
+# No event tells a compression, so a session may go on without the playbook after one.
 EVENTS = {
     "SessionStart": "SessionStart",
     "BeforeAgent": "UserPromptSubmit",

@@ -60,6 +60,7 @@ def require_person(verb: str, rater: str | None = "human") -> None:
     Raises:
         PersonsOnlyError: An agent typed it.
     """
+    # A hook that names itself as the rater decides nothing either.
     agent = find_agent()
     if agent is not None or rater != "human":
         who = f"it was typed inside {agent.agent} ({agent.variable} is set)" if agent else f"the rater is {rater}"

@@ -159,6 +159,7 @@ SUBAGENT = "agent-"
 """How the name of a subagent's transcript begins in the ledger."""
 
 
+# Copilot ignores this shape, and Codex fails a hook whose answer has both.
 def nested_answer(event: str, text: str) -> str:
     """Return an answer as Claude Code, Codex and Gemini take it."""
     return dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
@@ -320,7 +321,9 @@ class Marks(NamedTuple):
 
 CLAUDE = "claude"
 AGENTS: dict[str, Marks] = {
+    # Gemini and Copilot set CLAUDE_PROJECT_DIR as well, so it is no mark.
     CLAUDE: Marks("CLAUDE_CODE_SESSION_ID", (), ("prompt_id",), ("CLAUDE_CONFIG_DIR", ".claude", "projects")),
+    # At the start and the end of a session only the path of the transcript says that Codex calls.
     "codex": Marks(fields=("turn_id",), transcripts=("CODEX_HOME", ".codex", "sessions")),
     "gemini": Marks("GEMINI_SESSION_ID", ("GEMINI_SESSION_ID",), (), ("", ".gemini", "tmp"), has_timestamp=True),
     "copilot": Marks(

@@ -250,6 +250,7 @@ def _search_shared(
     elif first is not None:
         then, now = log.at(first.seq).history.frontier.seq, log.history.frontier.seq
         begin = PENDING + first.seq if then == now else BOOK + then
+    # Numbers of the book and of this machine do not compare.
     same_kind = first is None or second is None or (first.in_book is None) == (second.in_book is None)
     if first is not None and end is not None and same_kind and end < first.seq:
         raise _reversed(bounds)
@@ -402,6 +403,7 @@ def _merge(alternative: Alternative, view: View[Any], pairs: Sequence[tuple[str,
     state = alternative.other
     rows = []
     for name, merged in pairs:
+        # Decided as the verb decides, so that both refuse the same.
         event: Any = decide_curation(Curation("merge", name, sources=(merged,)), state).events[0]
         fold(view, [make_batch(EventRecord(state.seq, "", event))], state)
         is_pruned = event.name in state.entries and state.prunes(state.entries[event.name])
@@ -414,6 +416,7 @@ def _retire_hurting(project: Project, moment: Moment | None, alternative: Altern
     from tallybook.projections.surfaces.lift import notes
 
     state = alternative.other
+    # No rule takes out a pinned entry.
     for name in sorted(notes.hurting_names(project, moment) & state.entries.keys() - state.pinned):
         fold(view, [make_batch(EventRecord(state.seq, "", PointRetired(name, "")))], state)
 

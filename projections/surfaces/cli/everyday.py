@@ -193,6 +193,7 @@ def _owner(project: Project, mine: Project, name: str) -> Project:
     """Return the playbook that knows a name, or else words of a text: the project's, if it does."""
     from tallybook.projections.surfaces.history import stories
 
+    # A name that the project ever used means its entry, and any name comes before words.
     for by_words in (False, True):
         if stories.is_known(project, name, by_words=by_words):
             return project

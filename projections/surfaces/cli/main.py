@@ -224,6 +224,7 @@ class Verbs(click.Group):
         del ctx
         first, *others = GROUPS
         _write_group(formatter, first)
+        # The first screen names every verb in forty lines at most.
         with formatter.section("More commands"):
             formatter.write_dl([(group, ", ".join(_first_words(group))) for group in others])
 

@@ -40,6 +40,7 @@ _FORMS: Final = {
 
 
 @click.command(cls=Verb, example="tallybook show --sort trust --limit 10; tallybook show --gone --at 2026-11-01")
+# Taken only to be answered: people ask this verb for one entry.
 @click.argument("names", metavar="", nargs=-1)
 @click.option("--sort", type=click.Choice(list(SORTS)), help="Sort by this, the largest number first.")
 @click.option("-n", "--limit", metavar="N", type=WholeNumber(1), help="Show only the first N entries.")

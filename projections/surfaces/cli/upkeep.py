@@ -60,6 +60,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     if not verdict.ok:
         from tallybook.projections.surfaces.histories import recognition
 
+        # What git did to the log has a repair of its own.
         division = recognition.recognize(project)
         note(*(() if division is None else (str(division),)))
     if as_json:

@@ -108,6 +108,7 @@ METER: Final = Meter()
 
 def can_ask() -> bool:
     """Return whether a person sees a question and can answer it: on a terminal that is not an agent's."""
+    # Some agents give their commands a terminal.
     return sys.stdin.isatty() and sys.stdout.isatty() and find_agent() is None
 
 

@@ -106,6 +106,7 @@ def print_matches(console: Console, matches: Sequence[Mapping[str, Any]]) -> Non
 
 def tell_story(story: Story, extras: Mapping[str, Any], *, as_of: bool = False) -> Iterator[str]:
     """Yield the sentences of a story; the arguments are as for `print_story`."""
+    # That an entry was joined to another is told once, as its fate.
     if any(row["kind"] != "point.matched" for row in story["trail"][:1]):
         yield from _origin(story["trail"][0], story, extras)
     yield from _ratings([row for row in story["trail"] if row["kind"] == "point.rated"])

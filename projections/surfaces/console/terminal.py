@@ -148,6 +148,7 @@ def _print_table(console: Console, entries: Sequence[Mapping[str, Any]]) -> None
 
 def _fold(console: Console, text: str, cells: int) -> list[str]:
     """Return a text in lines of at most so many columns, broken between words where possible."""
+    # Rich measures each character, which takes far longer, and only other scripts need it.
     if text.isascii():
         return wrap(text, cells, break_on_hyphens=False, expand_tabs=False, replace_whitespace=False) or [""]
     return [part.plain.rstrip() for part in Text(text).wrap(console, cells, overflow="fold")]

@@ -99,6 +99,7 @@ class Blob:
         try:
             if type(log) is not JsonlLog or log.path.stat().st_size <= TAIL_BYTES:
                 return None
+            # It is outside of the project: a cache that came with one would be believed.
             folder, code = caches.find_folder(log.folder), _code_digest(key)
         except OSError:
             return None

@@ -174,6 +174,7 @@ def catch_up(log: JsonlLog, state: Playbook) -> Playbook:
     state = fold(PLAYBOOK, decode(log.read(position_of(state))), state)
     if state.rewrites != rewrites:
         state = fold_history(PLAYBOOK, lambda: decode(log.read(START)))
+    # A fold from the beginning does not know how new entries are to be named.
     state.prefix = prefix
     return state
 

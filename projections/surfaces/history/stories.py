@@ -143,6 +143,7 @@ def _find(log: JsonlLog, names: Collection[str]) -> Iterator[Batch]:
     kin = _find_kin(names, events)
     undone = _Undone.of(events)
     read_up_to = 0
+    # A name has one form on disk, and reading refuses any other.
     needles = [f'"name":{dumps(name)}'.encode("utf-8", "replace") for name in kin]
     for batch in decode(search(log, (*needles, _kind(EventsVoided), _kind(EventRedacted)))):
         # A batch that was read on the way to an update is not read twice.

@@ -134,6 +134,7 @@ def _unfenced(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield the index and text of each line outside of fenced code, without white space around it."""
     fence = b""
     for index, text in enumerate(lines):
+        # An editor may have put a byte order mark before the first line.
         bare = (text.removeprefix(_BOM) if index == 0 else text).strip()
         mark = bare[:1]
         run = bare[: len(bare) - len(bare.lstrip(mark))] if mark in {b"`", b"~"} else b""

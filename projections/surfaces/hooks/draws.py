@@ -126,6 +126,7 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
         return Draw()
     lineage = read_lineage(project, session)
     secret = read_secrets(project).get(question.id)
+    # A clone has no secret, and a lineage from before the question does not count.
     if lineage is None or secret is None or lineage.question != question.id:
         return Draw()
     return _draw_units(question, lineage, secret, selected)
@@ -184,6 +185,7 @@ def save_secret(project: AnyProject, question: str, secret: bytes) -> None:
     """
     path = secrets_file(project)
     disk.make_folder(os.path.dirname(path))
+    # Earlier secrets stay: verify repeats their draws.
     known = {**read_secrets(project), question: secret}
     text = dumps({id_: one.hex() for id_, one in known.items()})
     disk.replace_file(path, text.encode(), private=True)

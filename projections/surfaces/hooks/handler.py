@@ -354,6 +354,7 @@ ACTIONS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
     "PreToolUse": (injection.inject_playbook,),
     "SubagentStart": (injection.inject_playbook,),
     "PostToolUse": (record_citations,),
+    # Nothing answers at a stop: Claude Code would continue the turn, and Codex fail the hook.
     "Stop": (record_citations, request_reflection_at_stop),
     "SubagentStop": (record_citations,),
     "PreCompact": (injection.expect_compaction, request_reflection),

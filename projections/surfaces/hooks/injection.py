@@ -299,6 +299,7 @@ def append(project: ProjectPaths, payload: Payload, selection: Selection, drawn:
 
 def append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
+    # Codex names no turn here, so its compactions within ten seconds count as one.
     prefix = f"injected:compact:{digest(f'{payload.session} {payload.prompt}')}:"
     # Settings and a plugin may both deliver it at the same moment, and no id of it could be a key.
     with ledger_access.lock_deliveries(project):

@@ -268,6 +268,7 @@ def kind_of(line: bytes) -> str:
 
 def membership_file(project: AnyProject) -> str:
     """Return the file of the user's own settings that says which book a project shares; without it, it shares none."""
+    # In the user's home: nothing that a project ships turns sharing on.
     real = os.path.realpath(project.ledger).encode("utf-8", "surrogateescape")
     return os.path.join(os.path.expanduser("~"), MEMBERSHIPS, f"{sha256(real).hexdigest()[:32]}.json")
 

@@ -46,6 +46,7 @@ def install(data: bytes | None, files: Installation, command: str, source: str) 
             call = call_of(entry[files.key])
             # A line that somebody extended is theirs.
             if call is not None and call.is_plain:
+                # The timeout stays: Codex trusts a hook by its line and its timeout.
                 entry[files.key] = command
         if not own:
             hooks.setdefault(event, []).append(files.group(command, timeout))
@@ -106,6 +107,7 @@ def read(data: bytes, files: Installation, source: str) -> dict[str, Any]:
     Raises:
         BadInputError: They are not JSON, or cannot hold hooks.
     """
+    # An editor may have put a byte order mark first, which JSON does not allow.
     document = strict_json.loads(data.removeprefix(_MARK.encode()), source, UNCHANGED)
     if not isinstance(document, dict):
         raise BadInputError(source, "is not a JSON object", UNCHANGED)

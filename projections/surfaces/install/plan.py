@@ -104,6 +104,7 @@ def _kept_line(files: Installation, path: Path, before: bytes | None) -> str:
         call = hook_command.call_of(line)
         if call is None or call.python or not call.is_plain:
             continue
+        # A path of this machine does not stay in a file that others read.
         is_named = call.program == hook_command.COMMAND
         if is_named if places.is_shared(path) else not hook_command.find_fault(call)[0]:
             return line
