@@ -24,10 +24,10 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters, schedule, worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
-from tallybook.projections.surfaces.writing import record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +102,7 @@ def test_what_keeps_failing_is_tried_less_and_less(
     client.plans("no", "no", "no", "no", "no", "no", "no", TEXT)
     now = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now))
-    monkeypatch.setattr(record, "open_log", lambda project: JsonlLog(project.ledger, lambda: clock.moment(now)))
+    monkeypatch.setattr(reading, "open_log", lambda project: JsonlLog(project.ledger, lambda: clock.moment(now)))
     plan = schedule.Plan("claude", tokens=10**9, patient=True)
     asked = []
     for _ in range(2 * 24 * 60):

@@ -58,7 +58,7 @@ def from_whole_history(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
         return found.read()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moments, "find_batches", read_all)
+        patch.setattr(moments, "search", read_all)
         return moments_of(log, whens)
 
 

@@ -140,6 +140,8 @@ def test_inline_commands_have_known_verbs_and_options(page: str) -> None:
 def unknown_options(words: Iterable[str]) -> list[str]:
     """Return the options of a command line that its verb does not have."""
     verb, *rest = words
+    if rest and f"{verb} {rest[0]}" in verbs():
+        verb = f"{verb} {rest.pop(0)}"
     known = {opt for param in verbs()[verb].params if isinstance(param, click.Option) for opt in param.opts}
     given = [word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)]
     return [word for word in given if word not in known | {"--help", "--json", "--project"}]
