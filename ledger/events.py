@@ -26,7 +26,7 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "point.added": (PointAdded, 1),
     "point.rated": (PointRated, 1),
     "playbook.updated": (PlaybookUpdated, 1),
-    "point.edited": (PointEdited, 1),
+    "point.edited": (PointEdited, 2),
     "point.removed": (PointRemoved, 1),
     "playbook.ordered": (PlaybookOrdered, 1),
     "playbook.edited": (PlaybookEdited, 1),

@@ -362,7 +362,7 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.EventRepeated: lambda e: f"{e.kind} repeated: another machine delivered it before, so it counts nothing",
     events.RedactionLinked: lambda e: f"{_count(len(e.ids), 'event', 'events')} had the same text before its redaction",
     events.BookTaken: lambda e: f"shared book taken in up to event {e.seq}",
-    events.NamesMeant: lambda e: f"names of pending entries: {', '.join(e.names)}",
+    events.NamesMeant: lambda e: f"entries by id: {', '.join(e.names)}",
     events.UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",
 }
 """Class of an event → the function that summarises it."""

@@ -207,7 +207,11 @@ def test_an_order_names_every_current_entry() -> None:
     decision = decide_edit(Edit((ONE,), (TWO, ONE)), known(ONE, theirs, THREE), {})
     assert {"kpt_002": "kpt_004"} == decision.new_names
     ordered = PlaybookOrdered(("kpt_004", "kpt_001", "kpt_002", "kpt_003"))
-    assert (PointEdited("kpt_004", 0, 0, "two"), ordered, PlaybookEdited(None, None, "")) == decision.events
+    assert (
+        PointEdited("kpt_004", 0, 0, "two", change="new"),
+        ordered,
+        PlaybookEdited(None, None, ""),
+    ) == decision.events
 
 
 ENTRIES = {

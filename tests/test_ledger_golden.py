@@ -318,6 +318,21 @@ BATCHES = [
         (PlaybookInjected(("kpt_003",), (), Numbers({}), None, "0f1e2d3c4b5a6978", "", "", (), 0.0, "AGENTS.md"),),
         "offered:s3",
     ),
+    Golden(
+        "2026-11-26T18:00:00.000000Z",
+        {"rater": "human"},
+        (
+            PointEdited(
+                name="kpt_003",
+                helpful=2,
+                harmful=0,
+                change="changed",
+                helpful_before=1,
+                harmful_before=0,
+                text="Prefer short names",
+            ),
+        ),
+    ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})
 

@@ -22,7 +22,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.kinds.sessions import MetricsRecorded
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
-from tallybook.ledger.sharing.landed_kinds import LANDINGS
+from tallybook.ledger.sharing.landing import RULES
 from tallybook.projections.lift.verdict import budget
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
@@ -374,7 +374,7 @@ def test_a_moment_shows_what_was_known_then(here: Project, run: Run) -> None:
 @pytest.mark.parametrize("kind", [LiftAsked, LiftStopped, PlaybookInjected])
 def test_lift_is_not_published(kind: type[Any]) -> None:
     """A shared book has no question and no draw, and a playbook does not change by them."""
-    assert kind not in LANDINGS
+    assert kind not in RULES
     assert KIND_OF[kind] in PLAYBOOK_NEUTRAL
 
 

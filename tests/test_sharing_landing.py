@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 from helpers.memory_store import MemoryStore
 from helpers.sharing_faults import ShakyEngine
 from tallybook.ledger.errors import OutcomeUnknownError
+from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.sharing.engines.engine import Engine
 from tallybook.ledger.sharing.engines.store import ReadOnlyError
 from tallybook.ledger.sharing.replica import Replica
+from tallybook.ledger.storage.disk import LOCK_WAIT_MS
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.requests import Request, Undo
+from tallybook.projections.surfaces.writing.requests import Request, Undo, Update
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,6 +136,34 @@ def test_a_batch_that_waits_rates_the_entry_that_was_published_before_it(tmp_pat
     while pending:
         pending = _sync(ben, engine, limit_s=0).pending
         assert ("Use git", 2, 0) in _shown(ben)
+
+
+def test_what_a_process_appends_that_began_before_the_first_sync_means_own_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its batches say no ids, and the book has other entries of these names; each counts once, whenever it lands."""
+    anna, ben = _project(tmp_path, "anna"), _project(tmp_path, "ben")
+    engine = Engine(MemoryStore(), run_bytes=1)
+    for project, texts in ((anna, ("Be kind", "Be quick")), (ben, ("Use git", "Test first"))):
+        for text in texts:
+            commands.add(project, text, BY)
+    _sync(anna, engine)
+    begin = JsonlLog.transaction
+
+    def begin_late(log: JsonlLog, wait_ms: int = LOCK_WAIT_MS) -> Transaction:
+        monkeypatch.setattr(JsonlLog, "transaction", begin)
+        _sync(ben, engine)
+        return begin(log, wait_ms)
+
+    monkeypatch.setattr(JsonlLog, "transaction", begin_late)
+    given = [{"evaluations": [{"name": name, "rating": "helpful"}]} for name in ("kpt_002", "kpt_001", "kpt_002")]
+    recording.write(ben, [Request(Update(one, is_typed=True), BY) for one in given])
+    shown = [("Be kind", 0, 0), ("Be quick", 0, 0), ("Use git", 1, 0), ("Test first", 2, 0)]
+    for pending in (2, 1, 0, 0):
+        assert shown == _shown(ben)
+        assert pending == _sync(ben, engine, limit_s=0).pending
+    _sync(anna, engine)
+    assert shown == _shown(anna)
 
 
 def test_a_curation_is_answered_with_the_number_of_its_event(tmp_path: Path, run: Run) -> None:

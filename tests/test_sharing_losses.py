@@ -50,11 +50,16 @@ def test_a_branch_that_was_forced_back_and_went_on_is_rejoined(team: Team) -> No
     assert "tallybook sync --rejoin" in refused
     moment = team.run("anna", "show", "--at", "3", "--json").out
     done = json.loads(team.run("anna", "sync", "--rejoin", "--json").out)
-    assert 4 == len(done["landed"]), done
+    assert (2, 2) == (len(done["landed"]), done["missing"]), done
+    (aside,) = json.loads(team.run("anna", "share", "status", "--json").out)["set_aside"]
+    assert (done["kept"], 2) == (aside["folder"], aside["missing"])
+    assert f"tallybook import --ledger {done['kept']}" in team.run("anna", "share", "status").out
     assert moment == team.run("anna", "show", "--at", "3", "--json").out
     team.run("ben", "sync", code=3)
     again = json.loads(team.run("ben", "sync", "--rejoin", "--json").out)
-    assert [] == again["landed"]
+    assert (2, 0) == (len(again["landed"]), again["missing"])
+    team.run("anna", "sync")
+    assert [] == json.loads(team.run("anna", "share", "status", "--json").out)["set_aside"]
     team.sync("cleo", "anna")
     ids = team.ids()
     assert len(ids) == len(set(ids))
@@ -78,7 +83,8 @@ def test_own_batches_that_never_left_land_when_rejoining(team: Team) -> None:
     team.share("cleo")
     team.run("anna", "sync", code=3)
     team.run("anna", "sync", "--rejoin")
-    team.sync("cleo")
+    team.run("ben", "sync", "--rejoin")
+    team.sync("cleo", "anna")
     assert team.entries("anna") == team.entries("cleo")
     assert ("Write short commits", 2, 0) == team.entries("anna")["kpt_002"]
     assert 4 == len(team.entries("anna"))

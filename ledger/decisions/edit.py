@@ -21,7 +21,7 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import PREFIX, rename_in_sections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tallybook.ledger.events import Event
     from tallybook.projections.playbook.view import Playbook
@@ -84,6 +84,7 @@ def decide_edit(
     removed = set(base_names) - set(edited_names)
     events: list[Event] = [PointRemoved(name) for name in base_names if name in removed and name in entries]
     after = dict.fromkeys(name for name in entries if name not in removed)
+    texts = {entry.text for entry in entries.values()}
     for name, entry in zip(edited_names, edit.entries, strict=True):
         old, now = base.get(entry.name), entries.get(name)
         if old == entry:
@@ -91,7 +92,7 @@ def decide_edit(
         # Ratings that came in since the file was written are added to its counts, so that an edit loses none.
         target = attrs.evolve(_merge_entry(entry, old, now, drift.get(name, (0, 0))), name=name)
         if target != now:
-            events.append(PointEdited(name, target.helpful, target.harmful, target.text))
+            events.append(_edited(target, now, texts))
         after.setdefault(name)
     wanted = _decide_order(edited_names, base_names, list(after))
     # Event lines hold at most 64 KiB, so a long order takes several.
@@ -107,6 +108,23 @@ def decide_edit(
     # Not an update: a save alone prunes nothing, so that load, save and load give the same entries (INV-SCORE-005).
     events.append(PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
     return Decision(tuple(events), refused, new_names=renamed)
+
+
+def _edited(target: Entry, now: Entry | None, texts: Collection[str]) -> PointEdited:
+    """Return the event that gives an entry its values, with what its writer saw; ``texts`` are those of all entries."""
+    change = "copied" if target.text in texts else "new"
+    if now is not None:
+        change = "kept" if target.text == now.text else "changed"
+    before = (0, 0) if now is None else (now.helpful, now.harmful)
+    return PointEdited(
+        name=target.name,
+        helpful=target.helpful,
+        harmful=target.harmful,
+        change=change,
+        helpful_before=before[0],
+        harmful_before=before[1],
+        text=target.text,
+    )
 
 
 def _drop_redacted(

@@ -347,5 +347,5 @@ def join(raw: RawBatch, events: Sequence[Event]) -> Batch:
         batch = Batch(raw.last, raw.chain, events, _decode_records, raw)
         batch.written_at = raw.position.at
         return batch
-    # Its texts go on on further lines, or it begins with the names that it means.
+    # Its texts go on on further lines, or it ends with the names that it means.
     return next(decode([raw]))

@@ -50,9 +50,17 @@ def _lift_proposal(fields: dict[str, Any]) -> dict[str, Any]:
     return fields | {"section": ""}
 
 
+def _lift_edit(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a manual edit of version 1, which did not say what its writer saw."""
+    if not fields.keys().isdisjoint(("change", "helpful_before", "harmful_before")):
+        raise ValueError("version 1 does not say what its writer saw")
+    return fields
+
+
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
     ("playbook.injected", 1): _lift_injection,
     ("playbook.injected", 2): _lift_offer,
+    ("point.edited", 1): _lift_edit,
     ("point.proposed", 1): _lift_proposal,
 }
 """(kind, old version) → a function from its fields to those of the next version; applied up to today's version."""

@@ -8,6 +8,9 @@ import attrs
 
 from tallybook.ledger.kinds.fields import EXACT, FREE_TEXT, NAMES, NOT_NEGATIVE, Event, check_day, check_json_object
 
+EDITS: Final = ("", "kept", "changed", "new", "copied")
+"""What a manual edit did to the text of an entry; see ``PointEdited``."""
+
 # ---- The ledger ----
 
 
@@ -199,13 +202,20 @@ class PointEdited(Event):
         name: The entry; one that is not in the playbook is added to it, even if it was pruned before.
         helpful: Its new count, 0 or more.
         harmful: Its new count, 0 or more.
-        text: Its new text.
+        change: What its writer did to the text: "kept", "changed", "new" for an entry that he did not have, "copied"
+            for such an entry whose text another one had; empty in version 1, which did not say.
+        helpful_before: The count that its writer saw; 0 for a new entry.
+        harmful_before: The count that its writer saw; 0 for a new entry.
+        text: Its new text. A kept one that is redacted leaves the entry the text that it has.
     """
 
     name: str
     # Values and not differences: the same edit, recorded again, changes nothing.
     helpful: int = attrs.field(validator=NOT_NEGATIVE)
     harmful: int = attrs.field(validator=NOT_NEGATIVE)
+    change: str = attrs.field(default="", validator=attrs.validators.in_(EDITS), kw_only=True)
+    helpful_before: int = attrs.field(default=0, validator=NOT_NEGATIVE, kw_only=True)
+    harmful_before: int = attrs.field(default=0, validator=NOT_NEGATIVE, kw_only=True)
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 

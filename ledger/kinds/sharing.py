@@ -119,9 +119,9 @@ class BookTaken(Event):
 
 @attrs.frozen(eq=False, repr=False, slots=False)
 class NamesMeant(Event):
-    """Names in this batch that were shown for pending entries only, and the entries that they mean.
+    """The names in this batch, in a project that shares a book, and the entries that they mean.
 
-    Such a name can mean another entry once the book has moved on, so the ids decide.
+    A name of a pending entry can mean another one once the book has moved on, so the ids decide.
 
     Attributes:
         names: The names.

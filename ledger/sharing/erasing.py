@@ -9,7 +9,6 @@ import attrs
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import ids_of
-from tallybook.ledger.sharing.equal_texts import own_texts
 from tallybook.ledger.storage import redaction
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.sharing.landing import OwnBatch
+    from tallybook.ledger.sharing.landing import Sent
     from tallybook.ledger.sharing.replica import Current, Replica
 
 
@@ -45,7 +44,7 @@ def erase_listed(copy: Replica, seq: int) -> None:
         redaction.erase(copy.log.path, copy.read(), ids)
 
 
-def pending_finder(copy: Replica, pending: Iterable[OwnBatch]) -> Callable[[RawBatch], Iterable[str]]:
+def pending_finder(pending: Iterable[Sent]) -> Callable[[RawBatch], Iterable[str]]:
     """Return a function that returns the ids of the events in a batch of a copy that pending batches redact.
 
     An imported ledger redacts what comes in only later.
@@ -53,11 +52,7 @@ def pending_finder(copy: Replica, pending: Iterable[OwnBatch]) -> Callable[[RawB
     records = (record for own in pending for record in own.records)
     ids = {one.event.id for one in records if isinstance(one.event, EventRedacted)}
 
-    def find(batch: RawBatch) -> Iterable[str]:
-        here = ids and ids.intersection(ids_of(batch))
-        return here and here.intersection(own_texts(copy.read(), ids))
-
-    return find
+    return lambda batch: ids and ids.intersection(ids_of(batch))
 
 
 def list_lost(copy: Replica, batches: Sequence[RawBatch], by: Mapping[str, str]) -> None:

@@ -1,121 +1,242 @@
-"""Landing: what a machine's own batch becomes in a book that others have appended to meanwhile. Pure functions.
+"""Landing: what a batch of one ledger becomes in another that others have appended to meanwhile. Pure functions.
 
-A batch keeps its events' ids and its order. Only what depends on the state of the book is decided anew: names that are
-taken, texts that another entry has, counts that a manual edit set. Views and `sync` use the same functions, so a
-machine shows its pending batches exactly as they will be in the book.
+A batch keeps its events' ids and its order, and says by id which entries it means. Only what depends on the other
+ledger is decided anew: names that are taken, texts that another entry has, counts that a manual edit set. Views,
+``sync``, ``sync --rejoin`` and ``import --ledger`` use the same functions, so a machine shows its pending batches
+exactly as they will be in the book.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from itertools import chain
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import attrs
 
-from tallybook.ledger.events import Entry, NamesMeant, PointAdded, PointEdited, PointMatched, PointSeeded
-from tallybook.ledger.names import format_name, next_free_number, next_slug_name, slug_of
-from tallybook.ledger.sharing.landed_kinds import LANDINGS, REDACTED, text_of
+from tallybook.ledger.decisions.edit import rename_in_top
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import (
+    KIND_OF,
+    BookTaken,
+    EventRedacted,
+    EventRepeated,
+    EventsVoided,
+    NamesMeant,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointLimited,
+    PointMatched,
+    PointMerged,
+    PointPinned,
+    PointPlaced,
+    PointRated,
+    PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
+    PointSeeded,
+    PointUnpinned,
+    RedactionLinked,
+)
+from tallybook.ledger.kinds.limits import IDS_A_LINE
+from tallybook.ledger.names import format_name, next_free_number, next_slug_name, read_sections, slug_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Event
-    from tallybook.ledger.records import EventRecord
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.playbook.view import Playbook
 
-SHARED: Final = frozenset(LANDINGS)
-"""Classes of the events that leave this machine."""
+REDACTED: Final = "[redacted]"
+"""The text under which a redacted text lands: its digest would prove nothing to machines that never had it."""
+MAKERS: Final = (PointAdded, PointSeeded, PointEdited, PointMatched)
+"""Classes of the events that make an entry; a manual edit only where its writer had no entry of that name."""
+_GIVE_TEXT: Final = (*MAKERS, PointReworded)
+_LINKED: Final = b'"kind":"%b"' % KIND_OF[RedactionLinked].encode()
+
+
+# ---- What lands ----
 
 
 @attrs.frozen
-class OwnBatch:
-    """A batch of a machine's own ledger that is not in the book yet.
+class Sent:
+    """A batch as its machine recorded it.
 
     Attributes:
         records: Its events.
-        taken: The book's event number that the machine's playbook contained when the batch was recorded.
+        means: Name in it → id of the event that made the entry; with the entries that it makes.
+        taken: The book's event number that the machine's playbook contained then.
     """
 
     records: tuple[EventRecord, ...]
-    taken: int
+    means: Mapping[str, str]
+    taken: int = 0
+
+    @property
+    def ids(self) -> list[str]:
+        """Return the ids of its events, as their machine recorded them."""
+        return [own_id(one.id) for one in self.records]
 
     @property
     def key(self) -> str | None:
         """Return what its first line has as its idempotency key, None without one."""
         return self.records[0].delivery
 
+    def makes(self, record: EventRecord) -> bool:
+        """Return whether one of its events makes an entry."""
+        event: Any = record.event
+        return isinstance(event, MAKERS) and self.means.get(event.name) == record.id
 
-class Book(Protocol):
-    """What landing asks about the book and about the machine's own past; each is asked only where it matters."""
 
-    def has_key(self, key: str) -> bool:
-        """Return whether a batch of the book has this idempotency key."""
-        ...
+def own_id(id_: str) -> str:
+    """Return the id that an event has in its machine's own ledger: landing may make several events of one."""
+    return id_.partition(".")[0]
 
-    def published(self, own: OwnBatch) -> Mapping[str, str] | None:
-        """Return the entries that a batch made in the book, id → name; None where the book does not have the batch."""
-        ...
 
-    def had(self, name: str, taken: int) -> bool:
-        """Return whether the book had an entry of this name up to an event number of the book."""
-        ...
+class Reader:
+    """Reads a ledger as the batches that it sends: which entries they mean follows from the ledger alone.
 
-    def own_name(self, name: str) -> str | None:
-        """Return the name in the book of an entry that the own ledger made under a name; None where it made none."""
-        ...
+    In a shared project each batch says that itself. Otherwise a name means the entry that the ledger made under it:
+    before it was shared, and in what a process appends that had opened the ledger before that.
 
-    def matched(self, name: str) -> str | None:
-        """Return the entry that an entry of the book was joined to when it landed; None where it was not joined."""
-        ...
+    Attributes:
+        taken: The book's event number that the ledger had taken in.
+        made: Name → id of the event by which the ledger made the entry, as far as it was read.
+    """
 
-    def linked(self, id_: str) -> frozenset[str]:
-        """Return the entries of the book whose text was equal to that of an own event before both were redacted."""
-        ...
+    def __init__(
+        self,
+        ids_of_session: Callable[[str, int], Sequence[str]],
+        taken: int = 0,
+        made_before: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        """Begin at the ledger's beginning, or after it had taken in a book up to an event number.
 
-    def had_text(self, id_: str, name: str) -> bool:
-        """Return whether an entry of the book ever had the text of an own event, which were both redacted since."""
-        ...
+        Args:
+            ids_of_session: Returns the ids of what a session did before an event number that can be undone.
+            taken: The event number; 0 for the beginning.
+            made_before: Returns ``made`` of what the ledger has before that; called only where a batch needs it.
+        """
+        self.taken = taken
+        self.made: dict[str, str] = {}
+        self._ids_of_session = ids_of_session
+        self._made_before: Callable[[], Mapping[str, str]] | None = made_before
 
-    def has_text(self, id_: str) -> bool:
-        """Return whether the book has a redacted manual edit with a text of another event, which is not redacted."""
-        ...
+    def read(self, batch: Batch) -> Sent:
+        """Return the next batch."""
+        means: dict[str, str] = {}
+        records = [self._with_ids(one) for one in batch.records]
+        for one in records:
+            event: Any = one.event
+            if isinstance(event, NamesMeant):
+                means |= zip(event.names, event.ids, strict=False)
+            elif isinstance(event, BookTaken):
+                self.taken = event.seq
+        made: dict[str, str] = {}
+        if not means:
+            # In a book an entry that is new has no entry before it, even where the ledger once made one of its name.
+            new = {one.event.name for one in records if self.taken and _is_new(one.event)}
+            means = self._own_entries({name for one in records for name in names_in(one.event)} - new)
+        for one in records:
+            event = one.event
+            if isinstance(event, MAKERS) and not (isinstance(event, PointEdited) and event.name in means):
+                made[event.name] = one.id
+        self.made |= made
+        return Sent(tuple(records), means | made, self.taken)
 
-    def made_name(self, id_: str) -> str | None:
-        """Return the name in the book of an entry that an event of the own ledger made; None where it made none."""
-        ...
+    def _own_entries(self, names: set[str]) -> dict[str, str]:
+        """Return the entries that the ledger made under names: name → id."""
+        if self._made_before is not None and not names <= self.made.keys():
+            self.made, self._made_before = {**self._made_before(), **self.made}, None
+        return {name: self.made[name] for name in names if name in self.made}
 
-    def shown(self, own: OwnBatch) -> Mapping[str, Entry] | None:
-        """Return the entries as their machine showed them before a batch; None where the book has not moved on."""
-        ...
+    def _with_ids(self, record: EventRecord) -> EventRecord:
+        event = record.event
+        if not isinstance(event, EventsVoided) or not event.session or event.ids:
+            return record
+        ids = tuple(self._ids_of_session(event.session, record.seq))
+        return attrs.evolve(record, event=EventsVoided(ids, None, event.reason))
 
-    def session_ids(self, own: OwnBatch, session: str) -> tuple[str, ...]:
-        """Return the ids of a session's events that could be undone when a batch was recorded."""
-        ...
+
+def _is_new(event: Any) -> TypeGuard[Any]:
+    """Return whether an event makes an entry, as far as it says so itself."""
+    return isinstance(event, MAKERS) and getattr(event, "change", "new") in {"new", "copied"}
+
+
+# ---- What it lands on ----
 
 
 @attrs.define
-class Names:
-    """The names of a machine's own entries in the book, as far as one landing has come.
+class Ground:
+    """What batches land on; it grows as they land.
 
     Attributes:
-        landed: Own name → name in the book.
-        by_id: Id of the event that made an entry → name in the book.
-        joined: Name in the book → the entry with the same text that stands for it.
-        kept: Ids of manual edits whose own text is redacted, and which land with the text that their entry has by then.
+        state: The playbook there, which is changed.
+        ids: Name there → id of the event that made the entry.
+        matched: Name of an entry that was joined to another when it landed → that one.
+        advance: Folds a landed batch into this ground.
+        has_key: Returns whether a batch there has an idempotency key.
+        here: Ids of batches that are there already, by an append whose answer was lost or by another machine.
+        read: Returns the batches there; called only where texts were redacted.
+        links: Returns sets of ids of events whose texts were equal before they were redacted.
+        is_book: Whether a batch waits here for entries that it means and that only another history has.
+        names: Id of the event that made an entry → its name there.
+        landed: The batches that landed since.
     """
 
-    landed: dict[str, str] = attrs.field(factory=dict)
-    by_id: dict[str, str] = attrs.field(factory=dict)
-    joined: dict[str, str] = attrs.field(factory=dict)
-    kept: set[str] = attrs.field(factory=set)
+    state: Playbook
+    ids: dict[str, str]
+    matched: dict[str, str]
+    advance: Callable[[Ground, RawBatch], None]
+    has_key: Callable[[str], bool]
+    here: Collection[str] = ()
+    read: Callable[[], Iterable[RawBatch]] = tuple
+    links: Callable[[], Iterable[frozenset[str]]] = tuple
+    is_book: bool = True
+    names: dict[str, str] = attrs.field(init=False)
+    landed: list[RawBatch] = attrs.field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        """Turn the ids round."""
+        self.names = {id_: name for name, id_ in self.ids.items()}
+
+    def equal_entries(self, id_: str) -> frozenset[str]:
+        """Return the entries whose text was equal to that of an event before both were redacted."""
+        equal, before, links = frozenset({id_}), frozenset[str](), tuple(self.links())
+        while equal != before:
+            equal, before = equal.union(*(ids for ids in links if not ids.isdisjoint(equal))), equal
+        if len(equal) == 1:
+            return frozenset()
+        records = (one for batch in decode(chain(self.read(), self.landed)) for one in batch.records)
+        found: list[tuple[str, Any]] = [(one.id, one.event) for one in records if isinstance(one.event, _GIVE_TEXT)]
+        texts = {event.name: event_id for event_id, event in found}
+        return frozenset(name for name, event_id in texts.items() if event_id in equal)
+
+
+def redaction_links(batches: Iterable[RawBatch]) -> list[frozenset[str]]:
+    """Return the ids of events whose texts were equal before they were redacted, as a machine found them."""
+    found = decode(raw for raw in batches if _LINKED in raw.data)
+    events = (event for batch in found for event in batch.events)
+    return [frozenset(event.ids) for event in events if isinstance(event, RedactionLinked)]
+
+
+# ---- Landing ----
 
 
 @attrs.frozen
 class LandedEvent:
-    """An event as the book gets it.
+    """An event as the other ledger gets it.
 
     Attributes:
-        record: The own event, whose id, author and time it keeps.
-        event: What the book gets.
+        record: The event as its machine recorded it, whose id, author and time it keeps.
+        event: What the other ledger gets.
     """
 
     record: EventRecord
@@ -123,71 +244,53 @@ class LandedEvent:
 
 
 @attrs.frozen
-class LandedBatch:
-    """A batch as the book gets it; without events if nothing in it concerns the others.
+class Landed:
+    """A batch as the other ledger gets it; without events if nothing in it concerns the others.
 
     Attributes:
-        own: The own batch.
-        events: Its events for the book, in order.
-        key: What its first line in the book has as its idempotency key, None without one.
-        renamed: Own name → name in the book, for entries that this batch made and that have another name there.
+        sent: The batch.
+        events: Its events there, in order.
+        key: What its first line has there as its idempotency key, None without one.
+        renamed: Name → name there, for entries that this batch made and that have another name there.
+        repeated: Whether that ledger has this delivery from another machine.
+        is_here: Whether that ledger had the batch already.
+        lacks: Whether it means an entry that is not there, and so cannot land.
     """
 
-    own: OwnBatch
-    events: tuple[LandedEvent, ...]
-    key: str | None
-    renamed: Mapping[str, str]
+    sent: Sent
+    events: tuple[LandedEvent, ...] = ()
+    key: str | None = None
+    renamed: Mapping[str, str] = attrs.field(factory=dict)
+    repeated: bool = False
+    is_here: bool = False
+    lacks: bool = False
 
 
-def land(own: OwnBatch, state: Playbook, names: Names, book: Book) -> LandedBatch:
-    """Return a pending batch as it lands after the batches before it.
+def land(
+    sent: Iterable[Sent], ground: Ground, frame: Callable[[Landed], RawBatch | None]
+) -> Iterator[tuple[Landed, RawBatch | None]]:
+    """Yield batches as they land one after another, each with its bytes.
 
     Args:
-        own: The batch.
-        state: The playbook after the book and the batches landed so far.
-        names: The names given so far; those of this batch's entries are added.
-        book: Answers about the book.
+        sent: The batches.
+        ground: What they land on; it grows.
+        frame: Returns the bytes of a landed batch; None where it has none.
     """
-    key = own.records[0].key
-    repeated = key is not None and book.has_key(key)
-    step = Step(own, state, names, book, repeated, _names_meant(own, names, book))
-    published = book.published(own)
-    if published is not None:
-        return _note_published(step, published)
-    for record in own.records:
-        step.name_created_entry(record)
-    events = tuple(LandedEvent(record, event) for record in own.records for event in _land_event(step, record))
-    return LandedBatch(own, events, None if repeated else own.key, step.renamed)
+    for one in sent:
+        landed = _land(one, ground)
+        raw = None if landed.is_here or landed.lacks else frame(landed)
+        if raw is not None:
+            ground.landed.append(raw)
+            ground.advance(ground, raw)
+        yield landed, raw
 
 
-def _note_published(step: Step, published: Mapping[str, str]) -> LandedBatch:
-    """Return a batch that the book has already: by an append whose answer was lost, or by another machine."""
-    for record in step.own.records:
-        event: Any = record.event
-        name = published.get(record.id)
-        if name is not None and not (isinstance(event, PointEdited) and step.resolve(event.name) is not None):
-            step.names.landed[event.name] = step.names.by_id[record.id] = name
-            if name != event.name:
-                step.renamed[event.name] = name
-    return LandedBatch(step.own, (), None, step.renamed)
-
-
-def _land_event(step: Step, record: EventRecord) -> tuple[Event, ...]:
-    """Return the events that one becomes: mostly one, none where it concerns nobody else."""
-    change = LANDINGS.get(type(record.event))
-    return () if change is None else change(step, record)
-
-
-def _names_meant(own: OwnBatch, names: Names, book: Book) -> dict[str, str]:
-    """Return the names of this batch that it gives by id: name → name in the book."""
-    meant: dict[str, str] = {}
-    for record in own.records:
-        if isinstance(record.event, NamesMeant):
-            for name, id_ in zip(record.event.names, record.event.ids, strict=False):
-                found = names.by_id.get(id_) or book.made_name(id_)
-                if found is not None:
-                    meant[name] = found
-    return meant
+def _land(sent: Sent, ground: Ground) -> Landed:
+    if not ground.here or not any(id_ in ground.here for id_ in sent.ids):
+        return Step.of(sent, ground).land()
+    made: list[tuple[str, Any]] = [(one.id, one.event) for one in sent.records if sent.makes(one)]
+    renamed = {event.name: ground.names.get(id_, event.name) for id_, event in made}
+    return Landed(sent, renamed={old: new for old, new in renamed.items() if old != new}, is_here=True)
 
 
 @attrs.define
@@ -195,88 +298,261 @@ class Step:
     """The landing of one batch.
 
     Attributes:
-        own, state, names, book: As for ``land``.
-        repeated: Whether the book has this delivery from another machine.
-        meant: Name → name in the book, for names that the batch gives by id.
-        taken_names: Names that this batch has given to its entries.
-        joined: Id of an event that makes an entry → the standing entry of the same text.
-        renamed: As in `LandedBatch`.
+        sent, ground: As for ``land``.
+        repeated: As in `Landed`.
+        made: Id of an event of this batch that makes an entry → its name there.
+        joined: Name there of such an entry → the standing entry of the same text.
     """
 
-    own: OwnBatch
-    state: Playbook
-    names: Names
-    book: Book
+    sent: Sent
+    ground: Ground
     repeated: bool
-    meant: Mapping[str, str]
-    taken_names: set[str] = attrs.field(factory=set)
+    made: dict[str, str] = attrs.field(factory=dict)
     joined: dict[str, str] = attrs.field(factory=dict)
-    renamed: dict[str, str] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, sent: Sent, ground: Ground) -> Step:
+        """Return the landing of a batch."""
+        key = sent.records[0].key
+        return cls(sent, ground, key is not None and ground.has_key(key))
+
+    def land(self) -> Landed:
+        """Return the batch as it lands."""
+        for record in self.sent.records:
+            if self.sent.makes(record):
+                self._name_entry(record)
+        renamed: dict[str, str] = {}
+        for record in self.sent.records:
+            event: Any = record.event
+            if record.id in self.made and self.made[record.id] != event.name:
+                renamed[event.name] = self.made[record.id]
+        if any(map(self._lacks, self.sent.records)):
+            return Landed(self.sent, lacks=True)
+        events = tuple(LandedEvent(one, event) for one in self.sent.records for event in self._land_event(one))
+        key = None if self.repeated else self.sent.key
+        return Landed(self.sent, events, key, renamed, self.repeated)
+
+    def _lacks(self, record: EventRecord) -> bool:
+        """Return whether an event means an entry that only another history of the book has."""
+        if not self.ground.is_book or type(record.event) not in RULES:
+            return False
+        return any(name in self.sent.means and self.resolve(name) is None for name in names_in(record.event))
+
+    def _land_event(self, record: EventRecord) -> tuple[Event, ...]:
+        """Return the events that one becomes: mostly one, none where it concerns nobody else."""
+        kind = type(record.event)
+        if self.repeated and kind in _REPEATABLE and record.id not in self.made:
+            return (EventRepeated(KIND_OF[kind]),)
+        rule = RULES.get(kind)
+        return () if rule is None else rule(self, record)
 
     def resolve(self, name: str) -> str | None:
-        """Return the name in the book of the entry that a name of this batch means; None where it means none."""
-        if name in self.meant:
-            return self.meant[name]
-        # Where the book had the name, this machine showed its own entry of that name under another one.
-        if self.book.had(name, self.own.taken):
-            return name
-        return self.names.landed.get(name) or self.book.own_name(name)
+        """Return the name there of the entry that a name of this batch means; None where that is not there."""
+        id_ = self.sent.means.get(name, "")
+        return self.made.get(id_) or self.ground.names.get(id_)
 
-    def resolve_standing(self, name: str) -> str | None:
+    def standing(self, name: str) -> str | None:
         """Return as ``resolve``, and for an entry that was joined to another of the same text that other one."""
         found = self.resolve(name)
-        if found is None:
-            return None
-        joined = self.names.joined.get(found)
-        if joined is None or found not in self.taken_names:
-            # Where the other one was undone since, the entry stands by itself.
-            stands = found in self.state.entries or found not in self.state.merged
-            joined = found if stands else joined or self.book.matched(found)
-        return joined or found
+        if found is None or found in self.joined:
+            return self.joined.get(found or "")
+        state = self.ground.state
+        # Where the other one was undone since, the entry stands by itself.
+        stands = found in state.entries or found not in state.merged
+        return found if stands else self.ground.matched.get(found, found)
 
-    def name_created_entry(self, record: EventRecord) -> None:
-        """Give the entry that an event makes its name in the book: its own one, or the next free one."""
-        event = record.event
-        if not isinstance(event, PointAdded | PointSeeded | PointEdited | PointMatched):
-            return
-        if isinstance(event, PointEdited) and self.resolve(event.name) is not None:
-            return
-        standing = self._standing(record.id, event)
-        name = self._free_name(event.name)
-        self.taken_names.add(name)
+    def _name_entry(self, record: EventRecord) -> None:
+        """Give the entry that an event makes its name there: its own one, or the next free one."""
+        event: Any = record.event
+        standing = self._equal_entry(record.id, event)
+        taken = {*self.ground.state.used, *self.made.values()}
+        name = event.name
+        if name in taken:
+            slug = slug_of(name)
+            high = self.ground.state.high_water
+            name = format_name(next_free_number(high, taken)) if slug is None else next_slug_name(slug, taken)
+        self.made[record.id] = name
         if standing is not None:
-            self.joined[record.id] = standing
-            self.names.joined[name] = standing
-        self.names.landed[event.name] = self.names.by_id[record.id] = name
-        if name != event.name:
-            self.renamed[event.name] = name
+            self.joined[name] = standing
 
-    def _standing(self, id_: str, event: Any) -> str | None:
-        """Return the entry of the book that has the text of a new one; None where the new one stands by itself."""
-        text = text_of(event.text)
-        linked = self.book.linked(id_) if text == REDACTED else frozenset[str]()
-
-        def is_equal(entry: Entry) -> bool:
-            # Two redacted texts look the same; only what was equal before is noted.
-            return entry.text == text and (text != REDACTED or entry.name in linked)
-
-        if isinstance(event, PointEdited):
+    def _equal_entry(self, id_: str, event: Any) -> str | None:
+        """Return the entry that has the text of a new one; None where the new one stands by itself."""
+        if isinstance(event, PointEdited) and event.change == "copied":
             # A person may well add by hand a text that another entry has, as long as he saw that.
-            shown = self.book.shown(self.own)
-            if shown is None or any(map(is_equal, shown.values())):
-                return None
-        return next((entry.name for entry in self.state.entries.values() if is_equal(entry)), None)
+            return None
+        text = text_of(event.text)
+        linked = self.ground.equal_entries(id_) if text == REDACTED else frozenset[str]()
+        entries = self.ground.state.entries.values()
+        # Two redacted texts look the same; only what was equal before is noted.
+        equal = (one.name for one in entries if one.text == text and (text != REDACTED or one.name in linked))
+        return next(equal, None)
 
-    def counts(self, event: Any) -> tuple[int, int]:
-        """Return the counts that a new entry brings with it: none where the book has the delivery already."""
-        if self.repeated or isinstance(event, PointAdded):
-            return 0, 0
-        return event.helpful, event.harmful
 
-    def _free_name(self, wanted: str) -> str:
-        taken = {*self.state.used, *self.taken_names}
-        if wanted not in taken:
-            return wanted
-        if (slug := slug_of(wanted)) is not None:
-            return next_slug_name(slug, taken)
-        return format_name(next_free_number(self.state.high_water, taken))
+def text_of(text: str | None) -> str:
+    """Return a text as it lands."""
+    return REDACTED if text is None else text
+
+
+def names_in(event: Event) -> Iterator[str]:
+    """Yield the names of entries in an event."""
+    fields: Any = event
+    for field in ("name", "to"):
+        if hasattr(fields, field):
+            yield getattr(fields, field)
+    for field in ("names", "merged"):
+        yield from getattr(fields, field, ())
+    if isinstance(event, PlaybookEdited | PlaybookAdopted):
+        yield from names_in_top(event.top or "")
+
+
+def names_in_top(top: str) -> Iterator[str]:
+    """Yield the names of entries in the sections of top-level keys, a JSON object or empty."""
+    for listed in ((read_sections(json.loads(top)) or {}) if top else {}).values():
+        yield from listed
+
+
+# ---- The rules ----
+
+
+def _make(step: Step, record: EventRecord) -> tuple[Event, ...]:
+    event: Any = record.event
+    text, name = text_of(event.text), step.made[record.id]
+    # Of a delivery that is there already nothing counts.
+    counts = (0, 0) if step.repeated or isinstance(event, PointAdded) else (event.helpful, event.harmful)
+    if name in step.joined:
+        to = step.ground.state.entries[step.joined[name]]
+        return (PointMatched(name, to.name, max(counts[0] - to.helpful, 0), max(counts[1] - to.harmful, 0), text),)
+    if isinstance(event, PointAdded):
+        return (PointAdded(name, text),)
+    if isinstance(event, PointEdited):
+        return (attrs.evolve(event, name=name, helpful=counts[0], harmful=counts[1], text=text),)
+    return (PointSeeded(name, counts[0], counts[1], event.origin, text, ""),)
+
+
+def _edit(step: Step, record: EventRecord) -> tuple[Event, ...]:
+    """Return a manual edit as the difference between what its writer saw and what he made of it."""
+    if record.id in step.made:
+        return _make(step, record)
+    event: Any = record.event
+    name = step.standing(event.name)
+    if name is None:
+        return ()
+    now = step.ground.state.entries.get(name)
+    if now is None or event.change not in {"kept", "changed"}:
+        return (attrs.evolve(event, name=name, text=text_of(event.text)),)
+    # What a person wrote and redacted stays away; only its counts come.
+    is_kept = event.change == "kept" or event.text is None
+    return (
+        PointEdited(
+            name=name,
+            helpful=max(now.helpful + event.helpful - event.helpful_before, 0),
+            harmful=max(now.harmful + event.harmful - event.harmful_before, 0),
+            change="kept" if is_kept else "changed",
+            helpful_before=now.helpful,
+            harmful_before=now.harmful,
+            text=now.text if is_kept else event.text,
+        ),
+    )
+
+
+def _match(step: Step, record: EventRecord) -> tuple[Event, ...]:
+    """Return an entry that was joined before, with what it brought then."""
+    event: Any = record.event
+    name, text = step.made[record.id], text_of(event.text)
+    to = step.standing(event.to)
+    other = step.ground.state.entries.get(to or "")
+    if other is None or other.text != text:
+        # What else names that entry means it still, so another one of the same text only takes its place.
+        to = step.joined.get(name) or (to if other is None else None)
+    # Without the other one, or where that has another text by now, it stands by itself.
+    step.joined[name] = to or name
+    helpful, harmful = (0, 0) if step.repeated else (event.helpful, event.harmful)
+    return (PointMatched(name, to or name, helpful, harmful, text),)
+
+
+def _rename(step: Step, record: EventRecord) -> tuple[Event, ...]:
+    event: Any = record.event
+    name = step.standing(event.name)
+    changes: dict[str, Any] = {"name": name} | ({"reason": ""} if hasattr(event, "reason") else {})
+    if isinstance(event, PointReworded):
+        changes["text"] = text_of(event.text)
+    return () if name is None else (attrs.evolve(event, **changes),)
+
+
+def _rate(step: Step, record: EventRecord) -> tuple[Event, ...]:
+    # The fold lets it count for the entry that this one was joined to.
+    event: Any = record.event
+    name = step.resolve(event.name)
+    return () if name is None else (PointRated(name, event.rating),)
+
+
+def _merge(step: Step, record: EventRecord) -> tuple[Event, ...]:
+    event: Any = record.event
+    name = step.standing(event.name)
+    merged = tuple(one for one in _all_standing(step, event.merged) if one != name)
+    return () if name is None or not merged else (PointMerged(name, merged, ""),)
+
+
+def _order(step: Step, record: EventRecord) -> tuple[Event, ...]:
+    event: Any = record.event
+    names = _all_standing(step, event.names)
+    return (PlaybookOrdered(names),) if names else ()
+
+
+def _all_standing(step: Step, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in map(step.standing, names) if name is not None))
+
+
+def _set_top(step: Step, record: EventRecord) -> tuple[Event, ...]:
+    event: Any = record.event
+    top = event.top or ""
+    top = rename_in_top(top, {name: step.standing(name) or name for name in names_in_top(top)})
+    if isinstance(event, PlaybookAdopted):
+        return (attrs.evolve(event, top=top),)
+    # The number of the rendering that was edited means nothing on another machine.
+    return (PlaybookEdited(None, event.source, top),)
+
+
+def _void(_: Step, record: EventRecord) -> tuple[Event, ...]:
+    event: Any = record.event
+    begins = range(0, max(len(event.ids), 1), IDS_A_LINE)
+    return tuple(EventsVoided(event.ids[begin : begin + IDS_A_LINE], None, "") for begin in begins)
+
+
+def _keep(_: Step, record: EventRecord) -> tuple[Event, ...]:
+    return (record.event,)
+
+
+RULES: Final[dict[type[Any], Callable[[Step, EventRecord], tuple[Event, ...]]]] = {
+    PlaybookAdopted: _set_top,
+    PointSeeded: _make,
+    PointAdded: _make,
+    PointMatched: _match,
+    PointEdited: _edit,
+    PointRated: _rate,
+    PlaybookUpdated: _keep,
+    PointRemoved: _rename,
+    PlaybookOrdered: _order,
+    PlaybookEdited: _set_top,
+    PointReworded: _rename,
+    PointRetired: _rename,
+    PointRestored: _rename,
+    PointPinned: _rename,
+    PointPlaced: _rename,
+    PointLimited: _rename,
+    PointUnpinned: _rename,
+    PointMerged: _merge,
+    EventsVoided: _void,
+    EventRedacted: _keep,
+    RedactionLinked: _keep,
+    EventRepeated: _keep,
+}
+"""Kinds that a book shares → what becomes of such an event. Other kinds stay in the own ledger."""
+
+_REPEATABLE: Final = frozenset(
+    {PointRated, PlaybookUpdated, PointEdited, PointRemoved, PlaybookOrdered, PlaybookEdited}
+)
+"""What of a delivery that is there already becomes ``event.repeated``, unless it makes an entry."""
+
+SHARED: Final = frozenset(RULES)
+"""Classes of the events that leave this machine."""

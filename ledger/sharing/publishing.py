@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import Draft, Position, RawBatch
     from tallybook.ledger.records import Author
-    from tallybook.ledger.sharing.landing import LandedBatch
+    from tallybook.ledger.sharing.landing import Landed
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ class Publisher:
     new_salt: Callable[[], str] = str
     mask: Callable[[str], str] = str
 
-    def frame(self, landed: LandedBatch, after: Position) -> RawBatch:
+    def frame(self, landed: Landed, after: Position) -> RawBatch:
         """Return a landed batch, which has an event, as the batch after a position.
 
         Raises:
@@ -54,7 +54,7 @@ class Publisher:
             first = 1 + sum(id_.partition(".")[0] == one.record.id for id_ in ids)
             numbers = range(first, first + len(pieces))
             ids += [one.record.id if number == 1 else f"{one.record.id}.{number}" for number in numbers]
-        first_record = landed.own.records[0]
+        first_record = landed.sent.records[0]
         at = first_record.at if self.at is None else self.at
         by, remaining = self._by(first_record.by), iter(ids)
         return frame(drafts, Stamp(after, at, by, lambda: next(remaining), self.new_salt, landed.key))

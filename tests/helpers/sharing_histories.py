@@ -225,7 +225,9 @@ class History:
         how = self.random.random()
         what = Undo(tuple(ids if how < 0.6 else [self.random.choice(ids)]))
         if how > 0.85:
-            what = Undo((), self.random.choice(SESSIONS))
+            session = self.random.choice(SESSIONS)
+            shared = site.own.exists() and site.own.is_shared()
+            what = Undo(tuple(site.ids_of_session(session))) if shared else Undo((), session)
         site.do(lambda project: recording.write(project, [Request(what, {"rater": "human"})]))
 
     def own_kinds(self, site: Site) -> None:

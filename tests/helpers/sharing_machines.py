@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from helpers.sharing_model import MAKERS, SHARED, Intent, Seen, look
+from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, Intent, Seen, look
 from helpers.sharing_redactions import note_erased, redacted_texts
 from tallybook.ledger import clock, events
 from tallybook.ledger.encoding.codec import decode
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.sharing.replica import Replica
 
-UNKNOWN = "unknown "
 _moment = clock.moment
 
 
@@ -190,10 +189,10 @@ class Site:
         voided: list[str] = []
         for record in records:
             if isinstance(record.event, events.EventsVoided) and record.event.session is not None:
-                voided += self._ids_of_session(record.event.session)
+                voided += self.ids_of_session(record.event.session)
         return Intent(translated, batch.records[0].key, dict(self.seen), tuple(voided))
 
-    def _ids_of_session(self, session: str) -> list[str]:
+    def ids_of_session(self, session: str) -> list[str]:
         """Return the ids of what a session did that can be undone, as far as this machine shows it."""
         return [
             record.id
@@ -208,8 +207,9 @@ class Site:
         """Return an event with entries in place of names, and with the text that it had where it was recorded."""
         event: Any = record.event
         meaning, changes = self.meaning, dict[str, Any]()
-        if hasattr(event, "name"):
-            changes["name"] = meaning.get(event.name, UNKNOWN + event.name)
+        for field in ("name", "to"):
+            if hasattr(event, field):
+                changes[field] = meaning.get(getattr(event, field), UNKNOWN + getattr(event, field))
         for field in ("names", "merged"):
             if hasattr(event, field):
                 changes[field] = tuple(meaning.get(name, UNKNOWN + name) for name in getattr(event, field))

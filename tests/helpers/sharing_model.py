@@ -12,16 +12,17 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.records import EventRecord, make_batch
+from tallybook.ledger.sharing.landing import names_in
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch
 
-MAKERS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited)
+MAKERS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited, events.PointMatched)
 NAMED: Final = (
     events.PointRetired,
     events.PointRestored,
@@ -45,6 +46,8 @@ SHARED: Final = (
     # An imported delivery that was here already.
     events.EventRepeated,
 )
+UNKNOWN: Final = "unknown "
+"""What begins the name of an entry of which the model does not know which it is."""
 _AT: Final = "2026-11-23T12:00:00.000000Z"
 REPEATABLE: Final = (
     events.PointRated,
@@ -86,11 +89,13 @@ class Seen(NamedTuple):
         to: The entry that it was joined to, None for none.
         helpful: Its count of helpful ratings.
         harmful: Its count of harmful ratings.
+        kept: Whether it left the text of its entry.
     """
 
     to: str | None
     helpful: int
     harmful: int
+    kept: bool = False
 
 
 @attrs.frozen
@@ -102,12 +107,14 @@ class _Landed:
         keys: The idempotency keys in it.
         joined: Entry → the entry with the same text that it was joined to.
         edited: Edit → its entry. A ledger without the book that imports the edit gets an entry of its own from it.
+        made: Every entry that was made.
     """
 
     batches: tuple[Batch, ...] = ()
     keys: frozenset[str] = frozenset()
     joined: Mapping[str, str] = attrs.field(factory=dict)
     edited: Mapping[str, str] = attrs.field(factory=dict)
+    made: frozenset[str] = frozenset()
 
     def playbook(self) -> Playbook:
         """Return what one ledger with these batches shows."""
@@ -219,6 +226,11 @@ class Model:
 
 
 def _append(landed: _Landed, intent: Intent, followed: Mapping[str, Seen]) -> _Landed:
+    made = landed.made.union(one.id for one in intent.records if getattr(one.event, "name", "") == one.id)
+    names = (landed.edited.get(name, name) for one in intent.records for name in _names_in(one.event))
+    if any(name not in made and not name.startswith(UNKNOWN) for name in names):
+        # It waits for the entry, which only another history of the book has.
+        return landed
     state = landed.playbook()
     joined, edited = dict(landed.joined), dict(landed.edited)
     repeated = intent.key is not None and intent.key in landed.keys
@@ -231,7 +243,13 @@ def _append(landed: _Landed, intent: Intent, followed: Mapping[str, Seen]) -> _L
         )
     ]
     keys = landed.keys | ({intent.key} if intent.key is not None else frozenset())
-    return _Landed((*landed.batches, make_batch(*records)) if records else landed.batches, keys, joined, edited)
+    batches = (*landed.batches, make_batch(*records)) if records else landed.batches
+    return _Landed(batches, keys, joined, edited, made)
+
+
+def _names_in(event: Any) -> Iterable[str]:
+    """Return the entries in an event; those in sections are names still."""
+    return () if isinstance(event, events.PlaybookEdited | events.PlaybookAdopted) else names_in(event)
 
 
 @attrs.define
@@ -300,6 +318,8 @@ class _Step:
             to = None
         if event.name in self.followed:
             return self._follow(event, self.followed[event.name])
+        if isinstance(event, events.PointMatched):
+            return self._match(event, counts, to)
         if to is not None:
             self.joined[event.name] = to
             now = self.state.entries[to]
@@ -309,6 +329,15 @@ class _Step:
         if isinstance(event, events.PointAdded):
             return event
         return attrs.evolve(event, helpful=counts[0], harmful=counts[1])
+
+    def _match(self, event: Any, counts: tuple[int, int], equal: str | None) -> Any:
+        """Return an entry that was joined where it was recorded: to the same one, or else to one of its text."""
+        to: str | None = self._standing(event.to)
+        other = self.state.entries.get(to or "")
+        if other is None or other.text != event.text:
+            to = equal or (to if other is None else None)
+        self.joined[event.name] = to or event.name
+        return events.PointMatched(event.name, to or event.name, counts[0], counts[1], event.text)
 
     def _follow(self, event: Any, seen: Seen) -> Any:
         """Return an entry as it landed: joined at most to one that has its text."""
@@ -328,7 +357,7 @@ class _Step:
         now, was = self.state.entries.get(name), self.intent.was.get(event.name)
         seen = self.followed.get(self._id)
         if seen is not None:
-            is_unchanged = was is None or event.text == was.text
+            is_unchanged = seen.kept or was is None or event.text == was.text
             text = now.text if now is not None and is_unchanged else event.text
             return events.PointEdited(name, seen.helpful, seen.harmful, text)
         if now is None or was is None:
@@ -356,4 +385,4 @@ def look(records: Sequence[EventRecord], entries: dict[str, str], landed: dict[s
             entries.setdefault(event.name, record.id)
             to = entries.get(event.to) if isinstance(event, events.PointMatched) else None
             counts = (0, 0) if isinstance(event, events.PointAdded) else (event.helpful, event.harmful)
-            landed[record.id] = Seen(to, *counts)
+            landed[record.id] = Seen(to, *counts, kept=getattr(event, "change", "") == "kept")

@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from helpers.sharing_faults import CrashError, crashing
-from helpers.sharing_machines import UNKNOWN
-from helpers.sharing_model import Intent
+from helpers.sharing_model import UNKNOWN, Intent
 from helpers.sharing_redactions import note_erased
 from tallybook.ledger import events
 from tallybook.ledger.decisions.curation import Curation

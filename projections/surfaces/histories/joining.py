@@ -23,7 +23,6 @@ from tallybook.projections.playbook.render import playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.histories import recognition, sources
 from tallybook.projections.surfaces.histories.arrival import Arrival, Landing
-from tallybook.projections.surfaces.histories.shared_arrival import OtherLog, SharedLanding
 from tallybook.projections.surfaces.history import cache_files, playbook_file
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.workspace import git, settings
@@ -146,7 +145,7 @@ def _add_own(project: Project, every: Histories) -> None:
 
 def _land(
     project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories, *, dry_run: bool
-) -> tuple[Landing | SharedLanding, tuple[int, int] | None]:
+) -> tuple[Landing, tuple[int, int] | None]:
     """Land every history on the ledger; append what they bring unless it is a dry run."""
     if dry_run:
         return _land_on(project, log, own, every), None
@@ -158,11 +157,9 @@ def _land(
     return landing, (batches[0].first, batches[-1].last) if batches else None
 
 
-def _land_on(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories) -> Landing | SharedLanding:
+def _land_on(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories) -> Landing:
     redactions = redacted_digests.load(project.ledger)
-    landing: Landing | SharedLanding = Landing(own, redactions)
-    if log_with_book(log):
-        landing = SharedLanding(OtherLog(project.ledger, own), redactions)
+    landing = Landing(log, own, redactions)
     here = {batch.chain for batch in own}
     for chain in every.last():
         if chain not in here:

@@ -27,10 +27,10 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import LOG_NAME, MAX_BATCH_BYTES
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
-from tallybook.ledger.sharing.landed_kinds import REDACTED
 from tallybook.ledger.storage import disk, redacted_digests, spool
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import history
+from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.workspace import personal

@@ -227,6 +227,7 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     with closing(engines.open_engine(part, project.ledger)) as engine:
         done = joining.rejoin(project, part, engine)
     results.store_rejoined(project, before, done)
+    note(*([done.refusal] if done.refusal and done.pending else []))
     if as_json:
         answer(status.rejoined_json(done))
     else:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.events import KIND_OF, BookTaken
+from tallybook.ledger.events import KIND_OF, BookTaken, NamesMeant
 from tallybook.ledger.line import CONTINUED, CRC_BYTES, SECTION, START, Position, RawBatch
-from tallybook.ledger.sharing.landing import SHARED, OwnBatch
+from tallybook.ledger.sharing.landing import SHARED, Reader, Sent
 from tallybook.ledger.sharing.numbers import SharedNumber, book_number
+from tallybook.projections.surfaces.sharing.ground import ids_of_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 SHARED_KINDS: Final = tuple(b'"kind":"%b"' % KIND_OF[cls].encode() for cls in SHARED)
+# Views have no use for the ids of names.
+_HIDDEN: Final = (*SHARED_KINDS, b'"kind":"%b"' % KIND_OF[NamesMeant].encode())
 _CONTINUED: Final = b'"kind":"%b"' % CONTINUED.encode()
 _PART: Final = b',"part":['
 
@@ -47,17 +52,15 @@ class OwnHistory:
 
     Attributes:
         frontier: The frontier there.
-        pending: The batches that are not in the book yet, in order.
+        pending: The batches after those that are known to be in the book, in order.
         positions: The position before each pending batch, and the one at the end.
-        renamed: Own name → name in the book, as far as the batches that were read say.
         end: The position at the end.
         stamp: Number and chain value of the last own batch that changes the playbook, (0, "") for none.
     """
 
     frontier: Frontier
-    pending: tuple[OwnBatch, ...]
+    pending: tuple[Sent, ...]
     positions: tuple[Position, ...]
-    renamed: dict[str, str]
     end: Position
     stamp: tuple[int, str]
 
@@ -73,24 +76,42 @@ def read_history(
         taken: The frontier's event number there.
         until: The own event number of the moment; None for the end.
     """
-    frontier, renamed, end, stamp = Frontier(taken), dict[str, str](), start, (0, "")
-    found: list[tuple[Position, Batch, int]] = []
+
+    def find_session(session: str, seq: int) -> list[str]:
+        before = takewhile(lambda batch: batch.last < seq, decode(read(START)))
+        return list(ids_of_session(before, session))
+
+    def find_made() -> dict[str, str]:
+        before = Reader(find_session)
+        deque(map(before.read, takewhile(lambda batch: batch.last <= start.seq, decode(read(START)))), maxlen=0)
+        return before.made
+
+    reader = Reader(find_session, taken, find_made)
+    frontier, end, stamp = Frontier(taken), start, (0, "")
+    found: list[tuple[Position, Batch, Sent]] = []
     for batch in decode(read(start)):
         if until is not None and batch.last > until:
             break
+        takes = False
         for event in batch.events:
             if isinstance(event, BookTaken):
+                takes = True
+                if event.upto < frontier.upto:
+                    # Another history of the book was taken, which may have any of them.
+                    found = [(position, one, attrs.evolve(sent, taken=0)) for position, one, sent in found]
                 frontier = Frontier(event.seq, event.chain, event.upto, batch.last)
-                renamed |= zip(event.names, event.new_names, strict=False)
                 stamp = (batch.last, batch.chain)
-        if any(type(event) in SHARED for event in batch.events):
-            found.append((end, batch, frontier.seq))
-            stamp = (batch.last, batch.chain)
+        is_shared = any(type(event) in SHARED for event in batch.events)
+        if is_shared or takes:
+            sent = reader.read(batch)
+            if is_shared:
+                found.append((end, batch, sent))
+                stamp = (batch.last, batch.chain)
         end = Position(batch.last, batch.chain, batch.end)
     waiting = [one for one in found if one[1].last > frontier.upto]
-    pending = tuple(OwnBatch(tuple(batch.records), taken) for _, batch, taken in waiting)
+    pending = tuple(sent for _, _, sent in waiting)
     positions = (*(position for position, _, _ in waiting), end)
-    return OwnHistory(frontier, pending, positions, renamed, end, stamp)
+    return OwnHistory(frontier, pending, positions, end, stamp)
 
 
 # ---- Lines under other numbers ----
@@ -108,7 +129,7 @@ def _numbered(line: bytes, number: int) -> bytes:
 
 def without_shared(batch: RawBatch) -> Iterator[RawBatch]:
     """Yield the lines of a batch that the book does not share, as batches of their own: consecutive lines together."""
-    if not any(kind in line for line in batch.lines for kind in SHARED_KINDS):
+    if not any(kind in line for line in batch.lines for kind in _HIDDEN):
         yield batch
         return
     stretch: list[bytes] = []
@@ -116,7 +137,7 @@ def without_shared(batch: RawBatch) -> Iterator[RawBatch]:
     for seq, line in enumerate(batch.lines, batch.first):
         what = line.partition(SECTION)[2]
         # A continued text belongs to the line that it continues.
-        shared = shared if what.startswith(_CONTINUED) else what.startswith(SHARED_KINDS)
+        shared = shared if what.startswith(_CONTINUED) else what.startswith(_HIDDEN)
         if shared:
             if stretch:
                 yield _as_batch(batch, first, stretch)

@@ -6,19 +6,37 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
-from tallybook.ledger.line import GENESIS, START, Draft, Position, normalize_key
+from tallybook.ledger.events import KIND_OF, NamesMeant
+from tallybook.ledger.line import GENESIS, START, Draft, Position, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.numbers import BOOK, shared_number
+from tallybook.ledger.sharing.counting import ids_of
+from tallybook.ledger.sharing.landing import (
+    MAKERS,
+    REDACTED,
+    SHARED,
+    Ground,
+    Landed,
+    land,
+    names_in_top,
+    own_id,
+    redaction_links,
+)
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, shared_number
+from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
+from tallybook.ledger.storage.redaction import redacted_ids
+from tallybook.projections.surfaces.sharing.ground import BOOK_FORM, BookState, make_ground
 from tallybook.projections.surfaces.sharing.own_history import (
     Frontier,
     OwnHistory,
@@ -27,7 +45,6 @@ from tallybook.projections.surfaces.sharing.own_history import (
     without_shared,
 )
 from tallybook.projections.surfaces.sharing.own_names import OwnNames
-from tallybook.projections.surfaces.sharing.pending_landing import entries_made, joined_entries, land_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,10 +53,11 @@ if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.reading.deliveries import Delivery
-    from tallybook.ledger.sharing.landing import LandedBatch, Names
     from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.fold import State
     from tallybook.projections.playbook.view import Playbook
+
+    Landing = list[tuple[Landed, RawBatch | None]]
 
 
 class SharedLog(JsonlLog):
@@ -60,7 +78,7 @@ class SharedLog(JsonlLog):
     def _forget(self) -> None:
         """Forget what was read, because the own ledger has grown."""
         self._history: OwnHistory | None = None
-        self._landing: tuple[Playbook, list[tuple[LandedBatch, RawBatch | None]], Names] | None = None
+        self._landing: tuple[Ground, Landing] | None = None
 
     @property
     def own(self) -> JsonlLog:
@@ -85,7 +103,8 @@ class SharedLog(JsonlLog):
     def _start(self) -> tuple[Position, int]:
         """Return the position from which the own ledger has to be read, and the frontier's event number there."""
         current = replica.read_current(self.ledger_folder)
-        if current is not None and current.upto.seq:
+        # What was recorded before the ledger was in a book names entries that only its beginning explains.
+        if current is not None and current.upto.seq and current.taken:
             fd = disk.open_file(self.log_file, write=False)
             try:
                 if has_position(fd, current.upto):
@@ -145,43 +164,98 @@ class SharedLog(JsonlLog):
         state = "missing" if damage is None else f"missing or damaged ({damage.problems[0]})"
         return MissingLinesError(moment, self.history.frontier.seq, hint, state)
 
-    def landed(self) -> list[tuple[LandedBatch, RawBatch | None]]:
+    def landed(self) -> Landing:
         """Return the pending batches as they land, each with its bytes; None for one that concerns nobody else."""
         return self._landed()[1]
+
+    def count_pending(self) -> int:
+        """Return how many own batches are not in the book."""
+        return sum(not one.is_here for one, _ in self.landed())
 
     # ---- The playbook ----
 
     def playbook(self) -> Playbook:
         """Return the playbook at this moment."""
-        state = self._landed()[0]
+        state = self._landed()[0].state
         # The state is changed by callers that fold on.
         self._landing = None
         return state
 
-    def book_playbook(self, seq: int) -> Playbook:
+    def book_playbook(self, seq: int) -> BookState:
         """Return the playbook of the book alone, as of one of its event numbers."""
-        from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM, fold_view
+        from tallybook.projections.surfaces.history.reading import fold_view
 
         try:
             # Checkpoints go on from the end, which another process may have moved, or which an interrupted sync left.
-            state = fold_view(PLAYBOOK_FORM, self.copy.log, None if self.copy.end().seq == seq else seq)
-            return state if state.seq <= seq else fold_view(PLAYBOOK_FORM, self.copy.log, seq)
+            state = fold_view(BOOK_FORM, self.copy.log, None if self.copy.end().seq == seq else seq)
+            return state if state.seq <= seq else fold_view(BOOK_FORM, self.copy.log, seq)
         except DamagedLedgerError as error:
             raise self._missing(error) from error
 
-    def _landed(self) -> tuple[Playbook, list[tuple[LandedBatch, RawBatch | None]], Names]:
+    def _landed(self) -> tuple[Ground, Landing]:
         if self._landing is None:
             state = self.book_playbook(self.history.frontier.seq)
             if self.history.frontier.seq and (state.seq, state.chain) != self.frontier_end[:2]:
                 list(self.read_book())
-            self._landing = land_all(self, self.history.pending, state)
-            state = self._landing[0]
-            self.stamp(state, state)
+            ground = self.ground(state)
+            after, last = START, 0
+
+            def frame(landed: Landed) -> RawBatch | None:
+                nonlocal after, last
+                if not landed.events:
+                    return None
+                raw = Publisher().frame(landed, after)
+                after = raw.position
+                raw = _with_own_numbers(raw, landed, last)
+                last = raw.last
+                return raw
+
+            self._landing = ground, [*land(self.history.pending, ground, frame)]
+            self.stamp(ground.state, ground.state)
             current = replica.read_current(self.ledger_folder)
             if current is not None and current.block[0]:
                 # The next name comes from this machine's own block.
-                state.high_water = self.highest_in_block(current.block) or current.block[0] - 1
+                ground.state.high_water = self.highest_in_block(current.block) or current.block[0] - 1
         return self._landing
+
+    def ground(self, state: BookState) -> Ground:
+        """Return what pending batches land on: the book up to the frontier, of which this is the playbook."""
+        taken = self.history.frontier.seq
+
+        def has_key(key: str) -> bool:
+            delivery = self.copy.find_delivery(key)
+            return delivery is not None and delivery.last <= taken
+
+        return make_ground(state, self.read_book, has_key=has_key, here=self._ids_here(), links=self._links)
+
+    def present_ground(self) -> Ground:
+        """Return what batches land on that come after the pending ones."""
+        return self._landed()[0]
+
+    def _ids_here(self) -> frozenset[str]:
+        """Return the ids of pending events that the book has already."""
+        taken = self.history.frontier.seq
+        waiting = [sent for sent in self.history.pending if sent.taken < taken]
+        if not waiting:
+            # Nothing came in since they were recorded.
+            return frozenset()
+        ids = {id_ for sent in waiting for id_ in sent.ids}
+        found = ids.intersection(id_.decode() for id_ in self.copy.ids(min(sent.taken for sent in waiting)))
+        if found and self.copy.end().seq > taken:
+            found = ids.intersection(id_ for batch in self.read_book() for id_ in ids_of(batch))
+        return frozenset(found)
+
+    def _links(self) -> list[frozenset[str]]:
+        """Return the ids of events whose texts were equal before they were redacted, as far as this moment knows."""
+        known = [one for one in self.own.read() if self.until is None or one.last <= self.until]
+        links = redaction_links([*known, *self.read_book()])
+        if self.until is None:
+            return links
+        # What was joined at a past moment by a text that could be read here then stays joined.
+        hidden = {id_ for batch in chain(known, self.read_book()) for id_ in redacted_ids(batch)}
+        records = (record for batch in decode(self.read_book()) for record in batch.records)
+        hidden |= {one.id for one in records if getattr(one.event, "text", None) == REDACTED}
+        return [*links, *(link - hidden for link in redaction_links(chain(self.own.read(), self.copy.read())))]
 
     def stamp(self, state: State, book: Playbook) -> None:
         """Say in a state of this history, and in the playbook in it, which moment it is: an own event number."""
@@ -193,54 +267,47 @@ class SharedLog(JsonlLog):
         """Return the history as of an own event number."""
         return SharedLog(self.ledger_folder, self.now, until)
 
-    def at_book(self, end: Position, upto: int, renamed: Mapping[str, str]) -> SharedLog:
+    def at_book(self, end: Position, upto: int) -> SharedLog:
         """Return the present history with another frontier: as it will be when a sync is done.
 
         Args:
             end: The position in the book up to which it contains that.
             upto: The own event number up to which batches are in the book.
-            renamed: Own name → name in the book, besides those that are recorded.
         """
         log, history = SharedLog(self.ledger_folder, self.now), self.history
         log._history = attrs.evolve(
             history,
             frontier=Frontier(end.seq, end.chain, upto, history.frontier.number),
-            pending=tuple(own for own in history.pending if own.records[-1].seq > upto),
-            renamed={**history.renamed, **renamed},
+            pending=tuple(sent for sent in history.pending if sent.records[-1].seq > upto),
         )
         return log
 
     def highest_in_block(self, block: tuple[int, int]) -> int:
         """Return the highest number of a block of names that an entry has or had; 0 for none."""
-        numbers = (parse_number(name) or 0 for name in self._landed()[0].used)
+        numbers = (parse_number(name) or 0 for name in self._landed()[0].state.used)
         return max((number for number in numbers if block[0] <= number <= block[1]), default=0)
 
     def names_since(self, until: int) -> dict[str, str]:
         """Return the present names of entries that had another name at an own moment: name then → present name."""
-        then, now = self.at(until), self.at(self.history.end.seq)
-        before, after = then.names(), now.names()
-        own_names, entries = then.names_of_pending(), now._landed()[0].entries  # noqa: SLF001 - of this class
-        joined = {**now.matched(), **after.joined}
+        then, now = self.at(until).ids(), self._landed()[0]
         present: dict[str, str] = {}
-        for id_, name in before.by_id.items():
-            own_name = own_names[id_]
-            landed = after.by_id.get(id_) or now.history.renamed.get(own_name, own_name)
-            shown = landed if landed in entries else joined.get(landed, landed)
+        for name, id_ in then.items():
+            found = now.names.get(id_, name)
+            shown = found if found in now.state.entries else now.matched.get(found, found)
             if shown != name:
                 present[name] = shown
         return present
 
-    def matched(self) -> dict[str, str]:
-        """Return the entries that were joined to another one when they landed: name → the other one's name."""
-        return joined_entries(self.read_book())
+    def ids(self) -> Mapping[str, str]:
+        """Return the id of the event that made each entry: name → id."""
+        return self._landed()[0].ids
 
-    def names(self) -> Names:
-        """Return the names of pending entries in the book as it is here."""
-        return self._landed()[2]
-
-    def names_of_pending(self) -> dict[str, str]:
-        """Return the names of entries as pending batches give them: id of the event that made the entry → name."""
-        return {id_: name for own in self.history.pending for id_, name in entries_made(own.records).items()}
+    def count_missing(self, copy: Replica) -> int:
+        """Return how many events of another copy of the book neither the present one nor the own ledger has."""
+        here = {own_id(id_.decode()) for id_ in self.copy.ids()}
+        here |= {own_id(id_) for batch in self.own.read() for id_ in ids_of(batch)}
+        records = (one for batch in decode(copy.read()) for one in batch.records)
+        return len({own_id(one.id) for one in records if type(one.event) in SHARED} - here)
 
     def refreshed(self) -> SharedLog:
         """Return itself, without what it remembers of the own ledger."""
@@ -254,12 +321,6 @@ class SharedLog(JsonlLog):
         self._forget()
         return SharedTransaction(self, wait_ms)
 
-    def provisional_names(self) -> dict[str, str]:
-        """Return names that pending entries are shown under for now: name → id of the event that made the entry."""
-        names = self.names()
-        made = self.names_of_pending()
-        return {name: id_ for id_, name in names.by_id.items() if made.get(id_, name) != name}
-
 
 class SharedTransaction(Transaction):
     """A transaction on the own ledger of a machine in a book."""
@@ -268,6 +329,7 @@ class SharedTransaction(Transaction):
         """Prepare; the lock is taken on entering."""
         super().__init__(log, wait_ms)
         self._shared = log
+        self._ids: dict[str, str] | None = None
 
     def find_delivery(self, key: str, payload: str = "") -> Delivery | None:
         """Return the batch that has an idempotency key, of the book as well where the caller gave the key."""
@@ -283,18 +345,44 @@ class SharedTransaction(Transaction):
     def append(
         self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None, payload: str = ""
     ) -> RawBatch | None:
-        """Add a batch; names that the book may give another entry are noted with the entries that they mean."""
-        provisional = self._shared.provisional_names()
-        meant = {name: provisional[name] for name in _names_in(drafts) if name in provisional}
+        """Add a batch; it says by id which entries its names mean, for the book may give another entry such a name."""
+        if self._ids is None:
+            self._ids = dict(self._shared.ids())
+        makes = {
+            draft.body["name"] for draft in drafts if draft.kind in _MAKING and draft.body["name"] not in self._ids
+        }
+        meant = {name: self._ids[name] for name in _names_in(drafts) if name in self._ids}
         if meant:
-            body = {"names": list(meant), "ids": list(meant.values())}
-            drafts = [Draft("names.meant", 1, body), *drafts]
-        return super().append(drafts, by, key, payload)
+            # At the end, so that a command answers with the number of its first event.
+            drafts = [*drafts, encode(NamesMeant(tuple(meant), tuple(meant.values())))]
+        raw = super().append(drafts, by, key, payload)
+        for record in next(decode([raw])).records if raw is not None and makes else ():
+            event: Any = record.event
+            if getattr(event, "name", None) in makes:
+                self._ids.setdefault(event.name, record.id)
+        return raw
+
+
+_MAKING: Final = frozenset(KIND_OF[cls] for cls in MAKERS)
 
 
 def _names_in(drafts: Iterable[Draft]) -> Iterator[str]:
     for draft in drafts:
-        if "name" in draft.body:
-            yield draft.body["name"]
-        yield from draft.body.get("names", ())
-        yield from draft.body.get("merged", ())
+        for field in ("name", "to"):
+            if field in draft.body:
+                yield draft.body[field]
+        for field in ("names", "merged"):
+            yield from draft.body.get(field, ())
+        if draft.kind.startswith("playbook.") and (top := (draft.free or {}).get("top")):
+            yield from names_in_top(top)
+
+
+def _with_own_numbers(raw: RawBatch, landed: Landed, last: int) -> RawBatch:
+    """Return a batch as it lands, after another one, with the numbers that its events have in the own ledger."""
+    seqs = {one.record.id: PENDING + one.record.seq for one in landed.events}
+    numbers: list[int] = []
+    for line in raw.lines:
+        # Landing may make several events of a long undo, and views tell events apart by their numbers.
+        last = max(last + 1, seqs[own_id(head_field(line, b"id"))])
+        numbers.append(last)
+    return renumber(raw, numbers)

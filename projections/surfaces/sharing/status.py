@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,7 +24,6 @@ from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallybook.ledger.records import Batch
     from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.sharing.rejoining import Rejoined
@@ -40,11 +40,13 @@ class AsideCopy:
         folder: Its folder.
         readable: Whether every byte of it verifies.
         end: The last event number of it that is whole; None where even that cannot be read.
+        missing: How many events are in it alone, where ``sync --rejoin`` took another history in its place.
     """
 
     folder: str
     readable: bool
     end: int | None
+    missing: int = 0
 
 
 @attrs.frozen
@@ -66,7 +68,8 @@ class ShareStatus:
         warnings: What in the engine's settings endangers the book, as far as the engine says.
         notes: What is unusual about how the engine stores it, as far as the engine says.
         read_only: Why the last sync could not publish; empty where it could, or had nothing to publish.
-        set_aside: Copies of the book that were set aside because they were damaged or not of this machine.
+        set_aside: Copies of the book that were set aside because they were damaged or not of this machine, or which
+            have events that another history lacks which was taken in their place.
     """
 
     name: str
@@ -119,11 +122,11 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
         log.head().seq,
         history.frontier.seq,
         engine_end,
-        len(history.pending),
+        log.count_pending(),
         warnings,
         notes,
         _read_only(project),
-        tuple(_aside_copies(project)),
+        (*_former_copies(log), *_aside_copies(project)),
     )
 
 
@@ -132,6 +135,15 @@ def _read_only(project: Project) -> str:
     # Results have sentences for people, so the reason is what follows the words of the error.
     problems = [text for one in sync_results.read(project)[-1:] for text in one["problems"]]
     return next((text.partition(READ_ONLY)[2] for text in problems if READ_ONLY in text), "")
+
+
+def _former_copies(log: SharedLog) -> Iterator[AsideCopy]:
+    """Yield the copies that another history replaced, until what only they have was brought in."""
+    for name in replica.copy_names(log.ledger_folder):
+        copy = replica.Replica(log.ledger_folder, name)
+        with suppress(TallybookError, OSError):
+            if copy.folder != log.copy.folder and (missing := log.count_missing(copy)):
+                yield AsideCopy(copy.folder, copy.is_whole(), copy.end().seq, missing)
 
 
 def _aside_copies(project: Project) -> Iterator[AsideCopy]:
@@ -165,7 +177,17 @@ def status_lines(status: ShareStatus) -> list[str]:
 def _aside_line(copy: AsideCopy) -> str:
     state = "readable" if copy.readable else "damaged"
     end = "" if copy.end is None else f", up to event {copy.end} of its book"
-    return f"Set aside: {copy.folder}, {state}{end}"
+    alone = f"; {_import_hint(copy.missing, copy.folder)}" if copy.missing else ""
+    return f"Set aside: {copy.folder}, {state}{end}{alone}"
+
+
+def _import_hint(missing: int, folder: str) -> str:
+    """Return what to do about events of others that only a former copy of the book has."""
+    command = f"`tallybook import --ledger {shlex.quote(folder)}`"
+    return (
+        f"{format_count(missing, 'event')} of others are in the former copy alone: their machines publish "
+        f"them again; of a machine that never returns, {command} brings them in"
+    )
 
 
 def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
@@ -211,13 +233,13 @@ def rejoined_json(done: Rejoined) -> dict[str, Any]:
         "copy": done.copy,
         "kept": done.kept,
         "taken": done.taken,
-        "landed": [row for batch in done.landed for row in _rows(batch)],
+        "landed": [
+            {"id": one.record.id, "writer": one.record.by.writer, "summary": summary(one.event)} for one in done.landed
+        ],
         "end": list(done.end),
+        "missing": done.missing,
+        "pending": done.pending,
     }
-
-
-def _rows(batch: Batch) -> list[dict[str, Any]]:
-    return [{"id": record.id, "writer": record.by.writer, "summary": summary(record.event)} for record in batch.records]
 
 
 def rejoined_lines(done: Rejoined) -> list[str]:
@@ -227,7 +249,11 @@ def rejoined_lines(done: Rejoined) -> list[str]:
         f"The history of the book was taken: {format_count(done.taken, 'event')} that this machine did not have",
         f"The former copy is set aside: {done.kept}",
     ]
-    lines += [f"published again: {row['summary']} ({row['writer'] or 'this machine'})" for row in rows["landed"]]
+    lines += [f"published again: {row['summary']}" for row in rows["landed"]]
+    if done.missing:
+        lines.append(_import_hint(done.missing, done.kept))
+    if done.pending:
+        lines.append(f"{format_count(done.pending, 'own batch', 'own batches')} wait for entries of others")
     again = format_count(len(rows["landed"]), "event")
     return [*lines, f"Book at event {done.end[0]}: {again} that it lacked published again"]
 

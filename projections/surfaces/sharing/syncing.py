@@ -20,17 +20,17 @@ from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import SkippedRun, count, read_pieces, within_rules
 from tallybook.ledger.sharing.engines.engine import End, Outcome
 from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.landing import Landed, land
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
 from tallybook.ledger.storage.redaction import redacted_ids
-from tallybook.projections.surfaces.sharing.pending_landing import land_all
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tallybook.ledger.sharing.engines.engine import Contents, Engine
-    from tallybook.ledger.sharing.landing import LandedBatch
+    from tallybook.ledger.sharing.landing import LandedEvent
 
 RULES: Final = 1
 """The rules by which this version folds a book."""
@@ -155,6 +155,9 @@ class Sync:
         self.upto = 0
         self.renamed: dict[str, str] = {}
         self.newer_rules = 0
+        # Whether a batch before those that are published now names an entry that the book does not have yet.
+        self.has_gap = False
+        self.landed: list[LandedEvent] = []
 
     def run(self) -> SyncResult:
         """Do it; see ``sync``."""
@@ -180,7 +183,7 @@ class Sync:
         self._note_frontier(before.seq)
         end = self.replica.end()
         self.result.end = (end.seq, end.chain)
-        self.result.pending = sum(1 for own in self.log.refreshed().history.pending)
+        self.result.pending = self.log.refreshed().count_pending()
         return self.result
 
     # ---- (a) and (b): read, verify, append to the replica ----
@@ -223,22 +226,22 @@ class Sync:
         end = self.replica.end().seq
         if self.current.erased == end:
             return
-        self._redact(self.replica, lambda: erasing.batches_after(self.replica, self.current.erased, new))
+        self._redact(lambda: erasing.batches_after(self.replica, self.current.erased, new))
         erasing.erase_listed(self.replica, self.current.erased)
         self.current = erasing.note_erased(self.machine.folder, self.current, end)
 
-    def _redact(self, copy: replicas.Replica, read: Callable[[], Iterable[RawBatch]]) -> None:
+    def _redact(self, read: Callable[[], Iterable[RawBatch]]) -> None:
         """Erase what batches of a copy redact, and what they bring back of texts that were redacted here."""
         done: set[str] = set()
-        while redacted := set(self._redacted(copy, read())) - done:
+        while redacted := set(self._redacted(read())) - done:
             self.machine.redact(list(redacted))
             self.log.refreshed()
             # What was erased just now may come again after that.
             done |= redacted
 
-    def _redacted(self, copy: replicas.Replica, batches: Iterable[RawBatch]) -> Iterator[str]:
+    def _redacted(self, batches: Iterable[RawBatch]) -> Iterator[str]:
         find_returning = self.machine.returning_finder()
-        find_pending = erasing.pending_finder(copy, self.log.history.pending)
+        find_pending = erasing.pending_finder(self.log.history.pending)
         for batch in batches:
             yield from redacted_ids(batch)
             yield from find_returning(batch)
@@ -325,16 +328,22 @@ class Sync:
             self.result.refusal = str(error)
         return True
 
-    def _note_published(self, landed: Sequence[LandedBatch]) -> None:
+    def _note_published(self, landed: Sequence[Landed]) -> None:
         for one in landed:
-            self.upto = max(self.upto, one.own.records[-1].seq)
             self.renamed |= one.renamed
-            self.result.published += 1
+            self.has_gap = self.has_gap or one.lacks
+            # What is after a batch that cannot land yet is known by its ids.
+            if not self.has_gap:
+                self.upto = max(self.upto, one.sent.records[-1].seq)
+            if not one.lacks and not (one.is_here and self.has_gap):
+                self.result.published += 1
+                self.landed += one.events
 
-    def _land(self) -> tuple[list[RawBatch], list[tuple[LandedBatch, RawBatch | None]]]:
+    def _land(self) -> tuple[list[RawBatch], Iterator[tuple[Landed, RawBatch | None]]]:
         """Return what the book lacks before anything else, and the pending batches as they land at the book's end."""
+        self.has_gap = False
         end = self.replica.end()
-        log = self.log.at_book(end, self.upto, self.renamed)
+        log = self.log.at_book(end, self.upto)
         state = log.book_playbook(end.seq)
         prelude: list[RawBatch] = []
         if not end.seq:
@@ -348,7 +357,14 @@ class Sync:
             last = prelude[-1].position
         at = clock.clamp_time(self.machine.now().at, last.at)
         publisher = Publisher(self.machine.writer, at, clock.new_salt, self.machine.mask)
-        return prelude, land_all(log, pending, state, publisher, last)[1]
+
+        def frame(landed: Landed) -> RawBatch | None:
+            nonlocal last
+            raw = publisher.frame(landed, last) if landed.events else None
+            last = last if raw is None else raw.position
+            return raw
+
+        return prelude, land(pending, log.ground(state), frame)
 
     def _system(self, after: Position, event: BookOpened | BookBlock) -> RawBatch:
         """Return an event of the book itself as a batch after a position."""
@@ -373,10 +389,10 @@ class Sync:
         return begin, begin + BLOCK - 1
 
     def _pieces(
-        self, prelude: Sequence[RawBatch], landed: Sequence[tuple[LandedBatch, RawBatch | None]]
-    ) -> Iterator[list[tuple[LandedBatch | None, RawBatch | None]]]:
+        self, prelude: Sequence[RawBatch], landed: Iterable[tuple[Landed, RawBatch | None]]
+    ) -> Iterator[list[tuple[Landed | None, RawBatch | None]]]:
         """Yield what is appended at once: whole batches of about as many bytes as the engine takes well."""
-        piece: list[tuple[LandedBatch | None, RawBatch | None]] = [(None, raw) for raw in prelude]
+        piece: list[tuple[Landed | None, RawBatch | None]] = [(None, raw) for raw in prelude]
         size = 0
         for one, raw in landed:
             more = 0 if raw is None else len(raw.raw)

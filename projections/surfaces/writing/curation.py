@@ -28,7 +28,6 @@ from tallybook.ledger.events import (
     PointRated,
     PointSeeded,
 )
-from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -188,9 +187,9 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
     if session is not None:
         session = session_of(log, session, f"session {session}").session
         records = _records_of(batches, session, option)
-        # Landing would make several events of one, and those after it would be shown under other numbers until a sync.
-        is_long = reading.log_with_book(log) and len(records) > IDS_A_LINE
-        action = Undo(tuple(one.id for one in records), None, reason) if is_long else Undo((), session, reason)
+        # In a shared book the session goes on elsewhere, so the undo names what it undoes.
+        ids = tuple(one.id for one in records) if reading.log_with_book(log) else ()
+        action = Undo(ids, None if ids else session, reason)
     elif target is not None:
         records = _named(batches, find_event(log, target), target, option)
         action = Undo(tuple(record.id for record in records), None, reason)

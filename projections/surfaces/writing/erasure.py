@@ -33,7 +33,6 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import PREFIX, SECTIONS
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.equal_texts import own_texts
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
@@ -249,20 +248,11 @@ def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
     for folder in copies(ledger):
         with suppress(TallybookError):
             before = redaction.read_pending(folder)
-            ids = dict.fromkeys((*(before.ids if before else ()), *_ids_in_copy(folder, pending.ids)))
+            ids = dict.fromkeys((*(before.ids if before else ()), *pending.ids))
             # Without the texts: the file stays.
             note = redaction.PendingRedaction(tuple(ids), (), pending.reason or "redacted", pending.by)
             redaction.write_pending(folder, note)
             cache_files.clear(folder)
-
-
-def _ids_in_copy(folder: Path, ids: Collection[str]) -> Collection[str]:
-    """Return the events of a copy of a shared book that are to be redacted in it."""
-    try:
-        return own_texts(JsonlLog(folder).read(), ids)
-    except DamagedLedgerError:
-        # A copy that was set aside.
-        return ids
 
 
 def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
@@ -282,7 +272,7 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
         copy = JsonlLog(folder)
         try:
             listed = redaction.read_pending(folder)
-            ids = (*(listed.ids if listed else ()), *_ids_in_copy(folder, pending.ids))
+            ids = (*(listed.ids if listed else ()), *pending.ids)
             redaction.erase(copy.path, copy.read(), frozenset(ids))
         except DamagedLedgerError:
             # One that was set aside: its bytes prove nothing, and are searched like those of any file.

@@ -159,7 +159,7 @@ def open_proposals(project: Project) -> list[EventRecord]:
 
 def _with_present_names(log: SharedLog, found: Sequence[EventRecord]) -> Iterator[EventRecord]:
     """Yield proposals with the present names of entries, without those of which the book as of then is gone."""
-    log.names()
+    log.ids()
     for record in found:
         event: Any = record.event
         with suppress(MissingLinesError):

@@ -380,7 +380,7 @@ def _record(
     if ballot is not None:
         ballot.add(batch)
     is_whole = len(raw.lines) == len(events)
-    numbers = range(raw.first, raw.last + 1) if is_whole else [one.seq for one in batch.records[-len(events) :]]
+    numbers = range(raw.first, raw.last + 1) if is_whole else [one.seq for one in batch.records[: len(events)]]
     after = tuple(state.entries)
     added = set(after).difference(before)
     removed: set[str] = set()

@@ -22,9 +22,7 @@ from tallybook.ledger.errors import (
 from tallybook.ledger.events import LogRecovered, RedactionLinked
 from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, chained_bytes
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.sharing.equal_texts import redaction_links
-from tallybook.ledger.sharing.landed_kinds import REDACTED
-from tallybook.ledger.sharing.landing import SHARED
+from tallybook.ledger.sharing.landing import REDACTED, SHARED, redaction_links
 from tallybook.ledger.sharing.replica import FOLDER, copy_names
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS
@@ -217,11 +215,14 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
         folders = [Path(log.folder, FOLDER, name) for name in copy_names(log.folder)]
         rows = [*log.read(), *_read_copies(folders)]
         former = list(_read_copies(erasure.copies(Path(log.folder))))
+        known = redacted_digests.load(log.folder)
         texts = {
             text
             for one in _iter_records([*rows, *former])
             if one.id in ids
             for text in codec.texts_of(one.event).values()
+            # A manual edit that left the text has that of its entry, which others may have changed.
+            if text and (getattr(one.event, "change", "") != "kept" or known.refusal(text) is not None)
             # A text that was redacted before it was published equals no other one.
             if text and text != REDACTED
         }
