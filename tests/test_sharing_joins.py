@@ -90,7 +90,7 @@ def test_two_histories_join(team: Team, order: tuple[str, str]) -> None:
     """Equal texts become one with the ratings of both, equal names part; pins, merges and undone events stay."""
     record(team, *order)
     before = {machine: team.run(machine, "show", "--json", "--at", "5").out for machine in order}
-    dry = json.loads(team.run(order[0], "share", "memory", "memory", "--dry-run", "--json").out)
+    dry = json.loads(team.run(order[0], "share", "memory", "memory", "--book", "main", "--dry-run", "--json").out)
     assert ("", 0) == (dry["book"], len(team.ids()))
     team.share(order[0])
     shown = team.entries(order[0])
