@@ -81,7 +81,7 @@ def test_an_event_is_immutable(cls: type[Any]) -> None:
     """Events are frozen, hashable, and compare by their fields."""
     names = [field.name for field in attrs.fields(cls)]
     with attrs.validators.disabled():
-        event, same = cls(**dict.fromkeys(names, "x")), cls(*["x"] * len(names))
+        event, same = (cls(**dict.fromkeys(names, "x")) for _ in range(2))
         other = attrs.evolve(event, **{names[-1]: "y"})
     assert {event} == {same}
     assert event != other

@@ -45,6 +45,7 @@ BOUNDED: dict[str, Any] = {
     "probability": 0.25,
     "share": 0.02,
     "until": "2026-12-31",
+    "change": "changed",
 }
 """Name of a field that takes less than its type → a value that it takes."""
 
