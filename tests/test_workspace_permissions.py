@@ -119,6 +119,7 @@ from tallybook.projections.comparison import similarity
 from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import terminal
+from tallybook.projections.surfaces.scores import files
 uid, group = int(sys.argv[1]), int(sys.argv[2])
 os.setgroups([group] if group else [])
 os.setgid(uid)

@@ -60,7 +60,7 @@ def test_files_by_root_belong_to_the_owner_of_the_project(users: Project) -> Non
     assert [0, 0, 0] == [run(users, "add", "Use type hints"), run(users, *RATING), run(users, "init")]
     assert 0 == run(users, "hook", given=json.dumps(TELLING))
     metrics = json.dumps({"component": "ac02", "metrics": {"completed": 1, "total": 1}})
-    assert 0 == run(users, "metrics", "-", given=metrics)
+    assert 0 == run(users, "score", "record", "-", given=metrics)
     found = owners(users)
     assert {".claude/playbook.json", ".claude/ledger/events.jsonl", ".claude/ledger/marks"} <= found.keys()
     assert dict.fromkeys(found, (USER, GROUP)) == found

@@ -11,7 +11,6 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import islice, pairwise
 import os
-import shutil
 
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import NamedTuple
@@ -321,6 +320,9 @@ def _set_aside(folder: Path, at: str) -> Path:
         try:
             os.link(path, aside)
         except OSError:
+            # Slow to load, and hooks that seal a torn tail load this module.
+            import shutil  # noqa: PLC0415
+
             shutil.copyfile(path, aside)
         disk.flush_folder(copies)
     except OSError as error:
