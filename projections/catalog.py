@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.projections.comparison.bisection import search_view
-from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.comparison.whatif import Exclusion, alternative_view
 from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.lift.view import lift_view
@@ -49,7 +47,6 @@ class CatalogRow:
 _WITHOUT = Exclusion(sessions=frozenset({"s1"}), raters=frozenset({"reflector"}))
 _TIMES = ("1970-01-01T00:00:01", "2100-01-01")
 _NAMES = ("kpt_001", "kpt_002", "pat-001")
-_EXAMPLE = parse("count > 1 and not pruned(kpt_001)")
 
 VIEWS: dict[str, CatalogRow] = {
     "playbook": CatalogRow("the entries of the playbook, with their counts", playbook_view),
@@ -63,7 +60,6 @@ VIEWS: dict[str, CatalogRow] = {
         "the playbook as it is, and as it would be without some of its events",
         partial(alternative_view, without=_WITHOUT),
     ),
-    "search": CatalogRow("since which event a condition on the playbook holds", partial(search_view, _EXAMPLE)),
     "entries": CatalogRow("the status of every name ever used, and the event that last changed it", entries_view),
     "stories": CatalogRow("the same with the whole stories of several entries", partial(entries_view, _NAMES)),
     "scores": CatalogRow("the measurements and scores of every session", scores_view, by_config=True),

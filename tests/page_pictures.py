@@ -39,7 +39,7 @@ def pictures(last: int, middle: int) -> list[Picture]:
         Picture(360, 760, "light", f"event={middle}"),
         Picture(360, 760, "dark", f"event={last}&tab=lives"),
         Picture(1280, 800, "light", f"event={middle}&entry=kpt_004"),
-        Picture(1280, 800, "dark", f"event={last}&entry=kpt_010&tab=graveyard"),
+        Picture(1280, 800, "dark", f"event={last}&entry=kpt_010&tab=former"),
         Picture(2560, 1200, "light", f"event={last}&entry=kpt_001&tab=scores", 0.5),
         Picture(2560, 1200, "dark", f"event={last}&entry=kpt_004&tab=lives", 0.5),
     ]

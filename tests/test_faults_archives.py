@@ -31,8 +31,8 @@ TEXT, PLANTED = "Test the edges", "Test the pagan"
 READING = (("show",), ("why", "kpt_003"), ("log",), ("score",), ("doctor",))
 WRITING = (("rate", "kpt_001", "helpful"), ("replay",), ("show",))
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
-FORMER = "cache"
-"""Where earlier versions kept caches, in the ledger's folder."""
+CACHE = "cache"
+"""Where an archive can have a cache: in the ledger's folder, which no command reads for one."""
 
 
 def write_long(root: Path) -> Project:
@@ -54,14 +54,14 @@ def plant_settings(project: Project) -> None:
     values = settings.Settings(rater="claude", tokens_per_day=settings.MAX_TOKENS_PER_DAY)._asdict()
     files = [[path, *settings._stamp(path)] for path in paths]
     name = f"settings-{sha256(chr(10).join(paths).encode()).hexdigest()[:32]}.json"
-    (project.ledger / FORMER).mkdir()
-    (project.ledger / FORMER / name).write_text(json.dumps({"files": files, "values": values}), encoding="utf-8")
+    (project.ledger / CACHE).mkdir()
+    (project.ledger / CACHE / name).write_text(json.dumps({"files": files, "values": values}), encoding="utf-8")
 
 
 def plant_checkpoint(project: Project) -> None:
     """Plant a checkpoint of this exact ledger, with another text and that text's digest."""
-    shutil.copytree(caches_of(project.ledger), project.ledger / FORMER)
-    latest = project.ledger / FORMER / "playbook.blob"
+    shutil.copytree(caches_of(project.ledger), project.ledger / CACHE)
+    latest = project.ledger / CACHE / "playbook.blob"
     data = latest.read_bytes()[32:].replace(TEXT.encode(), PLANTED.encode())
     assert PLANTED.encode() in data
     latest.write_bytes(sha256(data).hexdigest()[:32].encode() + data)
@@ -128,7 +128,6 @@ def test_a_planted_checkpoint_is_not_shown(shipped: Callable[[Callable[[Project]
         answer = here(project, *words)
         assert (words, False) == (words, PLANTED in answer.out + answer.err)
     assert (True, False) == (TEXT in project.playbook.read_text(), PLANTED in project.playbook.read_text())
-    assert not (project.ledger / FORMER).exists()
 
 
 def test_a_planted_link_is_not_followed(
@@ -140,13 +139,12 @@ def test_a_planted_link_is_not_followed(
     for name in ("keys", "mine", "checkpoints.lock"):
         (precious / name).write_text(f"my {name}")
     before = {path.name: path.read_bytes() for path in precious.rglob("*")}
-    project = shipped(lambda project: (project.ledger / FORMER).symlink_to(precious))
+    project = shipped(lambda project: (project.ledger / CACHE).symlink_to(precious))
     for event in EVENTS:
         call_hook(project, event)
     for words in (*READING, *WRITING):
         here(project, *words)
     assert before == {path.name: path.read_bytes() for path in precious.rglob("*")}
-    assert not (project.ledger / FORMER).is_symlink()
 
 
 def test_a_cache_folder_in_a_project_is_not_used(
@@ -157,7 +155,7 @@ def test_a_cache_folder_in_a_project_is_not_used(
     def plant(project: Project) -> None:
         place = caches_of(project.ledger)
         plant_checkpoint(project)
-        shutil.copytree(project.ledger / FORMER, project.root / "cache" / "tallybook" / place.parent.name / place.name)
+        shutil.copytree(project.ledger / CACHE, project.root / "cache" / "tallybook" / place.parent.name / place.name)
         (project.root / "cache" / "tallybook").chmod(0o700)
 
     project = shipped(plant)
@@ -196,7 +194,7 @@ def test_without_a_cache_folder_every_command_and_hook_works(closed: Project, tm
     kinds = [row["kind"] for row in commands.list_events(closed)]
     assert (1, 1) == (kinds.count("playbook.injected"), kinds.count("point.cited"))
     assert [] == list((tmp_path / "open").iterdir())
-    assert not (closed.ledger / FORMER).exists()
+    assert not (closed.ledger / CACHE).exists()
 
 
 def test_without_a_cache_folder_later_prompts_do_not_read_the_ledger(closed: Project) -> None:

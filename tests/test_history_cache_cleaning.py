@@ -56,26 +56,6 @@ def here(project: Path) -> Project:
     return begin(project / "here")
 
 
-def test_the_cache_of_earlier_versions_is_removed_by_the_next_command_that_writes(here: Project, run: Run) -> None:
-    """A command that only reads leaves it."""
-    (here.ledger / "cache" / "playbook").mkdir(parents=True)
-    (here.ledger / "cache" / "playbook" / "latest").write_text("old")
-    found = []
-    for words in (("show",), ("rate", "kpt_001", "helpful")):
-        assert 0 == run("--project", str(here.root), *words).code
-        found.append((here.ledger / "cache").exists())
-    assert [True, False] == found
-
-
-def test_the_cache_of_earlier_versions_is_not_removed_through_a_link(here: Project, tmp_path: Path) -> None:
-    """The link is removed, and its target stays."""
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "file").write_text("mine")
-    (here.ledger / "cache").symlink_to(tmp_path / "precious")
-    commands.add(here, "Write tests", HUMAN)
-    assert (False, "mine") == ((here.ledger / "cache").is_symlink(), (tmp_path / "precious" / "file").read_text())
-
-
 @pytest.mark.parametrize("how", ["gone", "unused", "another in its place", "kept"])
 def test_a_cache_is_removed_without_its_ledger_or_after_30_days(here: Project, project: Path, how: str) -> None:
     """All other caches stay."""
@@ -104,18 +84,6 @@ def test_the_cache_folder_is_swept_once_a_day(here: Project, project: Path) -> N
         add(here, f"By {add.__name__}")
         found.append(place.exists())
     assert [True, False] == found
-
-
-def test_the_caches_of_earlier_versions_are_swept(here: Project) -> None:
-    """Keys, checkpoints and scores of earlier versions are removed from a cache in use, and other files stay."""
-    place = caches_of(here.ledger)
-    former = ("held", "held-63", "playbook/latest", "standing/123", "index/9", "scores.sqlite3", "scores.sqlite3-wal")
-    for name in former:
-        (place / name).parent.mkdir(exist_ok=True)
-        (place / name).write_text("old")
-    add_later(here, "Write tests")
-    assert [] == [name for name in former if (place / name).exists()]
-    assert "Use type hints" == (place / "file").read_text()
 
 
 def test_other_files_in_the_cache_folder_stay(here: Project) -> None:

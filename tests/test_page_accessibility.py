@@ -14,7 +14,7 @@ from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointCited, Poi
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VIEWS: Final = ("playbook", "lives", "graveyard", "sessions", "scores")
+VIEWS: Final = ("playbook", "lives", "former", "sessions", "scores")
 KEYS: Final[dict[str, tuple[str, str, str]]] = {
     "j": ("event=3", "j", "body[data-event='4']"),
     "k": ("event=4", "k", "body[data-event='3']"),

@@ -67,10 +67,10 @@ def test_keys_move_through_the_events_of_the_selected_entry(tab: Tab) -> None:
 
 def test_every_state_has_a_link_that_opens_it_again(tab: Tab) -> None:
     """Moment, entry, view, policy, comparison and filters are in the fragment, and a new page opens at them."""
-    link = "event=12&entry=kpt_001&tab=graveyard&since=4&policy=--policy+final&q=kpt_001&kind=point.rated"
+    link = "event=12&entry=kpt_001&tab=former&since=4&policy=--policy+final&q=kpt_001&kind=point.rated"
     tab.open(link)
     tab.page.reload()
-    tab.at(12, entry="kpt_001", tab="graveyard", policy="--policy final")
+    tab.at(12, entry="kpt_001", tab="former", policy="--policy final")
     tab.page.keyboard.press("k")
     expected = {key: values[0] for key, values in parse_qs(link).items()}
     assert expected | {"event": "10"} == fragment(tab)
@@ -140,7 +140,7 @@ def test_a_session_shows_what_it_was_given_cited_and_changed(tab: Tab) -> None:
     [
         ("event=10", "tallybook show --at 10"),
         ("event=10&since=4", "tallybook diff 4 10"),
-        ("event=10&tab=graveyard", "tallybook show --gone --at 10"),
+        ("event=10&tab=former", "tallybook show --gone --at 10"),
         ("event=10&tab=lives&entry=kpt_001", "tallybook why --at 10 kpt_001"),
         ("event=10&policy=--policy+final", "tallybook what-if --policy final --at 10"),
         ("event=10&tab=sessions", "tallybook log --since 8 --until 10"),

@@ -33,8 +33,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 
 
 def test_the_entry_that_left_last_is_selected_and_its_story_stands_first(tab: Tab) -> None:
-    """On opening, the story of the last entry in the graveyard is told before its text, and a link keeps it."""
-    tab.open("tab=graveyard")
+    """On opening, the story of the last former entry is told before its text, and a link keeps it."""
+    tab.open("tab=former")
     name = tab.page.locator("#entries .name").first.inner_text()
     assert f"Why {name}" == tab.text("#why h2")
     story, text = tab.page.locator("#why .words").first, tab.page.locator("#why .quote")

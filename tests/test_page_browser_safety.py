@@ -30,7 +30,7 @@ HOSTILE = {
 SESSION = "$(touch /tmp/never); `id` '\"<b>"
 CONTROL = "bell\u0007"
 AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
-TABS = ("playbook", "lives", "graveyard", "sessions", "scores")
+TABS = ("playbook", "lives", "former", "sessions", "scores")
 
 
 def write_hostile(folder: Path) -> Path:

@@ -54,7 +54,6 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.comparison.bisection import TurningPoint
 from tallybook.projections.entry_history.view import EventPlace, Story
 from tallybook.projections.fold import State, View
 from tallybook.projections.votes import Maker
@@ -192,10 +191,7 @@ def history(stretches: Sequence[Sequence[Any]]) -> list[Batch]:
     ]
 
 
-_TOLD_BY_FIELDS = {
-    "tallybook.projections.entry_history.view",
-    "tallybook.projections.comparison.bisection",
-}
+_TOLD_BY_FIELDS = {"tallybook.projections.entry_history.view"}
 
 
 def plain(value: Any) -> Any:
@@ -233,7 +229,7 @@ def _without_position(value: Any) -> Any:
     """Return a value without the last line of its batch, which may be of an unknown kind, and without drawn ids."""
     if isinstance(value, dict):
         return {key: one._replace(id="") if isinstance(one, Maker) else one for key, one in value.items()}
-    return attrs.evolve(value, moment=0) if isinstance(value, TurningPoint) else value
+    return value
 
 
 def ticking() -> Callable[[], Now]:

@@ -4,18 +4,16 @@ A blob is a checksum, a digest of the code that wrote it, and a body. It is used
 the position in its body with the ledger. So a blob that is missing, stale, foreign or damaged costs time and changes
 no answer. What lies before its position is not read again: damage there is found by ``verify``.
 
-Removed are the caches of redacted texts, of ledgers that are gone or unused, and of earlier versions.
+Removed are the caches of redacted texts, and of ledgers that are gone or unused.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from functools import cache
-from itertools import chain
 import os
 from pathlib import Path
 import re
-import stat
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -43,10 +41,6 @@ FAULTS: Final = (
 )
 """What reading or writing a blob can end with. The caller then does without it."""
 
-FORMER_FOLDER: Final = "cache"
-"""Folder in the ledger where earlier versions kept their caches."""
-_FORMER_FILES: Final = ("held*", "index", "playbook", "standing", "scores.sqlite3*")
-"""What earlier versions wrote: keys, an index, folders of checkpoints, scores."""
 SWEEP_STAMP: Final = "swept"
 """File in the user's cache folder whose time says when that was last swept."""
 MAX_UNUSED_US: Final = 30 * caches.DAY_US
@@ -166,19 +160,8 @@ def begin(ledger: Path) -> None:
 # Removal
 
 
-def remove_former(ledger: Path) -> None:
-    """Remove the cache of earlier versions, or the link in its place, but never what the link leads to."""
-    path = ledger / FORMER_FOLDER
-    with suppress(OSError):
-        mode = path.lstat().st_mode
-        if stat.S_ISLNK(mode):
-            path.unlink()
-        elif stat.S_ISDIR(mode):
-            _remove(path)
-
-
 def sweep(ledger: Path) -> None:
-    """Remove, once a day, caches of ledgers that are gone or unused for 30 days, and files of earlier versions."""
+    """Remove, once a day, the caches of ledgers that are gone or were not used for 30 days."""
     folder = caches.find_folder(ledger)
     if folder is not None:
         with suppress(OSError):
@@ -233,9 +216,6 @@ def _sweep(base: Path) -> None:
             if is_cache and _is_unneeded(folder, now_us):
                 _remove(folder)
                 folder.parent.rmdir()
-            elif is_cache:
-                for path in chain.from_iterable(map(folder.glob, _FORMER_FILES)):
-                    _remove(path) if path.is_dir() else path.unlink()
 
 
 def _is_unneeded(folder: Path, now_us: int) -> bool:

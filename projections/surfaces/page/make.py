@@ -90,7 +90,7 @@ COMMANDS: Final = {
     "show": "tallybook show --at {event}",
     "log": "tallybook log --since {before} --until {event}",
     "diff": "tallybook diff {other} {event}",
-    "graveyard": "tallybook show --gone --at {event}",
+    "former": "tallybook show --gone --at {event}",
     "why_at": "tallybook why --at {event} {entry}",
     "log_entry": "tallybook log {entry}",
     "log_session": "tallybook log --session={session}",

@@ -509,7 +509,6 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
         with log.transaction(disk.LOCK_WAIT_MS if alone else LOCK_WAIT_MS) as tx:
             tx.look_up(one.key for one in chunk if one.key is not None)
             results = [(one, tx.append(one.drafts, one.by, one.key)) for one in chunk]
-        cache_files.remove_former(log.folder)
         cache_files.sweep(log.folder)
     except LockHeldError as error:
         if alone:

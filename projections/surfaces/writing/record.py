@@ -186,7 +186,6 @@ def write(
             files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []
         rule = "" if result.state is None else result.state.policy.rule
         result.problems += diagnostics.report(project, files, result.pruned, rule, told)
-    cache_files.remove_former(project.ledger)
     if is_new:
         cache_files.begin(project.ledger)
     if requests:

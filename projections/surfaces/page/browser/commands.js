@@ -100,7 +100,7 @@ function viewCommand() {
       .find(({ stream: name }) => name === policy)
       .command.replace("{event}", page.history.label(event));
   if (tab === "lives" && view.entry >= 0) return commandLine("why_at");
-  if (tab === "graveyard") return commandLine("graveyard");
+  if (tab === "former") return commandLine("former");
   return commandLine(since ? "diff" : "show");
 }
 
@@ -109,7 +109,7 @@ function shownRows() {
   const { history } = page;
   if (view.tab === "sessions") return sessionRows();
   if (view.tab === "scores") return scoreRows();
-  const states = (view.tab === "playbook" ? page.book.kept : view.tab === "graveyard" ? page.book.gone : lifeNames())
+  const states = (view.tab === "playbook" ? page.book.kept : view.tab === "former" ? page.book.gone : lifeNames())
     .map((name) => page.timeline.state(name, view.event))
     .filter(({ name }) => page.found.entry(name));
   return [

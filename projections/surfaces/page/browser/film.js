@@ -67,7 +67,7 @@ function drawFilm() {
     el(
       "span",
       { class: "rest" },
-      ` · ${plural(kept.length, "entry", "entries")}, ${count(gone.length)} in the graveyard, ${count(pinned)} pinned, ${count(helpful)} helpful, ${count(harmful)} harmful`,
+      ` · ${plural(kept.length, "entry", "entries")}, ${count(gone.length)} former, ${count(pinned)} pinned, ${count(helpful)} helpful, ${count(harmful)} harmful`,
     ),
   );
   fill($("moment"), parts);

@@ -1,4 +1,4 @@
-// The playbook at a moment, and the graveyard.
+// The playbook at a moment, and the former entries.
 
 const ONLY_REAL = "only in the real playbook";
 
@@ -164,11 +164,11 @@ function graveRow({ name }, made) {
   );
 }
 
-function makeGraveyard() {
+function makeFormer() {
   entryList("Entries that left the playbook", 46, [], graveRow, null);
 }
 
-function drawGraveyard() {
+function drawFormer() {
   const rows = page.book.gone.map((name) => ({ name, since: page.timeline.state(name, view.event).since }));
   rows.sort((one, other) => other.since - one.since);
   const matching = rows.filter(({ name }) => page.found.entry(name));

@@ -3,7 +3,7 @@
 const TABS = [
   ["playbook", "Playbook"],
   ["lives", "Life lines"],
-  ["graveyard", "Graveyard"],
+  ["former", "Former entries"],
   ["sessions", "Sessions"],
   ["scores", "Scores"],
 ];

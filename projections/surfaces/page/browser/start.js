@@ -13,7 +13,7 @@ const page = {
 const PANELS = {
   playbook: [makePlaybook, drawPlaybook],
   lives: [makeLives, drawLives],
-  graveyard: [makeGraveyard, drawGraveyard],
+  former: [makeFormer, drawFormer],
   sessions: [makeSessions, drawSessions],
   scores: [makeScores, drawScores],
 };
