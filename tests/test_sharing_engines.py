@@ -8,8 +8,9 @@ import pytest
 
 from helpers.books import make_run, make_runs, plain
 from helpers.engines import ENGINES
+from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Outcome, Run
+from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Outcome, Place, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.sharing.engines.engine import Engine
 
     Connect = Callable[[], Engine]
+
+PLACE = Place("objects", "s3://bucket/book", "main")
 
 
 @pytest.fixture(params=sorted(ENGINES))
@@ -41,7 +44,7 @@ def held(engine: Engine, after: int = 0) -> list[Run]:
 
 def test_a_new_book_holds_nothing(connect: Connect) -> None:
     """Before the first append there are no runs, and the end is the beginning."""
-    assert ([], NOTHING, False) == connect().read(0)
+    assert Contents([], NOTHING) == connect().read(0)
 
 
 def test_what_one_machine_appends_another_reads(connect: Connect) -> None:
@@ -189,3 +192,32 @@ def test_an_address_shows_no_password(connect: Connect) -> None:
     """The address of an engine can be printed."""
     address = connect().address
     assert (True, False) == (bool(address), "secret" in address)
+
+
+def test_after_a_seal_nothing_counts_until_fresh_runs_are_whole(connect: Connect) -> None:
+    """A book that moved says where at each read, takes no append, and goes on after fresh runs that end there."""
+    anna, ben = connect(), connect()
+    first, second, late = make_runs(3)
+    end = append(anna, first, second)
+    assert Outcome.DONE is anna.seal(end, PLACE).outcome
+    assert Outcome.MOVED is ben.seal(end, PLACE._replace(address="elsewhere")).outcome
+    assert Outcome.MOVED is ben.append(end, [late]).outcome
+    contents = ben.read(0, since=end)
+    assert contents.seal is not None
+    assert (PLACE, end) == (contents.seal.place, contents.end)
+    # A machine of an older version appends after it all the same.
+    assert Outcome.DONE is ben.append(contents.seal.end, [late]).outcome
+    assert [first, second] == held(anna)
+    contents = anna.read(0)
+    assert contents.seal is not None
+    assert Outcome.DONE is anna.replace(contents.seal.end, [first, second]).outcome
+    assert ([first, second], None) == (held(ben), ben.read(0).seal)
+    append(ben, late)
+    assert [first, second, late] == held(anna)
+
+
+def test_an_address_that_makes_a_seal_too_long_is_refused(connect: Connect) -> None:
+    """A head that readers would not take leaves the engine as it was."""
+    with pytest.raises(BadInputError, match="is too long"):
+        connect().seal(NOTHING, Place("git", "a" * 1024, "book"))
+    assert [] == held(connect())

@@ -27,7 +27,7 @@ from helpers.sweep import slice_of
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engines import git_process
-from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome, Run
+from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Outcome, Run
 from tallybook.ledger.sharing.engines.git import path_of
 from tallybook.ledger.sharing.engines.store import DamagedEngineError, ReadOnlyError, UnreachableError
 
@@ -476,7 +476,7 @@ def test_a_read_with_nothing_new_asks_once(remote: Path, tmp_path: Path, monkeyp
     end = append(git_engine(str(remote), "main", str(tmp_path / "anna")), *make_runs(3))
     calls.unlink()
     engine = git_engine(str(remote), "main", str(tmp_path / "anna"))
-    assert ([], end, False) == engine.read(3, since=end)
+    assert Contents([], end) == engine.read(3, since=end)
     words = calls.read_text().split()
     assert (1, 0) == (words.count("ls-remote"), words.count("fetch"))
 

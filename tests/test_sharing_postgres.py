@@ -18,7 +18,7 @@ from helpers.postgres_front import Front
 from helpers.shared_clones import Machine, share_all
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import START
-from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome
+from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, Outcome
 from tallybook.ledger.sharing.engines.postgres import grant_command, server_warnings, setup_file
 from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 
@@ -232,7 +232,7 @@ def test_tables_are_created_by_who_may(postgres_database: Database, open_engine:
     server = postgres_database.server
     server.execute("CREATE DATABASE olgas OWNER olga")
     address = postgres_database.address("olga").replace("/tally", "/olgas")
-    assert ([], NOTHING, False) == open_engine("", "mine", address).read(0)
+    assert Contents([], NOTHING) == open_engine("", "mine", address).read(0)
     assert Outcome.DONE is open_engine("", "mine", address).append(NOTHING, make_runs(2)).outcome
     assert make_runs(2) == held(open_engine("", "mine", address))
     # A second book of the operator needs no grant either; another role does.

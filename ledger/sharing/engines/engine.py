@@ -5,6 +5,8 @@ An engine knows nothing about events. A run is one object, a line of JSON that i
     {"first":12,"last":14,"before":"…","after":"…"}
 
 ``fresh`` in a head says that the book begins with this run, and where the fresh runs end that were put together.
+``moved`` in the head of an empty run names engine, address and name of the place where the book is now. It takes a
+number like any run, so it seals exactly what was read before; after it only fresh runs count.
 Where a request takes long, as in an object store, a segment is a thousand runs in one object of a second series: a
 line of JSON with their sizes and then their bytes. Whoever reads a full thousand puts it, and it is only a help.
 """
@@ -17,12 +19,13 @@ from itertools import accumulate, pairwise
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import GENESIS, Position, digest
 from tallybook.ledger.reading.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.engines.store import EngineError, PutOutcome, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.ledger.sharing.engines.store import Entry, Store
 
@@ -91,18 +94,47 @@ NOTHING: Final = End(0, GENESIS)
 """The beginning, and the end of an engine that holds nothing."""
 
 
+class Place(NamedTuple):
+    """Where a book is now, as one of its members states it.
+
+    Attributes:
+        engine: Name of the engine.
+        address: Its address.
+        name: Name of the book there.
+    """
+
+    engine: str
+    address: str
+    name: str
+
+
+class Seal(NamedTuple):
+    """A run that says that the book moved.
+
+    Attributes:
+        place: Where it is now.
+        end: The place after that run, where fresh runs bring the book back.
+    """
+
+    place: Place
+    end: End
+
+
 class Contents(NamedTuple):
     """What an engine holds after an event number.
 
     Attributes:
         runs: Every run whose last event number is larger, in the engine's order, whether or not it counts.
-        end: The place after the last run that was read.
+        end: The place after the last run that was read; where the book moved, the place before the seal, so that each
+            later read meets it again, and nothing can be appended.
         more: Whether further runs follow, which the limit left out.
+        seal: The run that says that the book moved; None where it did not.
     """
 
     runs: Sequence[Run]
     end: End
     more: bool = False
+    seal: Seal | None = None
 
 
 class Outcome(Enum):
@@ -134,10 +166,14 @@ class _Stored(NamedTuple):
     Attributes:
         run: The run.
         whole: Of a fresh run, the last event number and chain value of the runs that were put together; else None.
+        moved: Of a run that seals the engine, where the book is now; else None.
+        before: The place before it.
     """
 
     run: Run
-    whole: tuple[int, str] | None
+    whole: tuple[int, str] | None = None
+    moved: Place | None = None
+    before: End = NOTHING
 
 
 class Engine:
@@ -177,20 +213,28 @@ class Engine:
         if entries is None:
             since = NOTHING
             entries = self._list_new(since) or []
-        stored: list[_Stored] = []
-        size, count, end = 0, 0, since
+        found_runs: list[_Stored] = []
+        size, count, end, is_sealed = 0, 0, since, False
         for entry, data in self._get(entries):
-            if limit is not None and size >= limit:
+            # All runs after a seal are read at once, because fresh ones among them lift it.
+            if limit is not None and size >= limit and not is_sealed:
                 break
             count, size = count + 1, size + len(data)
-            found = _parse(entry, data)
+            found = _parse(entry, data)._replace(before=end)
+            is_sealed = is_sealed or found.moved is not None
             # What is no run holds its number all the same, and the next writer goes on after it.
             seq, chain = (found.run.last, found.run.after) if found.run.first else end[:2]
             end = end.after_run(seq, chain, entry.tag)
             # An erased run is left out; one that is too large has a size and no bytes, and is named as no run.
             if data or entry.size:
-                stored.append(found)
-        return Contents(_select(_from_fresh(stored), after, since.seq), end, count < len(entries))
+                found_runs.append(found)
+        stored = _from_fresh(found_runs)
+        seal = next((found for found in stored if found.moved), None)
+        runs = [found.run for found in (stored if seal is None else stored[: stored.index(seal)])]
+        selected, more = _select(runs, after, since.seq), count < len(entries)
+        if seal is None or seal.moved is None:
+            return Contents(selected, end, more)
+        return Contents(selected, seal.before, more, Seal(seal.moved, end))
 
     def append(self, expected: End, runs: Sequence[Run]) -> Appended:
         """Store runs in order after the expected end, if nobody else appended there.
@@ -199,7 +243,21 @@ class Engine:
             ReadOnlyError: This user may not write.
             UnreachableError: The engine cannot be reached, so that nothing was stored.
         """
-        return self._put(expected, [(run, None) for run in runs])
+        return self._put(expected, [(run, {}) for run in runs])
+
+    def seal(self, expected: End, place: Place) -> Appended:
+        """State after the expected end that the book is in another place now, if nobody else appended there.
+
+        Raises:
+            BadInputError: The address and the name are too long together.
+            ReadOnlyError: This user may not write.
+            UnreachableError: The engine cannot be reached, so that nothing was stored.
+        """
+        run, head = Run(expected.seq + 1, expected.seq, expected.chain, expected.chain, b""), {"moved": place}
+        # A head that is too long is no head, and the book would go on here.
+        if len(_encode(run, head)) > _HEAD_BYTES:
+            raise BadInputError(place.address, "is too long", "use a shorter address; nothing was moved")
+        return self._put(expected, [(run, head)])
 
     def replace(self, expected: End, runs: Sequence[Run]) -> Appended:
         """Let the book begin with these runs, in place of all before, if the engine still ends where that is expected.
@@ -211,7 +269,7 @@ class Engine:
         first, *others = runs or [Run(1, 0, GENESIS, GENESIS, b"")]
         # Several runs are not stored at once: readers go on with the former ones until the last of these is there.
         whole = (runs[-1].last, runs[-1].after) if runs else (0, GENESIS)
-        return self._put(expected, [(first, whole), *((run, None) for run in others)])
+        return self._put(expected, [(first, {"fresh": whole}), *((run, {}) for run in others)])
 
     def erase_before(self, end: End) -> None:
         """Replace the bytes of every run up to a place by nothing.
@@ -309,10 +367,10 @@ class Engine:
             for entry in group:
                 yield entry, found.get(entry.number, b"")
 
-    def _put(self, expected: End, runs: Sequence[tuple[Run, tuple[int, str] | None]]) -> Appended:
+    def _put(self, expected: End, runs: Sequence[tuple[Run, Mapping[str, tuple[Any, ...]]]]) -> Appended:
         end = expected
-        for run, whole in runs:
-            data = _encode(run, whole)
+        for run, marks in runs:
+            data = _encode(run, marks)
             outcome, tag = self._store.put(end.number + 1, data)
             if outcome is not PutOutcome.DONE:
                 # A client that tries twice is refused by its own first try, so a number that is taken may be ours.
@@ -336,10 +394,8 @@ class Engine:
         return entries[0].tag if found == data else Outcome.MOVED
 
 
-def _encode(run: Run, whole: tuple[int, str] | None) -> bytes:
-    head: dict[str, Any] = {"first": run.first, "last": run.last, "before": run.before, "after": run.after}
-    if whole is not None:
-        head["fresh"] = whole
+def _encode(run: Run, marks: Mapping[str, tuple[Any, ...]]) -> bytes:
+    head = {"first": run.first, "last": run.last, "before": run.before, "after": run.after, **marks}
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + run.data
 
 
@@ -350,14 +406,14 @@ def _parse(entry: Entry, data: bytes) -> _Stored:
     try:
         head: Any = json.loads(line) if mark and len(line) <= _HEAD_BYTES else None
         first, last, before, after = (head[name] for name in ("first", "last", "before", "after"))
-        whole = head.get("fresh")
-        kinds = [type(value) for value in (first, last, before, after, *(whole or (0, "")))]
-        if kinds == [int, int, str, str, int, str] and 0 < first <= last + 1:
+        whole, moved = head.get("fresh"), head.get("moved")
+        kinds = [type(value) for value in (first, last, before, after, *(whole or (0, "")), *(moved or ("", "", "")))]
+        if kinds == [int, int, str, str, int, str, str, str, str] and 0 < first <= last + 1:
             run = Run(first, last, before, after, rest, place, entry.author)
-            return _Stored(run, (whole[0], whole[1]) if whole else None)
+            return _Stored(run, (whole[0], whole[1]) if whole else None, Place(*moved) if moved else None)
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
-    return _Stored(Run(0, 0, "", "", data, place, entry.author), None)
+    return _Stored(Run(0, 0, "", "", data, place, entry.author))
 
 
 def _join(runs: Sequence[bytes]) -> bytes:
@@ -382,7 +438,7 @@ def _split(segment: bytes, entries: Sequence[Entry], following: bytes) -> Sequen
         batches = verify_run(run.data, Position(last, chain, 0), (), choose_digest(len(run.data))).batches
         end = (batches[-1].last, batches[-1].chain, batches[-1].end) if batches else None
         # The chain proves no head, and a false one would part readers of the segment from readers of the runs.
-        if _encode(run._replace(first=last + 1, before=chain), None) != data or end != (
+        if _encode(run._replace(first=last + 1, before=chain), {}) != data or end != (
             run.last,
             run.after,
             len(run.data),
@@ -392,24 +448,23 @@ def _split(segment: bytes, entries: Sequence[Entry], following: bytes) -> Sequen
     return found if _parse(entries[0], following).run.before == chain else []
 
 
-def _from_fresh(stored: Sequence[_Stored]) -> Sequence[Run]:
+def _from_fresh(stored: Sequence[_Stored]) -> Sequence[_Stored]:
     """Return the runs from the last fresh ones on that are whole; all where there are none.
 
     Who puts fresh runs may be interrupted, and what others append then follows the runs before.
     """
-    runs = [found.run for found in stored]
     for begin in reversed(range(len(stored))):
         whole = stored[begin].whole
         if whole is None:
             continue
         before = GENESIS
-        for run in runs[begin:]:
+        for run in (found.run for found in stored[begin:]):
             if run.before != before:
                 break
             before = run.after
             if (run.last, run.after) == whole:
-                return runs[begin:]
-    return runs
+                return stored[begin:]
+    return stored
 
 
 def _select(runs: Sequence[Run], after: int, last: int) -> list[Run]:
