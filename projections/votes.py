@@ -16,6 +16,8 @@ from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import AGENT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tallybook.ledger.records import Batch, EventRecord
 
 _MACHINES: Final = frozenset({AGENT, "reflector"})
@@ -66,10 +68,15 @@ class Votes(State):
 
     makers: dict[str, Maker] = attrs.field(factory=dict)
     merged: dict[str, str] = attrs.field(factory=dict)
-    tied: dict[str, set[str]] = attrs.field(factory=dict)
-    rated: dict[str, set[str]] = attrs.field(factory=dict)
-    cited: dict[str, set[str]] = attrs.field(factory=dict)
+    # Lists, because sessions are many: their checkpoint is read at each vote, and a list needs no conversion.
+    tied: dict[str, list[str]] = attrs.field(factory=dict)
+    rated: dict[str, list[str]] = attrs.field(factory=dict)
+    cited: dict[str, list[str]] = attrs.field(factory=dict)
     disputed: set[str] = attrs.field(factory=set)
+
+    def add_vote(self, session: str, name: str) -> None:
+        """Note that a session rated an entry, or proposed to."""
+        _note(self.rated, session, name)
 
     def has_voted(self, session: str, name: str) -> bool:
         """Return whether the lineage of a session rated an entry, or proposed to."""
@@ -89,7 +96,7 @@ class Votes(State):
             name = self.merged[name]
         return self.makers.get(name, Maker(name))
 
-    def _has(self, names_by_session: dict[str, set[str]], session: str, name: str) -> bool:
+    def _has(self, names_by_session: dict[str, list[str]], session: str, name: str) -> bool:
         # By the id of the event that made the entry, because names change in a shared book.
         maker = self.maker_of(name).id
         sessions = self.lineage_of(session)
@@ -99,10 +106,16 @@ class Votes(State):
         """Return the sessions of a session's lineage."""
         lineage, open_ends = {session}, [session]
         while open_ends:
-            new = self.tied.get(open_ends.pop(), set()) - lineage
+            new = set(self.tied.get(open_ends.pop(), ())) - lineage
             lineage |= new
             open_ends += new
         return lineage
+
+
+def _note(names_by_session: dict[str, list[str]], session: str, name: str) -> None:
+    names = names_by_session.setdefault(session, [])
+    if name not in names:
+        names.append(name)
 
 
 def _apply(state: Votes, batch: Batch) -> None:
@@ -123,10 +136,10 @@ def _apply(state: Votes, batch: Batch) -> None:
             state.merged[event.name] = event.to
         elif isinstance(event, events.PlaybookInjected) and event.lineage not in {"", session}:
             # A fork is given nothing again: its injection of no entry names the session that it continues.
-            state.tied.setdefault(session, set()).add(event.lineage)
-            state.tied.setdefault(event.lineage, set()).add(session)
+            _note(state.tied, session, event.lineage)
+            _note(state.tied, event.lineage, session)
         elif isinstance(event, events.PointCited) and session:
-            state.cited.setdefault(session, set()).add(event.name)
+            _note(state.cited, session, event.name)
         else:
             _count_vote(state, record, event, session)
 
@@ -142,7 +155,7 @@ def _count_vote(state: Votes, record: EventRecord, event: Any, session: str) -> 
         # A later harmful vote of an agent on this entry is recorded as neutral, whatever was decided.
         state.disputed.add(event.name)
     if is_dispute or is_wish or isinstance(event, events.PointRated):
-        state.rated.setdefault(session, set()).add(event.name)
+        state.add_vote(session, event.name)
 
 
 VOTES: Final[View[Votes]] = batch_view(
@@ -160,3 +173,26 @@ VOTES: Final[View[Votes]] = batch_view(
     ),
     _apply,
 )
+
+
+# Checkpoints
+
+
+def pack(state: Votes) -> dict[str, Any]:
+    """Return a state after a batch as JSON values."""
+    return {name: getattr(state, name) for name in _PLAIN_FIELDS} | {"disputed": sorted(state.disputed)}
+
+
+def unpack(values: Mapping[str, Any]) -> Votes:
+    """Return the votes of packed values.
+
+    Raises:
+        ValueError, TypeError, KeyError: The values are not a packed state.
+    """
+    fields = {name: values[name] for name in _PLAIN_FIELDS}
+    fields["makers"] = {name: Maker(*maker) for name, maker in fields["makers"].items()}
+    return Votes(**fields, disputed=set(values["disputed"]))
+
+
+_PLAIN_FIELDS: Final = ("seq", "chain", "makers", "merged", "tied", "rated", "cited")
+"""Fields that JSON can hold unchanged, a maker as a list."""

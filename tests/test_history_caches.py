@@ -35,6 +35,7 @@ from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.state import form_of
 from tallybook.projections.surfaces.writing import redact
+from tallybook.projections.surfaces.writing.votes import VOTES_FORM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -214,7 +215,7 @@ SCORED_PLAYBOOK: Final = read_config(
         {"scoring": {"components": {"playbook": {"enabled": True}}, "sessions": {"improvement": ["playbook"]}}},
     )
 )
-FORMS: tuple[Form[Any], ...] = (PLAYBOOK_FORM, STATUS_FORM, form_of(SCORED_PLAYBOOK))
+FORMS: tuple[Form[Any], ...] = (PLAYBOOK_FORM, STATUS_FORM, form_of(SCORED_PLAYBOOK), VOTES_FORM)
 CHANGES: dict[str, Callable[[Path, JsonlLog], None]] = {
     "kept": lambda _path, _log: None,
     "deleted": _delete,

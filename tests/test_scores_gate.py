@@ -166,6 +166,19 @@ def test_baselines_are_listed(score: Callable[..., None], run: Run) -> None:
     assert f"session.overall  87.5  since {row['day']}, event {row['seq']}\n" == run("score", "baseline").out
 
 
+def test_a_baseline_that_an_agent_types_is_recorded_as_the_agents(
+    score: Callable[..., None], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside an agent the rater is that agent with its session, secrets in the reason are masked, no one is human."""
+    score(DAYS[0], 90)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s7")
+    assert 0 == run("score", "baseline", "ac09", "--reason", f"token {'ghp_' + 'a1B2' * 9}").code
+    row = json.loads(run("log", "--json").out.splitlines()[-1])
+    assert {"rater": "agent", "agent": "claude", "session": "s7"} == row["by"]
+    assert "token [masked: GitHub Token]" == row["free"]["reason"]
+    assert EXIT_BAD_INPUT == run("score", "baseline", "ac09", "--rater", "human").code
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

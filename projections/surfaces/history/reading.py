@@ -22,7 +22,7 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.search import find_batches, read_batch_at
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
-from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.cache_files import FAULTS, Blob
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.fold import View
-    from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -55,7 +54,7 @@ class Form(Generic[S]):
         pack: Returns a state after a batch as JSON values.
         unpack: Returns the state of such values, without the batch folded last; raises ValueError, TypeError or
             KeyError for other values.
-        book: Returns the playbook in a state.
+        book: Returns the playbook in a state; an empty one for a view that holds none.
         key: What else decides the state, such as a configuration.
     """
 
@@ -63,7 +62,7 @@ class Form(Generic[S]):
     view: View[S]
     pack: Callable[[S], dict[str, Any]]
     unpack: Callable[[Mapping[str, Any]], S]
-    book: Callable[[S], Playbook]
+    book: Callable[[S], Playbook] = lambda _: Playbook()
     key: str = ""
 
 

@@ -17,7 +17,14 @@ from tallybook.projections.scores.scoring import SCORING_OFF, number
 from tallybook.projections.scores.trends import METHODS, NO_DATA, NOT_ENOUGH, GateQuery, gate, histories
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
-from tallybook.projections.surfaces.console.options import announce_input, as_json, at_when
+from tallybook.projections.surfaces.console.options import (
+    Verb,
+    announce_input,
+    as_json,
+    at_when,
+    provenance_of,
+    with_reason,
+)
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
 from tallybook.projections.surfaces.history.ask import describe
 from tallybook.projections.surfaces.lift import notes
@@ -330,7 +337,9 @@ def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
     yield f"  {len(closing) or 'none'} of {scored} scores close it, {len(known) - scored} have no data{hint}"
 
 
-def set_baseline(project: Project, given: str, value: float | None, reason: str) -> tuple[BaselineSet, Outcome]:
+def set_baseline(
+    project: Project, given: str, value: float | None, reason: str, by: Mapping[str, str]
+) -> tuple[BaselineSet, Outcome]:
     """Set the baseline of a score, which acknowledges the drops so far.
 
     Args:
@@ -338,6 +347,7 @@ def set_baseline(project: Project, given: str, value: float | None, reason: str)
         given: The score.
         value: From 0 to 100; None for what the latest session with that score has.
         reason: Why; may be empty.
+        by: Who sets it.
 
     Raises:
         BadInputError: There is no such score.
@@ -348,7 +358,7 @@ def set_baseline(project: Project, given: str, value: float | None, reason: str)
     if value is None:
         value = _latest(state_of(project, config), score)
     event = BaselineSet(score, value, reason)
-    return event, commands.recorded(project, Request(PlainEvents((event,)), {"rater": "human"}))
+    return event, commands.recorded(project, Request(PlainEvents((event,)), by))
 
 
 def _latest(state: Scores, score: str) -> int:
@@ -416,13 +426,18 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     return 0 if answered.open else EXIT_NO
 
 
-@click.command("score baseline", epilog="Example: tallybook score baseline ac06 --reason 'the new prompt is worth it'")
+@click.command(
+    "score baseline",
+    cls=Verb,
+    rater="human",
+    example="tallybook score baseline ac06 --reason 'the new prompt is worth it'",
+)
 @click.argument("score", required=False)
 @click.option("--value", metavar="N", type=_POINTS, help="Set N, 0 to 100; else the score of the latest session.")
-@click.option("--reason", default="", help="State why; stored in the ledger.")
-@as_json
-@click.pass_obj
-def baseline(project: Project, /, *, score: str | None, value: float | None, reason: str, as_json: bool) -> None:
+@with_reason
+def baseline(
+    project: Project, /, *, score: str | None, value: float | None, reason: str, as_json: bool, **by: Any
+) -> None:
     """Set the value that a score is compared with.
 
     SCORE is a component or overall; without it, the baselines are listed. A new baseline acknowledges the drops so far,
@@ -431,7 +446,7 @@ def baseline(project: Project, /, *, score: str | None, value: float | None, rea
     if score is None:
         _list(project, as_json=as_json)
         return
-    event, outcome = set_baseline(project, score, value, reason)
+    event, outcome = set_baseline(project, score, value, reason, provenance_of(by))
     if as_json:
         answer({"score": event.score, "value": event.value, "seq": outcome.seq_from})
     else:

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError, TallybookError
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold_history
 from tallybook.projections.lift.view import PLAYBOOK
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.inject import leave_out_expired
@@ -19,7 +17,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import blocks, draws, ledger_access
 from tallybook.projections.surfaces.writing import record
-from tallybook.projections.votes import VOTES
+from tallybook.projections.surfaces.writing.votes import VOTES_FORM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,7 +105,7 @@ def find_old(project: Project) -> Iterator[tuple[str, str]]:
 def choose(project: Project, name: str) -> Chosen:
     """Return the entries for a file: pinned ones first, then by name, as many as fit; none past its last day."""
     state, log = commands.playbook(project).state, reading.open_log(project)
-    votes = fold_history(VOTES, lambda: decode(log.read()))
+    votes = reading.fold_view(VOTES_FORM, log)
     rows = leave_out_expired(ledger_access.entries_of(playbook_dict(state)), clock.utc_now().at[:10])
     approved = {name for name in state.entries if name in state.pinned or votes.maker_of(name).is_approved}
     rows = [row for row in rows if row["name"] in approved and row["text"] != REDACTED]

@@ -20,7 +20,15 @@ from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
-from tallybook.ledger.events import EventsVoided, PointAdded, PointNoted, PointProposed, PointReviewed, ProposalDecided
+from tallybook.ledger.events import (
+    BaselineSet,
+    EventsVoided,
+    PointAdded,
+    PointNoted,
+    PointProposed,
+    PointReviewed,
+    ProposalDecided,
+)
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
@@ -382,6 +390,7 @@ _WORDS: Final[dict[type, tuple[str, ...]]] = {
     Undo: ("reason",),
     PointNoted: ("note",),
     PointProposed: ("text", "reason"),
+    BaselineSet: ("reason",),
     ProposalDecided: ("reason",),
 }
 """Class → its fields with words of its sender."""

@@ -6,7 +6,6 @@ An extraction result that a program records as the rater reflector counts as it 
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -14,11 +13,12 @@ import attrs
 from tallybook.ledger.decisions.update import IgnoredItem
 from tallybook.ledger.events import RATINGS, PlaybookUpdated, PointNoted, PointProposed, PointRated
 from tallybook.ledger.playbook_constants import RATE
-from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import AGENT
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.reading import Form
 from tallybook.projections.surfaces.writing.requests import Request, Update
-from tallybook.projections.votes import RETIRE, VOTES, Votes
+from tallybook.projections.votes import RETIRE, VOTES, Votes, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 HELPFUL, HARMFUL, NEUTRAL = "helpful", "harmful", "neutral"
 DISPUTE: Final = "a person's entry"
 """The cause of a proposal that stands for a vote which would have pruned what a person typed or imported."""
+VOTES_FORM: Final[Form[Votes]] = Form("votes", VOTES, pack, unpack)
+"""How the votes are saved: a vote is decided under the lock, where folding all of a long history takes seconds."""
 SPENT: Final = "was rated in this session, or in one that it continues"
 
 
@@ -61,8 +63,9 @@ class Ballot:
 
     def _read(self) -> Votes:
         if self._votes is None:
-            batches = lambda: chain(reading.batches(self._opened.project), self._appended)  # noqa: E731 - read twice
-            self._votes = fold_history(VOTES, batches)
+            # Opened anew, because the ledger may have grown between the opening of this one and its lock.
+            log = reading.open_log(self._opened.project)
+            self._votes = fold(VOTES, self._appended, reading.fold_view(VOTES_FORM, log))
         return self._votes
 
     def decide(self, decision: Decision, request: Request, state: Playbook) -> Decision:
@@ -127,7 +130,7 @@ class _Cast:
             if self.votes.has_voted(session, name):
                 return None
             # A second vote of the same batch is not in the ledger yet, and has no effect either.
-            self.votes.rated.setdefault(session, set()).add(name)
+            self.votes.add_vote(session, name)
         if self.by["rater"] != AGENT or not isinstance(event, PointRated):
             return event
         if event.rating == HARMFUL:
