@@ -207,6 +207,6 @@ def test_each_agent_that_takes_context_is_installed_at_an_event_that_takes_it() 
     """So what `init` writes gives every session the playbook."""
     for name in table.AGENTS:
         own_names = {document["hook_event_name"]: "UserPromptSubmit" for document in (GEMINI,)}
-        events = {own_names.get(event, event) for event in installation.load(name).events}
+        events = {own_names.get(event, event) for event in installation.FILES[name].events}
         injects_at = table.load(name).injects_at
         assert bool(injects_at) == bool(events.intersection(injects_at))

@@ -31,7 +31,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OTHERS = {name: installation.load(name) for name in table.AGENTS if name != table.CLAUDE}
+OTHERS = {name: installation.FILES[name] for name in table.AGENTS if name != table.CLAUDE}
 LINE = "tallybook hook || :"
 ALL_EVENTS = hook_entries.install(None, CLAUDE, "tallybook hook", "settings")
 NESTED = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": LINE}]}]}}
@@ -109,7 +109,7 @@ def test_someone_with_an_agent_reads_what_installs(here: Project, name: str | No
 def test_missing_events_are_named(here: Project, scope: str, *, at_home: bool) -> None:
     """Settings for some events only are named with the others, and with what adds them; all of them are fine."""
     folder = Path.home() if at_home else here.root
-    path = install(folder, {"hooks": {"Stop": [CLAUDE.group("tallybook hook", 10)]}})
+    path = install(folder, {"hooks": {"Stop": [CLAUDE.item("tallybook hook", 10)]}})
     missing = ", ".join(event for event in CLAUDE.events if event != "Stop")
     fix = f"run `tallybook init{scope}` to add them"
     assert ("note", f"{path}: no hook for {missing}", fix) in findings(here)

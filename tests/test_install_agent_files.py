@@ -124,7 +124,7 @@ def test_codex_keeps_a_line_that_works(project: Path, run: Callable[..., Answer]
     files = AGENTS["codex"]
     path = settings_of(files, project)
     path.parent.mkdir()
-    data = json.dumps({"hooks": {event: [files.group("tallybook hook", 7)] for event in files.events}}).encode()
+    data = json.dumps({"hooks": {event: [files.item("tallybook hook", 7)] for event in files.events}}).encode()
     path.write_bytes(data)
     assert "has the hooks already" in run("init", "codex").out
     assert data == path.read_bytes()

@@ -93,7 +93,7 @@ def test_a_bare_line_of_an_earlier_version_is_replaced(inside: Environment) -> N
         files = AGENTS[name]
         path = settings_of(files, inside.root)
         path.parent.mkdir(exist_ok=True)
-        group = {"hooks": {event: [files.group("tallybook hook || :", 10)] for event in files.events}}
+        group = {"hooks": {event: [files.item("tallybook hook || :", 10)] for event in files.events}}
         path.write_text(json.dumps(group), encoding="utf-8")
         assert 0 == inside.run("init", name)[0]
         assert {True} == {str(inside.folder) in line for _, line in lines_of(files, path)}

@@ -178,7 +178,7 @@ def test_what_a_person_made_ones_own_is_left(claude: Path, run: Callable[..., An
 
 def test_a_hook_behind_somebody_elses_command_is_left(claude: Path, run: Callable[..., Answer]) -> None:
     """Which command line it is, is said."""
-    mixed = {"hooks": {event: [CLAUDE.group("mine && tallybook hook", 10)] for event in CLAUDE.events}}
+    mixed = {"hooks": {event: [CLAUDE.item("mine && tallybook hook", 10)] for event in CLAUDE.events}}
     (claude / "settings.json").write_text(json.dumps(mixed))
     assert "has the hooks already" in run("init").out
     assert "`mine && tallybook hook` does more than call Tallybook; remove it yourself" in run("uninstall").out

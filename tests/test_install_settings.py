@@ -75,7 +75,7 @@ def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, 
 )
 def test_a_command_line_that_does_more_is_not_taken_out(line: str) -> None:
     """It counts as installed, and taking it out would take somebody else's command."""
-    data = json.dumps({"hooks": {event: [CLAUDE.group(line, 10)] for event in CLAUDE.events}}).encode()
+    data = json.dumps({"hooks": {event: [CLAUDE.item(line, 10)] for event in CLAUDE.events}}).encode()
     assert data == install(data)
     assert data == remove(data)
 

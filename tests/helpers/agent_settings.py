@@ -14,7 +14,7 @@ from tallybook.projections.surfaces.install import hook_entries
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.agents.installation import Installation
 
-AGENTS = {name: installation.load(name) for name in table.AGENTS}
+AGENTS = {name: installation.FILES[name] for name in table.AGENTS}
 _ENTRY = {"type": "command", "command": "theirs"}
 _NESTED = {"hooks": {"Stop": [{"matcher": "x", "hooks": [_ENTRY]}], "SessionStart": []}, "theirs": 1}
 _FLAT = {"version": 1, "hooks": {"stop": [{"command": "theirs", "bash": "theirs"}], "SessionStart": []}}

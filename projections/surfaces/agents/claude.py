@@ -4,47 +4,33 @@ from __future__ import annotations
 
 import os
 
-from tallybook.projections.surfaces.agents.table import (
-    Agent,
-    Entry,
-    Payload,
-    Transcripts,
-    all_texts,
-    count_utf16,
-    jsonl_files,
-    nested_answer,
-    object_of,
-    parse_line,
-    text_of,
-)
+from tallybook.projections.surfaces.agents import table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from tallybook.projections.surfaces.agents.installation import Installation
 
-
-def read(document: Mapping[str, Any]) -> Payload:
+def read(document: Mapping[str, Any]) -> table.Payload:
     """Return a payload."""
-    name, tool = text_of(document, "hook_event_name"), text_of(document, "tool_name")
-    return Payload(
+    name, tool = table.text_of(document, "hook_event_name"), table.text_of(document, "tool_name")
+    return table.Payload(
         name,
-        text_of(document, "session_id"),
-        text_of(document, "cwd"),
-        text_of(document, "transcript_path"),
-        text_of(document, "source"),
-        text_of(document, "agent_id"),
-        all_texts(document.get("tool_input")) if tool else text_of(document, "last_assistant_message"),
+        table.text_of(document, "session_id"),
+        table.text_of(document, "cwd"),
+        table.text_of(document, "transcript_path"),
+        table.text_of(document, "source"),
+        table.text_of(document, "agent_id"),
+        table.all_texts(document.get("tool_input")) if tool else table.text_of(document, "last_assistant_message"),
         tool or "message",
-        text_of(document, "tool_use_id"),
-        text_of(document, "prompt_id"),
+        table.text_of(document, "tool_use_id"),
+        table.text_of(document, "prompt_id"),
         name,
     )
 
 
-def is_unattended(_: Payload) -> bool:
+def is_unattended(_: table.Payload) -> bool:
     """Return whether it runs for a program, as under ``-p``; earlier versions say so by their entry point alone."""
     says = os.environ.get("CLAUDE_CODE_SESSION_ATTENDED", "")
     return says == "0" or (not says and os.environ.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk-"))
@@ -58,14 +44,14 @@ _HEAD_LINES = 100
 _HEAD_BYTES = 256 * 1024
 
 
-def read_line(line: Mapping[str, Any], _: set[str]) -> Entry:
+def read_line(line: Mapping[str, Any], _: set[str]) -> table.Entry:
     """Return what a line says."""
     is_subagents = bool(line.get("isSidechain"))
-    return Entry(
+    return table.Entry(
         "assistant" if line.get("type") == "assistant" else "user",
         _blocks(line),
-        text_of(line, "uuid"),
-        text_of(line, "timestamp"),
+        table.text_of(line, "uuid"),
+        table.text_of(line, "timestamp"),
         is_subagents,
         is_unknown="type" not in line,
     )
@@ -75,7 +61,7 @@ def _blocks(line: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the blocks of the message in a line, none if neither a person nor the agent wrote it."""
     if line.get("type") not in ("user", "assistant") or any(line.get(mark) for mark in PROGRAM_MARKS):
         return []
-    content = object_of(line, "message").get("content")
+    content = table.object_of(line, "message").get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
@@ -97,7 +83,7 @@ def folder_of(path: str) -> str:
     try:
         with open(path, "rb") as file:
             for _, data in zip(range(_HEAD_LINES), file, strict=False):
-                if folder := text_of(parse_line(data), "cwd"):
+                if folder := table.text_of(table.parse_line(data), "cwd"):
                     return folder
     except OSError:
         pass
@@ -111,16 +97,16 @@ def parent_of(path: str) -> str:
             copied = [data for data in file.read(_HEAD_BYTES).splitlines(keepends=True) if b'"forkedFrom"' in data]
     except OSError:
         return ""
-    return text_of(object_of(parse_line(copied[0]), "forkedFrom"), "sessionId") if copied else ""
+    return table.text_of(table.object_of(table.parse_line(copied[0]), "forkedFrom"), "sessionId") if copied else ""
 
 
 def subagents(path: str) -> dict[str, str]:
     """Return the transcripts of the session's subagents."""
     folder = os.path.join(os.path.splitext(path)[0], "subagents")
-    return {os.path.splitext(name)[0]: os.path.join(folder, name) for name in jsonl_files(folder)}
+    return {os.path.splitext(name)[0]: os.path.join(folder, name) for name in table.jsonl_files(folder)}
 
 
-TRANSCRIPTS = Transcripts(
+TRANSCRIPTS = table.Transcripts(
     pattern="*/*",
     name="",
     read_line=read_line,
@@ -133,13 +119,12 @@ TRANSCRIPTS = Transcripts(
     parent_of=parent_of,
 )
 
-AGENT = Agent(
-    title="Claude Code",
+AGENT = table.Agent(
     read=read,
     injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"),
-    answer=nested_answer,
+    answer=table.nested_answer,
     # A longer text goes into a file, and the model sees its beginning.
-    size=count_utf16,
+    size=table.count_utf16,
     max_size=10_000,
     # It reports the end even where the terminal hangs up; of a killed session the transcript is found later.
     awaits_at_stop=False,
@@ -147,22 +132,3 @@ AGENT = Agent(
     shows_message=True,
     is_unattended=is_unattended,
 )
-
-
-def installation() -> Installation:
-    """Return its files."""
-    from tallybook.projections.surfaces.agents import installation as form
-
-    at_work = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
-    names = (*at_work, "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd")
-    return form.Installation(
-        title=AGENT.title,
-        folder=".claude",
-        home=("CLAUDE_CONFIG_DIR", ".claude"),
-        file="settings.json",
-        events=dict.fromkeys(names, 10),
-        group=form.nested_group,
-        programs=("claude",),
-        prompts=form.PromptFiles("", "commands/{}.md", form.as_markdown),
-        other_hooks=(".claude/settings.local.json",),
-    )

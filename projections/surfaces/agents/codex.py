@@ -5,37 +5,19 @@ from __future__ import annotations
 from functools import lru_cache
 import os
 
-from tallybook.projections.surfaces.agents import claude
-from tallybook.projections.surfaces.agents.table import (
-    PACKED,
-    SUBAGENT,
-    Agent,
-    Entry,
-    Payload,
-    Transcripts,
-    count_bytes,
-    jsonl_files,
-    list_of,
-    nested_answer,
-    object_of,
-    parse_line,
-    read_first_line,
-    text_of,
-)
+from tallybook.projections.surfaces.agents import claude, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from tallybook.projections.surfaces.agents.installation import Installation
 
-
-def read(document: Mapping[str, Any]) -> Payload:
+def read(document: Mapping[str, Any]) -> table.Payload:
     """Return a payload; a subagent's names the subagent's transcript, not the session's."""
     payload = claude.read(document)
     transcript = "" if payload.subagent else payload.transcript
-    return payload._replace(prompt=text_of(document, "turn_id"), transcript=transcript)
+    return payload._replace(prompt=table.text_of(document, "turn_id"), transcript=transcript)
 
 
 # Transcripts: rollout-TIME-ID.jsonl in a folder for the day
@@ -55,30 +37,30 @@ USES = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_
 """Kind of an item → its field with a tool's input."""
 ANSWERS = ("function_call_output", "custom_tool_call_output")
 _PREFIX = "rollout-"
-ENDINGS = (".jsonl", ".jsonl" + PACKED)
+ENDINGS = (".jsonl", ".jsonl" + table.PACKED)
 _TIME_CHARS = len("2026-11-23T12-24-22-")
 _DAY = "%Y/%m/%d"
 _MAX_DAYS = 31
 
 
-def read_line(line: Mapping[str, Any], seen: set[str]) -> Entry:
+def read_line(line: Mapping[str, Any], seen: set[str]) -> table.Entry:
     """Return what a line says; an item that a fork or a compaction repeats says it once."""
-    item, at = object_of(line, "payload"), text_of(line, "timestamp")
+    item, at = table.object_of(line, "payload"), table.text_of(line, "timestamp")
     if line.get("type") != "response_item":
         # The first versions wrote items without anything around them.
-        return Entry(at=at, is_unknown="payload" not in line)
+        return table.Entry(at=at, is_unknown="payload" not in line)
     uuid, blocks = _uuid(item), _blocks(item)
     role, key = "assistant" if item.get("role") == "assistant" else "user", _key(uuid, at, blocks)
     # A summary is the answer to the program's own prompt.
-    if key in seen or object_of(line, "metadata").get("compaction_output"):
-        return Entry(role, (), uuid, at)
+    if key in seen or table.object_of(line, "metadata").get("compaction_output"):
+        return table.Entry(role, (), uuid, at)
     seen.add(key)
-    return Entry(role, blocks, uuid, at)
+    return table.Entry(role, blocks, uuid, at)
 
 
 def _uuid(item: Mapping[str, Any]) -> str:
     """Return the id of an item: a model's server may count its own in every session anew, or in every answer."""
-    own, turn = text_of(item, "id", "call_id"), text_of(object_of(item, _PASSED_ON), "turn_id")
+    own, turn = table.text_of(item, "id", "call_id"), table.text_of(table.object_of(item, _PASSED_ON), "turn_id")
     return f"{turn}:{own}" if turn and own else own
 
 
@@ -92,12 +74,12 @@ def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
     turns: list[list[str]] = [[]]
     undone: set[str] = set()
     for line in lines:
-        item = object_of(line, "payload")
+        item = table.object_of(line, "payload")
         if line.get("type") == "response_item":
             blocks = _blocks(item)
             if item.get("role") == "user" and blocks:
                 turns.append([])
-            turns[-1].append(_key(_uuid(item), text_of(line, "timestamp"), blocks))
+            turns[-1].append(_key(_uuid(item), table.text_of(line, "timestamp"), blocks))
         elif item.get("type") == "thread_rolled_back":
             number = item.get("num_turns")
             for _ in range(min(number, len(turns) - 1) if isinstance(number, int) else 0):
@@ -109,19 +91,19 @@ _PASSED_ON = "internal_chat_message_metadata_passthrough"
 
 
 def _blocks(item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    kind, call = text_of(item, "type"), text_of(item, "call_id")
+    kind, call = table.text_of(item, "type"), table.text_of(item, "call_id")
     if kind in USES:
-        name = ".".join(filter(None, (text_of(item, "namespace"), text_of(item, "name")))) or "shell"
+        name = ".".join(filter(None, (table.text_of(item, "namespace"), table.text_of(item, "name")))) or "shell"
         return [{"type": "tool_use", "id": call, "name": name, "input": _input(item.get(USES[kind]))}]
     if kind in ANSWERS:
         return [{"type": "tool_result", "tool_use_id": call, "content": item.get("output")}]
     if kind != "message" or item.get("role") not in ("user", "assistant"):
         return []
-    texts = [text_of(part, "text") if isinstance(part, dict) else "" for part in list_of(item, "content")]
+    texts = [table.text_of(part, "text") if isinstance(part, dict) else "" for part in table.list_of(item, "content")]
     if item["role"] == "assistant":
         # The hook of a stop is given the parts as one text.
         return [{"type": "text", "text": "".join(texts)}]
-    kinds = list_of(object_of(item, _PASSED_ON), "content_item_kinds")
+    kinds = table.list_of(table.object_of(item, _PASSED_ON), "content_item_kinds")
     is_known = len(kinds) == len(texts)
     return [
         {"type": "text", "text": text}
@@ -132,12 +114,12 @@ def _blocks(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _input(given: object) -> object:
     """Return the input of a tool, which a call of a function holds as JSON in a text."""
-    return (parse_line(f"{given}\n".encode("utf-8", "replace")) or given) if isinstance(given, str) else given
+    return (table.parse_line(f"{given}\n".encode("utf-8", "replace")) or given) if isinstance(given, str) else given
 
 
 def session_of(path: str) -> str:
     """Return the id that ends the file's name: the session's, or the subagent's."""
-    return claude.session_of(path.removesuffix(PACKED))[len(_PREFIX) + _TIME_CHARS :]
+    return claude.session_of(path.removesuffix(table.PACKED))[len(_PREFIX) + _TIME_CHARS :]
 
 
 _SESSIONS, _ARCHIVE = "sessions", "archived_sessions"
@@ -145,7 +127,7 @@ _SESSIONS, _ARCHIVE = "sessions", "archived_sessions"
 
 def places_of(path: str) -> tuple[str, ...]:
     """Return where a transcript can lie: after a week Codex packs it, and a person can archive it and take it back."""
-    plain = path.removesuffix(PACKED)
+    plain = path.removesuffix(table.PACKED)
     name, parts = os.path.basename(plain), plain.split(os.sep)
     top = next((number for number, part in enumerate(parts) if part in {_SESSIONS, _ARCHIVE}), None)
     files = [plain]
@@ -153,31 +135,31 @@ def places_of(path: str) -> tuple[str, ...]:
         home = os.sep.join(parts[:top])
         day = name[len(_PREFIX) :].partition("T")[0].split("-")
         files += [os.path.join(home, _SESSIONS, *day, name), os.path.join(home, _ARCHIVE, name)]
-    return tuple(dict.fromkeys(place for file in files for place in (file, file + PACKED)))
+    return tuple(dict.fromkeys(place for file in files for place in (file, file + table.PACKED)))
 
 
 def folder_of(path: str) -> str:
     """Return the folder in the first line."""
-    return text_of(object_of(read_first_line(path), "payload"), "cwd")
+    return table.text_of(table.object_of(table.read_first_line(path), "payload"), "cwd")
 
 
 def parent_of(path: str) -> str:
     """Return the session that the first line names as the one that was forked."""
-    return text_of(object_of(read_first_line(path), "payload"), "forked_from_id")
+    return table.text_of(table.object_of(table.read_first_line(path), "payload"), "forked_from_id")
 
 
-def is_unattended(payload: Payload) -> bool:
+def is_unattended(payload: table.Payload) -> bool:
     """Return whether the first line says that ``codex exec`` began the session."""
-    return text_of(object_of(read_first_line(payload.transcript), "payload"), "source") == "exec"
+    return table.text_of(table.object_of(table.read_first_line(payload.transcript), "payload"), "source") == "exec"
 
 
 # Every session of a day asks this of all files of the day.
 @lru_cache
 def session_of_subagent(path: str) -> str:
     """Return the session whose subagent wrote a transcript, empty for a session's own."""
-    own = object_of(read_first_line(path), "payload")
-    session = text_of(own, "parent_thread_id") and text_of(own, "session_id", "parent_thread_id")
-    return session if session != text_of(own, "id") else ""
+    own = table.object_of(table.read_first_line(path), "payload")
+    session = table.text_of(own, "parent_thread_id") and table.text_of(own, "session_id", "parent_thread_id")
+    return session if session != table.text_of(own, "id") else ""
 
 
 def subagents(path: str) -> dict[str, str]:
@@ -185,12 +167,12 @@ def subagents(path: str) -> dict[str, str]:
     session, earliest = session_of(path), os.path.basename(path)[: len(_PREFIX) + _TIME_CHARS]
     found: dict[str, str] = {}
     for folder in _days(path):
-        for name in jsonl_files(folder, ENDINGS):
+        for name in table.jsonl_files(folder, ENDINGS):
             file = os.path.join(folder, name)
             # Names begin with the time, and a subagent begins after its session.
             if name.startswith(_PREFIX) and name >= earliest and session_of_subagent(file) == session:
                 # While it is packed it lies there twice.
-                found.setdefault(SUBAGENT + session_of(file), file)
+                found.setdefault(table.SUBAGENT + session_of(file), file)
     return found
 
 
@@ -214,7 +196,7 @@ def _days(path: str) -> list[str]:
     return [folder, *(os.path.join(top, *one.split("/")) for one in days[1:] if one <= last)]
 
 
-TRANSCRIPTS = Transcripts(
+TRANSCRIPTS = table.Transcripts(
     pattern="*/*/*/rollout-*",
     name=_PREFIX,
     read_line=read_line,
@@ -232,14 +214,13 @@ TRANSCRIPTS = Transcripts(
     undone_by=undone_by,
 )
 
-AGENT = Agent(
-    title="Codex CLI",
+AGENT = table.Agent(
     read=read,
     injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse"),
     # An unknown field makes the whole answer fail.
-    answer=nested_answer,
+    answer=table.nested_answer,
     # 2,500 tokens of four bytes each; of a longer text the model sees the beginning and the end.
-    size=count_bytes,
+    size=table.count_bytes,
     max_size=10_000,
     # Its terminal interface leaves the session to a daemon when a person quits.
     awaits_at_stop=True,
@@ -247,26 +228,3 @@ AGENT = Agent(
     shows_message=True,
     is_unattended=is_unattended,
 )
-
-
-def installation() -> Installation:
-    """Return its files; of SessionEnd it cuts a longer timeout down to 3 seconds, and warns."""
-    from tallybook.projections.surfaces.agents import installation as form
-
-    names = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStop", "PreCompact")
-    return form.Installation(
-        title=AGENT.title,
-        folder=".codex",
-        home=("CODEX_HOME", ".codex"),
-        file="hooks.json",
-        events=dict.fromkeys(names, 10) | {"SessionEnd": 3},
-        group=form.nested_group,
-        programs=("codex",),
-        # No folder of slash commands is known of it.
-        prompts=form.PromptFiles(".agents", "skills/{}/SKILL.md", form.as_skill),
-        other_hooks=(".codex/config.toml",),
-        users_hooks=("config.toml", "plugins/cache/*/*/*/hooks/hooks.json"),
-        # Codex trusts a hook by the hash of its command and timeout, and skips a changed one without a word.
-        keeps_line=True,
-        record_of_trust="config.toml",
-    )

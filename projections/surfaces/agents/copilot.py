@@ -7,53 +7,36 @@ from __future__ import annotations
 
 import os
 
-from tallybook.projections.surfaces.agents import claude
-from tallybook.projections.surfaces.agents.table import (
-    Agent,
-    Entry,
-    Payload,
-    Transcripts,
-    all_texts,
-    count_utf16,
-    flat_answer,
-    is_plain_name,
-    list_of,
-    object_of,
-    read_first_line,
-    text_of,
-    transcripts_folder,
-)
+from tallybook.projections.surfaces.agents import claude, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from tallybook.projections.surfaces.agents.installation import Installation
 
-
-def read(document: Mapping[str, Any]) -> Payload:
+def read(document: Mapping[str, Any]) -> table.Payload:
     """Return a payload; it names no transcript at a session's start and end, and one in camelCase names no event."""
     payload = claude.read(document) if "hook_event_name" in document else _read_camel_case(document)
     text = payload.text if payload.where != "message" else ""
-    if session := text_of(document, "parent_agent_id", "parentAgentId"):
+    if session := table.text_of(document, "parent_agent_id", "parentAgentId"):
         # A subagent gives its own id for a session's, and its session's transcript, which is read at the session's end.
-        subagent = text_of(document, "agent_id", "agentId")
+        subagent = table.text_of(document, "agent_id", "agentId")
         return payload._replace(session=session, subagent=subagent, transcript="", text=text)
     transcript = payload.transcript or _transcript_of(payload.session)
     return payload._replace(transcript=transcript, subagent="", text=text)
 
 
-def _read_camel_case(document: Mapping[str, Any]) -> Payload:
-    tool = text_of(document, "toolName")
-    return Payload(
+def _read_camel_case(document: Mapping[str, Any]) -> table.Payload:
+    tool = table.text_of(document, "toolName")
+    return table.Payload(
         _guess_event(document),
         # The start of a subagent names no event in the other spelling either.
-        text_of(document, "sessionId", "session_id"),
-        text_of(document, "cwd"),
-        text_of(document, "transcriptPath"),
-        text_of(document, "source"),
-        text=all_texts(document.get("toolArgs")) if tool else "",
+        table.text_of(document, "sessionId", "session_id"),
+        table.text_of(document, "cwd"),
+        table.text_of(document, "transcriptPath"),
+        table.text_of(document, "source"),
+        text=table.all_texts(document.get("toolArgs")) if tool else "",
         where=tool or "message",
         name=_guess_event(document),
     )
@@ -80,7 +63,7 @@ def _guess_event(document: Mapping[str, Any]) -> str:
 
 def _transcript_of(session: str) -> str:
     """Return the path of a session's transcript, empty if there is none."""
-    path = os.path.join(transcripts_folder("copilot"), session, _NAME) if is_plain_name(session) else ""
+    path = os.path.join(table.transcripts_folder("copilot"), session, _NAME) if table.is_plain_name(session) else ""
     return path if path and os.path.isfile(path) else ""
 
 
@@ -91,27 +74,27 @@ _PROGRAM_SOURCES = ("skill", "system", "autopilot", "command")
 """How the sources of messages begin that the program writes in a person's name."""
 
 
-def read_line(line: Mapping[str, Any], _: set[str]) -> Entry:
+def read_line(line: Mapping[str, Any], _: set[str]) -> table.Entry:
     """Return what a line says."""
-    kind, data = text_of(line, "type"), object_of(line, "data")
-    subagent = text_of(line, "agentId")
+    kind, data = table.text_of(line, "type"), table.object_of(line, "data")
+    subagent = table.text_of(line, "agentId")
     role = "assistant" if kind == "assistant.message" else "user"
-    uuid, at = text_of(line, "id"), text_of(line, "timestamp")
-    return Entry(role, _blocks(kind, data), uuid, at, bool(subagent), subagent, is_unknown=not kind)
+    uuid, at = table.text_of(line, "id"), table.text_of(line, "timestamp")
+    return table.Entry(role, _blocks(kind, data), uuid, at, bool(subagent), subagent, is_unknown=not kind)
 
 
 def _blocks(kind: str, data: Mapping[str, Any]) -> list[dict[str, Any]]:
     if kind == "tool.execution_complete":
-        answer, failed = object_of(data, "result").get("content"), data.get("success") is False
-        content = answer or text_of(object_of(data, "error"), "message")
+        answer, failed = table.object_of(data, "result").get("content"), data.get("success") is False
+        content = answer or table.text_of(table.object_of(data, "error"), "message")
         return [{"type": "tool_result", "tool_use_id": data.get("toolCallId"), "content": content, "is_error": failed}]
-    if kind == "user.message" and text_of(data, "source").startswith(_PROGRAM_SOURCES):
+    if kind == "user.message" and table.text_of(data, "source").startswith(_PROGRAM_SOURCES):
         return []
     if kind not in ("user.message", "assistant.message"):
         return []
-    calls = [call for call in list_of(data, "toolRequests") if isinstance(call, dict)]
+    calls = [call for call in table.list_of(data, "toolRequests") if isinstance(call, dict)]
     return [
-        {"type": "text", "text": text_of(data, "content")},
+        {"type": "text", "text": table.text_of(data, "content")},
         *(
             {"type": "tool_use", "id": call.get("toolCallId"), "name": call.get("name"), "input": call.get("arguments")}
             for call in calls
@@ -126,7 +109,7 @@ def session_of(path: str) -> str:
 
 def folder_of(path: str) -> str:
     """Return the folder in the first line."""
-    return text_of(object_of(object_of(read_first_line(path), "data"), "context"), "cwd")
+    return table.text_of(table.object_of(table.object_of(table.read_first_line(path), "data"), "context"), "cwd")
 
 
 def subagents(_: str) -> dict[str, str]:
@@ -134,7 +117,7 @@ def subagents(_: str) -> dict[str, str]:
     return {}
 
 
-TRANSCRIPTS = Transcripts(
+TRANSCRIPTS = table.Transcripts(
     pattern="*/events",
     name=_NAME,
     read_line=read_line,
@@ -145,14 +128,13 @@ TRANSCRIPTS = Transcripts(
     is_per_project=False,
 )
 
-AGENT = Agent(
-    title="Copilot CLI",
+AGENT = table.Agent(
     read=read,
     # What a session's start adds is lost when the session is resumed; what a prompt adds stays until a compaction.
     injects_at=("UserPromptSubmit", "SubagentStart"),
-    answer=flat_answer,
+    answer=table.flat_answer,
     # No limit was met with 200,000 characters.
-    size=count_utf16,
+    size=table.count_utf16,
     max_size=200_000,
     # It may end without calling a hook.
     awaits_at_stop=True,
@@ -160,28 +142,3 @@ AGENT = Agent(
     # It calls PreCompact, and nothing when the compaction is done.
     reports_compacted=False,
 )
-
-
-def installation() -> Installation:
-    """Return its files; only names of events in this spelling come back in the payload."""
-    from tallybook.projections.surfaces.agents import installation as form
-
-    names = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStart", "PreCompact", "SessionEnd")
-    return form.Installation(
-        title=AGENT.title,
-        folder=".github",
-        home=("COPILOT_HOME", ".copilot"),
-        file="hooks/tallybook.json",
-        events=dict.fromkeys(names, 10),
-        group=lambda line, timeout: {"type": "command", "bash": line, "timeoutSec": timeout},
-        timeout="timeoutSec",
-        key="bash",
-        is_nested=False,
-        document={"version": 1},
-        signs=(".github/hooks", ".github/copilot", ".github/copilot-instructions.md"),
-        programs=("copilot",),
-        prompts=form.PromptFiles(".agents", "skills/{}/SKILL.md", form.as_skill),
-        other_hooks=(".github/hooks/*.json", ".github/copilot/settings.json", ".github/copilot/settings.local.json"),
-        users_hooks=("hooks/*.json", "settings.json"),
-        runs="claude",
-    )

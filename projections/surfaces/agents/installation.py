@@ -1,20 +1,15 @@
-"""What the module of an agent says about its files: where ``init`` writes the hooks, and in which form.
-
-Standard library only; hooks do not load it.
-"""
+"""The files of each agent, a row each: where ``init`` writes its hooks, and in which form; hooks do not load it."""
 
 from __future__ import annotations
 
 import os
-import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps
-from tallybook.projections.surfaces.agents import table
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.projections.surfaces.agents import gemini, table
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
 
 class Prompt(NamedTuple):
@@ -56,8 +51,7 @@ class Installation(NamedTuple):
         home: The variable that names its folder of a user, and that folder below the home folder.
         file: The file with hooks, as a path in either folder.
         events: Its own name of each event that calls the hook → the timeout, in its own unit.
-        group: Returns an item of an event's list, from a command line and a timeout.
-        timeout: The key of the timeout; empty if it has none.
+        timeout: The key of the timeout; empty if a hook is its command line alone.
         key: The key of the command line.
         is_nested: Whether an item of an event's list holds a list of hooks, or is a hook.
         document: The rest of a new file.
@@ -77,7 +71,6 @@ class Installation(NamedTuple):
     home: tuple[str, str]
     file: str
     events: Mapping[str, int]
-    group: Callable[[str, int], dict[str, Any]]
     timeout: str = "timeout"
     key: str = "command"
     is_nested: bool = True
@@ -92,17 +85,10 @@ class Installation(NamedTuple):
     record_of_trust: str = ""
     remark: str = ""
 
-
-def load(name: str) -> Installation:
-    """Return the files of an agent of the table."""
-    table.load(name)
-    files: Installation = sys.modules[f"{table.__package__}.{name}"].installation()
-    return files
-
-
-def nested_group(line: str, timeout: int) -> dict[str, Any]:
-    """Return an item of an event's list as Claude Code, Codex and Gemini take it."""
-    return {"hooks": [{"type": "command", "command": line, "timeout": timeout}]}
+    def item(self, line: str, timeout: int) -> dict[str, Any]:
+        """Return an item of an event's list that calls a command line."""
+        hook = {"type": "command", self.key: line, self.timeout: timeout} if self.timeout else {self.key: line}
+        return {"hooks": [hook]} if self.is_nested else hook
 
 
 def as_markdown(prompt: Prompt) -> str:
@@ -136,3 +122,80 @@ def users_folder(files: Installation, home: str) -> str:
     """Return the agent's folder of a user with this home folder."""
     variable, folder = files.home
     return (os.environ.get(variable) if variable else "") or os.path.join(home, folder)
+
+
+_CLAUDES_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
+_SKILLS: Final = PromptFiles(".agents", "skills/{}/SKILL.md", as_skill)
+FILES: Final = {
+    table.CLAUDE: Installation(
+        title="Claude Code",
+        folder=".claude",
+        home=("CLAUDE_CONFIG_DIR", ".claude"),
+        file="settings.json",
+        events=dict.fromkeys((*_CLAUDES_EVENTS, "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd"), 10),
+        programs=("claude",),
+        prompts=PromptFiles("", "commands/{}.md", as_markdown),
+        other_hooks=(".claude/settings.local.json",),
+    ),
+    "codex": Installation(
+        title="Codex CLI",
+        folder=".codex",
+        home=("CODEX_HOME", ".codex"),
+        file="hooks.json",
+        # Of SessionEnd it cuts a longer timeout down to 3 seconds, and warns.
+        events=dict.fromkeys((*_CLAUDES_EVENTS, "SubagentStop", "PreCompact"), 10) | {"SessionEnd": 3},
+        programs=("codex",),
+        # No folder of slash commands is known of it.
+        prompts=_SKILLS,
+        other_hooks=(".codex/config.toml",),
+        users_hooks=("config.toml", "plugins/cache/*/*/*/hooks/hooks.json"),
+        # Codex trusts a hook by the hash of its command and timeout, and skips a changed one without a word.
+        keeps_line=True,
+        record_of_trust="config.toml",
+    ),
+    "gemini": Installation(
+        title="Gemini CLI",
+        folder=".gemini",
+        home=("", ".gemini"),
+        file="settings.json",
+        # Its timeouts are milliseconds.
+        events=dict.fromkeys(gemini.EVENTS, 10_000),
+        programs=("gemini",),
+        prompts=PromptFiles("", "commands/{}.toml", as_toml),
+        users_hooks=("extensions/*/hooks/hooks.json",),
+    ),
+    "copilot": Installation(
+        title="Copilot CLI",
+        folder=".github",
+        home=("COPILOT_HOME", ".copilot"),
+        file="hooks/tallybook.json",
+        # Only names of events in this spelling come back in the payload.
+        events=dict.fromkeys((*_CLAUDES_EVENTS, "SubagentStart", "PreCompact", "SessionEnd"), 10),
+        timeout="timeoutSec",
+        key="bash",
+        is_nested=False,
+        document={"version": 1},
+        signs=(".github/hooks", ".github/copilot", ".github/copilot-instructions.md"),
+        programs=("copilot",),
+        prompts=_SKILLS,
+        other_hooks=(".github/hooks/*.json", ".github/copilot/settings.json", ".github/copilot/settings.local.json"),
+        users_hooks=("hooks/*.json", "settings.json"),
+        runs=table.CLAUDE,
+    ),
+    # By the descriptions of others, as its module.
+    "cursor": Installation(
+        title="Cursor",
+        folder=".cursor",
+        home=("", ".cursor"),
+        file="hooks.json",
+        # As it is given nothing, only events with citations and ends are installed.
+        events=dict.fromkeys(("postToolUse", "afterAgentResponse", "stop", "sessionEnd"), 0),
+        timeout="",
+        is_nested=False,
+        document={"version": 1},
+        programs=("cursor", "cursor-agent"),
+        remark="is not given the playbook, because no answer of its hooks is known to reach the model; "
+        "its hooks record which entries it cites",
+    ),
+}
+"""Name of an agent of the table → its files."""

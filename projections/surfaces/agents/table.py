@@ -125,7 +125,6 @@ class Agent(NamedTuple):
     """One agent.
 
     Attributes:
-        title: Its name for people.
         read: Reads one of its payloads; a field that is missing or not a text is empty.
         injects_at: The events, by their names in Claude Code, whose answers give the model context; empty if no answer
             of it is known to do so.
@@ -140,7 +139,6 @@ class Agent(NamedTuple):
             after PreCompact counts as that report.
     """
 
-    title: str
     read: Callable[[Mapping[str, Any]], Payload]
     injects_at: tuple[str, ...]
     answer: Callable[[str, str], str]

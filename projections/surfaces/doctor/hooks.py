@@ -61,7 +61,7 @@ def check_hooks(context: Context) -> Iterator[Finding]:
     read = {name: _read_files(name, folder) for name in table.AGENTS}
     calling = {name: [file for file in read[name] if file.commands] for name in table.AGENTS}
     for name in table.AGENTS:
-        files, option = installation.load(name), "" if name == table.CLAUDE else f" {name}"
+        files, option = installation.FILES[name], "" if name == table.CLAUDE else f" {name}"
         # Copilot also runs the hooks of Claude Code, those of the project and not of the user.
         served = files.runs and any(file.path.is_relative_to(folder) for file in calling[files.runs])
         if calling[name]:
@@ -168,7 +168,7 @@ def _start_folder(start: Path) -> Path:
 
 def _read_files(name: str, folder: Path) -> list[HookFile]:
     """Return the files from which an agent, started in a folder, reads hooks; Claude Code's local settings first."""
-    files = installation.load(name)
+    files = installation.FILES[name]
     users = places.users_folder(files)
     own = [folder / files.folder / files.file, users / files.file]
     others = [path for pattern in files.other_hooks for path in sorted(folder.glob(pattern))]
@@ -219,6 +219,6 @@ def _texts(value: object) -> Iterator[str]:
 def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
     """Say whether an agent is used here; every project has the folder of Claude Code."""
     if name != table.CLAUDE:
-        return places.is_used(places.InstallTarget(folder), installation.load(name))
+        return places.is_used(places.InstallTarget(folder), installation.FILES[name])
     state = Path(os.environ.get("CLAUDE_CONFIG_DIR") or places.home()) / ".claude.json"
     return bool(read) or state.exists() or (places.users_folder() / "projects").exists()

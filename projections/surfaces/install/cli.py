@@ -12,14 +12,13 @@ from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, can_ask, escape, note, say, write
 from tallybook.projections.surfaces.install import places, plan
-from tallybook.projections.surfaces.install.steps import LEFT, diff, take
 from tallybook.projections.surfaces.workspace import git
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from tallybook.projections.surfaces.install.places import InstallTarget
-    from tallybook.projections.surfaces.install.steps import Step
+    from tallybook.projections.surfaces.install.plan import Step
     from tallybook.projections.surfaces.workspace.project import Project
 
 _DRY_RUN: Final = "Nothing was changed: this was a dry run."
@@ -114,7 +113,7 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
     steps = tuple(plan.uninstall(target, names))
     note(*plan.trust_remarks(steps))
     for step in () if dry_run else steps:
-        take(step)
+        plan.take(step)
     if as_json:
         _answer(steps, {})
         return
@@ -169,10 +168,10 @@ def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
     """Return the other agents that are there and not installed, and say of which another one's hooks are enough."""
     done = plan.installed(target)
     others = [name for name in table.AGENTS if name not in {*names, *done}]
-    here = [name for name in others if places.is_used(target, installation.load(name))]
+    here = [name for name in others if places.is_used(target, installation.FILES[name])]
     served = {name: runs for name in here if (runs := plan.served_by(target, name, {*names, *done}))}
     for name, runs in served.items():
-        title, path = installation.load(name).title, places.settings_file(target, installation.load(runs))
+        title, path = installation.FILES[name].title, places.settings_file(target, installation.FILES[runs])
         note(f"{title} runs the hooks in {path} as well; `tallybook init {name}` installs its own")
     return [name for name in here if name not in served]
 
@@ -187,12 +186,12 @@ def _install(
     if target.project is not None:
         ledger = plan.ledger(target.project)
         # The ledger comes first because it is most likely to fail: then nothing is installed.
-        if not dry_run and ledger.result != LEFT:
+        if not dry_run and ledger.result != plan.LEFT:
             problems = plan.begin(target.project)
         files = (*files, *plan.exclusions(target.project))
         steps = (ledger, *files)
     for step in () if dry_run else files:
-        take(step)
+        plan.take(step)
     return steps, (*problems, *plan.remarks(target, names, files), *plan.removal_remarks(target))
 
 
@@ -215,12 +214,12 @@ def _offer_untracking(project: Project) -> None:
 
 
 def _changes(steps: Sequence[Step]) -> list[Step]:
-    return [step for step in steps if step.result != LEFT]
+    return [step for step in steps if step.result != plan.LEFT]
 
 
 def _result(target: InstallTarget, names: Sequence[str], steps: Sequence[Step]) -> tuple[str, ...]:
     """Return what an installation came to, and what a person should do next."""
-    agents = [installation.load(name) for name in names]
+    agents = [installation.FILES[name] for name in names]
     if not _changes(steps):
         folders = [str(places.agent_folder(target, files)) for files in agents]
         return (f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it.",)
@@ -234,7 +233,7 @@ def _result(target: InstallTarget, names: Sequence[str], steps: Sequence[Step]) 
 
 
 def _answer(steps: Sequence[Step], rest: dict[str, list[str]]) -> None:
-    left = [step for step in steps if step.result == LEFT]
+    left = [step for step in steps if step.result == plan.LEFT]
     answer({"changed": _rows(_changes(steps)), "left": _rows(left), "diff": _difference(steps)} | rest)
 
 
@@ -249,7 +248,7 @@ def _print(steps: Sequence[Step], *last: str, dry_run: bool) -> None:
 
 
 def _difference(steps: Sequence[Step]) -> str:
-    return "\n".join(filter(None, map(diff, steps)))
+    return "\n".join(filter(None, map(plan.diff, steps)))
 
 
 def _rows(steps: Sequence[Step]) -> list[dict[str, str]]:

@@ -49,7 +49,7 @@ def install(data: bytes | None, files: Installation, command: str, source: str) 
                 # The timeout stays: Codex trusts a hook by its line and its timeout.
                 entry[files.key] = command
         if not own:
-            hooks.setdefault(event, []).append(files.group(command, timeout))
+            hooks.setdefault(event, []).append(files.item(command, timeout))
     return _write(before, document, read(before, files, source))
 
 

@@ -92,7 +92,7 @@ def agent_folder(target: InstallTarget, files: Installation) -> Path:
 
 def own_folder(target: InstallTarget) -> Path:
     """Return the folder that has Tallybook's own settings."""
-    return agent_folder(target, installation.load(table.CLAUDE))
+    return agent_folder(target, installation.FILES[table.CLAUDE])
 
 
 def top_folder(target: InstallTarget, files: Installation, folder: Path) -> Path:
@@ -147,7 +147,7 @@ def home() -> Path:
 
 def users_folder(files: Installation | None = None) -> Path:
     """Return an agent's own folder of this user; Claude Code's where none is named."""
-    return Path(installation.users_folder(files or installation.load(table.CLAUDE), str(home())))
+    return Path(installation.users_folder(files or installation.FILES[table.CLAUDE], str(home())))
 
 
 def settings_file(target: InstallTarget, files: Installation) -> Path:

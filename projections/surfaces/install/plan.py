@@ -1,19 +1,22 @@
-"""The steps of ``init`` and ``uninstall``: planned first, shown, and then taken one by one."""
+"""The steps of ``init`` and ``uninstall``, a file each: planned first, shown, and then taken one by one."""
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import os
+import stat
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
+from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.install import hook_command, hook_entries, places
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
-from tallybook.projections.surfaces.install.steps import LEFT, Step, is_plain, read, write_step
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import repository_folders
 from tallybook.projections.surfaces.writing.record import write
@@ -29,6 +32,115 @@ if TYPE_CHECKING:
 BACKUP: Final = ".before-tallybook"
 """The end of the name of a backup, after the name of the settings."""
 _CHANGED: Final = "differs from what this version writes, so it is yours"
+LEFT: Final = "left"
+
+
+@attrs.frozen
+class Step:
+    """One file of an installation.
+
+    Attributes:
+        path: The file.
+        result: created, changed, restored, deleted, or left.
+        why: The reason to print; may be empty.
+        before: Its bytes now, None without a file.
+        after: Its bytes afterwards, None without a file.
+        has_diff: Whether to show people the difference.
+        top: The folder below which folders go that are empty once the file is deleted; None to leave all of them.
+    """
+
+    path: Path
+    result: str
+    why: str = ""
+    before: bytes | None = None
+    after: bytes | None = None
+    has_diff: bool = False
+    top: Path | None = None
+
+    def __str__(self) -> str:
+        """Return the line that people see, ``created FILE: why``."""
+        return f"{self.result} {self.path}" + (f": {self.why}" if self.why else "")
+
+
+def write_step(path: Path, before: bytes | None, after: bytes, why: str = "") -> Step:
+    """Return the step that gives a file these bytes."""
+    if before == after:
+        return Step(path, LEFT, why or "is as it should be", before, after)
+    return Step(path, "created" if before is None else "changed", why, before, after)
+
+
+def take(step: Step) -> None:
+    """Take a step.
+
+    Raises:
+        CannotWriteError: The file has changed since the step was planned, or cannot be written.
+        OutcomeUnknownError: The disk did not confirm the write.
+    """
+    if step.result == LEFT:
+        return
+    if step.after is None:
+        _check_unchanged(step)
+        step.path.unlink()
+        _remove_empty_folders(step)
+        return
+    disk.make_folder(step.path.parent)
+    # An agent may write its settings between the look and the write.
+    disk.replace_file(step.path, step.after, may_replace=lambda: _check_unchanged(step))
+
+
+def _remove_empty_folders(step: Step) -> None:
+    # The system refuses to remove a folder that is not empty.
+    with contextlib.suppress(OSError):
+        for folder in step.path.parents:
+            if step.top is None or not folder.is_relative_to(step.top) or folder == step.top:
+                return
+            folder.rmdir()
+
+
+def _check_unchanged(step: Step) -> bool:
+    """Return True.
+
+    Raises:
+        CannotWriteError: The file has changed since the step was planned.
+    """
+    if read(step.path) != step.before:
+        raise CannotWriteError(step.path, "was changed by another program", "the file is unchanged; try again")
+    return True
+
+
+def read(path: Path) -> bytes | None:
+    """Return the bytes of a file, None where there is none.
+
+    Raises:
+        CannotWriteError: It cannot be read, is not a regular file, or its folder is a link.
+    """
+    try:
+        return disk.read_file(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise CannotWriteError(path, disk.reason(error), UNCHANGED) from error
+
+
+def is_plain(path: Path, top: Path) -> bool:
+    """Return whether a path is free or a regular file, and no folder between it and a folder above is a link."""
+    with contextlib.suppress(FileNotFoundError):
+        for folder in reversed(path.relative_to(top).parents[:-1]):
+            if not stat.S_ISDIR((top / folder).lstat().st_mode):
+                return False
+        return stat.S_ISREG(path.lstat().st_mode)
+    return True
+
+
+def diff(step: Step) -> str:
+    """Return what a step changes in settings, as a unified diff; empty for other files."""
+    if not step.has_diff:
+        return ""
+    # splitlines() of bytes ends a line where an editor does, not at other characters of Unicode.
+    sides = ((data or b"").splitlines() for data in (step.before, step.after))
+    old, new = ([line.decode("utf-8", "replace") for line in lines] for lines in sides)
+    old_name, new_name = ("/dev/null" if data is None else str(step.path) for data in (step.before, step.after))
+    return "\n".join(difflib.unified_diff(old, new, old_name, new_name, lineterm=""))
 
 
 # Which agents
@@ -36,7 +148,7 @@ _CHANGED: Final = "differs from what this version writes, so it is yours"
 
 def installed(target: InstallTarget) -> list[str]:
     """Return the agents whose settings call Tallybook; settings that cannot be read do not."""
-    return [name for name in table.AGENTS if _own_commands(target, installation.load(name))]
+    return [name for name in table.AGENTS if _own_commands(target, installation.FILES[name])]
 
 
 def _own_commands(target: InstallTarget, files: Installation) -> list[str]:
@@ -56,7 +168,7 @@ def served_by(target: InstallTarget, name: str, others: Collection[str]) -> str:
         name: The agent.
         others: The agents that are, or will be, installed.
     """
-    runs = installation.load(name).runs
+    runs = installation.FILES[name].runs
     return runs if runs in others and target.folder is not None else ""
 
 
@@ -73,7 +185,7 @@ def install(target: InstallTarget, names: Sequence[str], verbs: Collection[str])
         names: The agents.
         verbs: The verbs of this version; a slash command that runs another verb is not installed.
     """
-    agents = [installation.load(name) for name in names]
+    agents = [installation.FILES[name] for name in names]
     packaged = {packaged.path: packaged for files in agents for packaged in places.prompt_files(target, files, verbs)}
     config = places.config_file(target)
     planned = [_install_file(one) for one in (*packaged.values(), config)]
@@ -116,7 +228,7 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
     found: list[str] = []
     after = {step.path: step.after or b"" for step in planned if step.has_diff}
     for name in names:
-        files = installation.load(name)
+        files = installation.FILES[name]
         path = places.settings_file(target, files)
         found += map(hook_command.remark, hook_entries.own_commands(after[path], files, str(path)))
         # A new worktree has the files that git tracks and no others.
@@ -127,7 +239,7 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
         if files.remark:
             found.append(f"{files.title} {files.remark}")
         if runs := served_by(target, name, (*names, *installed(target))):
-            other = places.settings_file(target, installation.load(runs))
+            other = places.settings_file(target, installation.FILES[runs])
             found.append(f"{files.title} also runs the hooks in {other}; each event counts once")
     return tuple(dict.fromkeys(filter(None, found)))
 
@@ -167,11 +279,11 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
     """
     here = installed(target)
     leaving = [name for name in table.AGENTS if name in names or (not names and _may_be_installed(target, name))]
-    kept = [installation.load(name) for name in here if name not in leaving]
+    kept = [installation.FILES[name] for name in here if name not in leaving]
     kept_paths = {file.path for files in kept for file in places.prompt_files(target, files)}
     deleted: set[Path] = set()
     for name in leaving:
-        files = installation.load(name)
+        files = installation.FILES[name]
         path = places.settings_file(target, files)
         before = read(path)
         if before is not None:
@@ -189,7 +301,7 @@ def _may_be_installed(target: InstallTarget, name: str) -> bool:
     """Return whether an agent that nobody named may have files of ours: settings of other agents may be in any form."""
     if name == table.CLAUDE:
         return True
-    files = installation.load(name)
+    files = installation.FILES[name]
     try:
         data = read(places.settings_file(target, files)) or b""
         return hook_command.COMMAND.encode() in data or any(
@@ -255,7 +367,7 @@ def trust_remarks(planned: Sequence[Step]) -> tuple[str, ...]:
     """Return where an agent keeps its record of trust in hooks that an uninstallation removes, a line each."""
     changed = [step.path for step in planned if step.has_diff]
     found = []
-    for files in map(installation.load, table.AGENTS):
+    for files in installation.FILES.values():
         if files.record_of_trust and any(places.trusted_events(files, path) for path in changed):
             record = places.record_of_trust(files)
             found.append(f"{files.title} keeps its record of trust in {record}, under [hooks.state]; it stays")

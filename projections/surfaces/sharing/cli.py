@@ -18,7 +18,6 @@ from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
-from tallybook.projections.surfaces.install.steps import take
 from tallybook.projections.surfaces.sharing import engines, joining, membership, results, status, upkeep
 from tallybook.projections.surfaces.sharing.membership import Membership
 
@@ -98,7 +97,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     results.store(project, before, result)
     # Each machine renders the file for itself, and git stops where it would overwrite or stash it.
     for step in plan.exclusions(project):
-        take(step)
+        plan.take(step)
     return _print_result(project, result, as_json=as_json)
 
 
