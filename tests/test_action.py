@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from helpers.authors import HUMAN
-from helpers.documentation import COMMANDS, chapter
+from helpers.documentation import FILES, chapter
 from helpers.repository import ROOT
 from helpers.score_examples import events, noon, plain, record_events
 from tallybook.projections.surfaces import commands
@@ -57,7 +57,7 @@ def here(project: Path) -> Project:
 
 def documented(language: str) -> list[str]:
     """Return the blocks of a language in the chapter about CI."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", chapter(COMMANDS, "CI and git hooks"), re.DOTALL | re.MULTILINE)
+    return re.findall(rf"^```{language}\n(.*?)^```$", chapter(FILES, "CI and git hooks"), re.DOTALL | re.MULTILINE)
 
 
 def clone(here: Project, *, track: bool = True) -> Project:
@@ -217,7 +217,7 @@ def test_the_action_installs_the_tallybook_of_its_own_commit(offered: Path, here
 
 def test_precommit_runs_the_hook(offered: Path, here: Project, runner: Path) -> None:
     """The documented configuration passes on a default clone, which has no ledger, and fails where a file differs."""
-    pytest.importorskip("pre_commit", reason="pre-commit, of the extra test, is not installed")
+    pytest.importorskip("pre_commit", reason="pre-commit, of the group test, is not installed")
     env = os.environ | {"PRE_COMMIT_HOME": str(runner / "cache"), "GIT_CONFIG_GLOBAL": os.devnull}
     env.pop("CLAUDE_PROJECT_DIR")
     revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=offered, capture_output=True, text=True, check=True)
@@ -264,7 +264,7 @@ def test_the_hook_has_the_documented_keys_alone() -> None:
         hook
     )
     assert "tallybook check --if-present" == hook["entry"]
-    pytest.importorskip("pre_commit", reason="pre-commit, of the extra test, is not installed")
+    pytest.importorskip("pre_commit", reason="pre-commit, of the group test, is not installed")
     checked = subprocess.run([sys.executable, "-m", "pre_commit", "validate-manifest", str(ROOT / HOOKS)], check=False)
     assert 0 == checked.returncode
 
@@ -281,7 +281,7 @@ def test_the_documented_workflow_uses_the_action_as_it_is(here: Project, runner:
 
 def test_attributes_keep_git_from_changing_the_ledger(here: Project, runner: Path) -> None:
     """Where git writes CRLF, the documented line of .gitattributes leaves ledger and playbook.json as they are."""
-    attributes = re.findall(r"`(\S+ -text)` in `\.gitattributes`", chapter(COMMANDS, "CI and git hooks"))
+    attributes = re.findall(r"`(\S+ -text)` in `\.gitattributes`", chapter(FILES, "CI and git hooks"))
     assert 1 == len(attributes)
     folder = clone(here).root
     for line, code in (("", 3), (attributes[0], 0)):

@@ -17,7 +17,8 @@ import yaml
 
 from helpers.repository import ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, GROUPS = SETTINGS["project"], SETTINGS["dependency-groups"]
 CONSTRAINTS = (ROOT / ".ci" / "constraints.txt").read_text(encoding="utf-8").splitlines()
 LINE = re.compile(r"([A-Za-z0-9._-]+)==([0-9][0-9a-z.]*)")
 
@@ -49,8 +50,7 @@ def test_the_constraints_are_names_with_versions() -> None:
 
 def test_the_constraints_name_all_that_the_checks_install() -> None:
     """Whatever the package, its tests and their browser need here has one version in the constraints."""
-    extras = PROJECT["optional-dependencies"]
-    installed = needed([*PROJECT["dependencies"], *extras["test"], *extras["browser"]])
+    installed = needed([*PROJECT["dependencies"], *GROUPS["test"], *GROUPS["browser"]])
     constrained = {canonicalize_name(match[1]) for match in map(LINE.fullmatch, CONSTRAINTS[1:]) if match}
     assert set() == installed - constrained
 

@@ -58,7 +58,7 @@ def test_a_random_run_has_no_failures(tmp_path: Path) -> None:
     assert min(tally.counts[heading] or 0 for heading in HEADINGS[:2]) > COUNT // 50
 
 
-@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed (it comes with the extra `fuzz`)")
+@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed (it comes with the group `fuzz`)")
 def test_a_run_guided_by_coverage_has_no_failures(tmp_path: Path) -> None:
     """The same holds with atheris, in its own process, and the note says so."""
     (tally,) = rows(Setting(tmp_path, SEED, LED), guided=True)

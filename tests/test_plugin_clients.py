@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from helpers.documentation import COMMANDS, chapter
+from helpers.documentation import HOOKS, chapter
 from helpers.repository import ROOT
 from helpers.stub_models import Reply, stub_model
 from tallybook.projections.surfaces import commands
@@ -157,7 +157,7 @@ class Place(NamedTuple):
 @pytest.mark.parametrize("name", TABLE)
 def test_the_documentation_has_the_commands_that_are_run_here(name: str) -> None:
     """The table of plugins names each of them, in this order."""
-    (row,) = [line for line in chapter(COMMANDS, "Plugins").splitlines() if f"`{name} " in line and line[0] == "|"]
+    (row,) = [line for line in chapter(HOOKS, "Plugins").splitlines() if f"`{name} " in line and line[0] == "|"]
     client = TABLE[name]
     lines = [line for line in (*client.install, *client.remove) if " validate " not in line]
     documented = [

@@ -13,6 +13,7 @@ from helpers.documentation import (
     COMMANDS,
     CONTRIBUTING,
     FAULTS,
+    FILES,
     LEDGER,
     PAGES,
     TELEMETRY,
@@ -106,7 +107,7 @@ def test_every_exit_code_is_in_the_reference() -> None:
 
 def test_every_setting_is_in_the_reference() -> None:
     """The table of settings lists all of them, with their defaults."""
-    text = section(COMMANDS, "Settings")
+    text = section(FILES, "Settings")
     rows = re.findall(r"^\| `\[(\w+)\] (\w+)` \| `(.*?)` \|", text, re.MULTILINE)
     assert list(SETTINGS) == [(section_, key) for section_, key, _ in rows]
     written = tomllib.loads("\n".join(f"{key} = {value}" for _, key, value in rows))

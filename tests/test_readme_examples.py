@@ -149,7 +149,7 @@ def unknown_options(words: Iterable[str]) -> list[str]:
 
 def test_the_first_screen_names_two_commands() -> None:
     """They are scripts that the repository ships."""
-    found = re.findall(r"^sh (\S+)", PAGES[FIRST][: PAGES[FIRST].index("## Contents")], re.MULTILINE)
+    found = re.findall(r"^sh (\S+)", PAGES[FIRST][: PAGES[FIRST].index("## How it works")], re.MULTILINE)
     assert [".ci/demo", ".ci/test"] == found
 
 

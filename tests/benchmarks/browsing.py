@@ -53,7 +53,7 @@ def rows(setting: Setting) -> Iterator[Row]:
     """Measure the page of a ledger against a cold `show --at` of its middle."""
     chromium = shutil.which("chromium")
     if chromium is None or find_spec("playwright") is None:
-        raise NoRivalError("chromium and playwright, of the extra browser, are not both installed")
+        raise NoRivalError("chromium and playwright, of the group browser, are not both installed")
     api = import_module("playwright.sync_api")
     project = Project(setting.folder / "browsing")
     data.build(project.ledger, "wide", setting.events)

@@ -118,7 +118,7 @@ def _sqlite(folder: Path) -> Step:
 
 
 def _eventsourcing(folder: Path) -> Step:
-    from benchmarks.rivals import rated  # noqa: PLC0415 - an extra that need not be there
+    from benchmarks.rivals import rated  # noqa: PLC0415 - a group that need not be there
 
     return rated(str(folder / "eventsourcing"), PATIENCE_S)
 
@@ -236,7 +236,7 @@ def rows(setting: Setting) -> Iterator[Row]:
         for name in BARE:
             yield from _rows(setting, writers, ratings, "one-lock", name)
     if missing:
-        raise NoRivalError(f"many: {', '.join(missing)} is not installed (it comes with the extra `bench`)")
+        raise NoRivalError(f"many: {', '.join(missing)} is not installed (it comes with the group `bench`)")
 
 
 def main(words: Sequence[str]) -> None:

@@ -153,7 +153,7 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
     """Draw the picture: a panel for each quantity that grows, both axes by powers of ten.
 
     Raises:
-        ImportError: Matplotlib, of the extra ``bench``, is not installed.
+        ImportError: Matplotlib, of the group ``bench``, is not installed.
     """
     from matplotlib import pyplot as plt  # noqa: PLC0415 - an extra, slow to load
 

@@ -43,7 +43,7 @@ os.replace(path + ".tmp", path)
 @cache
 def _entry() -> tuple[type[Any], type[Any]]:
     """Return the library's application, and an entry that can be rated as one of its aggregates; a process has one."""
-    from eventsourcing.application import Application  # noqa: PLC0415 - an extra that need not be there
+    from eventsourcing.application import Application  # noqa: PLC0415 - a group that need not be there
     from eventsourcing.domain import Aggregate, event  # noqa: PLC0415 - as above
 
     class Point(Aggregate):
@@ -117,7 +117,7 @@ def rows(setting: Setting) -> Iterator[Row]:
         NoRivalError: The library is not installed.
     """
     if find_spec("eventsourcing") is None:
-        raise NoRivalError("eventsourcing: the library is not installed (it comes with the extra `bench`)")
+        raise NoRivalError("eventsourcing: the library is not installed (it comes with the group `bench`)")
     events = min(setting.events, MAX_EVENTS)
     ledger = setting.folder / f"alike-{events}"
     worker.once("build", ledger, "alike", events)

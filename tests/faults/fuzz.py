@@ -282,7 +282,7 @@ def at_random(run: Run, times: int) -> None:
 
 def judge_guided(folder: str, times: int, seed: int) -> None:
     """Judge so many logs that atheris makes; called in a process of its own, which ends with the last of them."""
-    import atheris  # noqa: PLC0415 - an extra that need not be there
+    import atheris  # noqa: PLC0415 - a group that need not be there
 
     run = Run(Path(folder) / "ledger", seed)
 

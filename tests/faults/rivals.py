@@ -101,8 +101,8 @@ def eventsourcing(folder: Path, rows: Rows) -> Rival:
         NoToolError: The library is not installed.
     """
     if find_spec("eventsourcing") is None:
-        raise NoToolError("eventsourcing: the library is not installed (it comes with the extra `bench`)")
-    from eventsourcing.application import Application  # noqa: PLC0415 - an extra that need not be there
+        raise NoToolError("eventsourcing: the library is not installed (it comes with the group `bench`)")
+    from eventsourcing.application import Application  # noqa: PLC0415 - a group that need not be there
     from eventsourcing.domain import Aggregate, event  # noqa: PLC0415 - as above
 
     class Story(Aggregate):

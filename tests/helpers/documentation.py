@@ -8,17 +8,19 @@ from typing import Final, NamedTuple
 from helpers.repository import ROOT
 
 FIRST: Final = "README.md"
-COMMANDS: Final = "projections/surfaces/README.md"
+COMMANDS: Final = "projections/surfaces/COMMANDS.md"
+HOOKS: Final = "projections/surfaces/HOOKS.md"
+FILES: Final = "projections/surfaces/FILES.md"
 LEDGER: Final = "ledger/README.md"
 TELEMETRY: Final = "ledger/telemetry/README.md"
 VIEWS: Final = "projections/README.md"
 FAULTS: Final = "tests/faults/README.md"
 CONTRIBUTING: Final = "CONTRIBUTING.md"
-FOLDERS: Final = ("ledger", "projections", "prompts", "tests")
+FOLDERS: Final = ("ledger", "projections", "tests")
 
 PAGES: Final = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in sorted([*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / name).rglob("README.md"))])
+    for path in sorted([*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md"))])
 }
 """Path in the repository → text of every page."""
 
