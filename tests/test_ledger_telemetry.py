@@ -38,7 +38,7 @@ from tallybook.ledger.telemetry.read import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tallybook.ledger.events import Event
 
@@ -66,12 +66,9 @@ WHOLE = ("metrics", "component_metrics", "session_metrics", "metrics_report", "m
         ({"metric_type": "gauge", "name": "startup_ms", "value": 800, "unit": "ms"}, {"startup_ms": 800}),
         ({"metric_type": "counter", "name": "completed", "increment": 2}, {"completed": 2}),
         ({"metric_type": "counter", "name": "completed"}, {"completed": 1}),
-        ({"metric_type": "timing", "name": "reflection_duration", "value": 5000}, {"reflection_duration": 5000}),
-        ({"metric": "review_score", "value": "88"}, {"review_score": 88}),
         ({"metric_name": "review_score", "amount": 3}, {"review_score": 3}),
         ({"name": "startup_ms"}, {}),
         ({"name": "startup_ms", "value": "soon"}, {}),
-        ({"value": 3}, {}),
         ({"name": "a", "metric": "b", "value": 1, "increment": 2}, {"a": 1}),
     ],
 )
@@ -86,7 +83,6 @@ def test_a_metric_has_a_name_and_a_value(type_: str, data: dict[str, Any], expec
     [
         (({"completed": 3, "total": 4, "by": "me"},), {"completed": 3, "total": 4}),
         (({"metrics": {"completed": 3, "deep": {"total": 4}}, "took": 9},), {"completed": 3}),
-        (({"values": {"completed": 3}},), {"completed": 3}),
         (({"scores": {"thoroughness": "90%"}},), {"thoroughness": 90}),
         (({}, {"metrics": {"completed": True}}), {"completed": True}),
         (({},), {}),
@@ -114,9 +110,9 @@ def test_a_type_has_many_spellings(type_: str) -> None:
 @pytest.mark.parametrize(
     ("data", "completed"),
     [
-        *(({"success": True}, 1), ({"succeeded": False}, 0), ({"passed": False}, 0), ({"valid": False}, 0)),
-        *(({"ok": False}, 0), ({"status": "failed"}, 0), ({"status": "FAILED"}, 0), ({"result": "Timed out"}, 0)),
-        *(({"outcome": "rejected"}, 0), ({"verdict": "pass"}, 1), ({"status": "in_progress"}, 1), ({"status": 7}, 1)),
+        *(({"success": True}, 1), ({"passed": False}, 0)),
+        *(({"status": "FAILED"}, 0), ({"result": "Timed out"}, 0)),
+        *(({"verdict": "pass"}, 1), ({"status": "in_progress"}, 1), ({"status": 7}, 1)),
         *(({"success": None, "status": "error"}, 0), ({"success": True, "status": "error"}, 1)),
         *(({"status": "weird", "result": "failed"}, 0), ({"ok": "false"}, 0), ({"passed": "yes"}, 1)),
         *(({"nested": {"success": False}}, 0), ({"success": {"success": False}}, 0)),
@@ -163,29 +159,22 @@ def kept(said: dict[str, Any]) -> TelemetryKept:
         (METRICS | {"source": "launch"}, metrics("ac01", "launch", startup_ms=8000, orientation_done=True), "agent"),
         ({"metrics": {"a": "75%", "b": None}, "componentId": 7}, metrics("7", a=75), "agent"),
         ({"component": "ac06", "benchmark": "small", "passed": 41, "total": 50}, ("ac06", "small", 41, 50), "agent"),
-        ({"kind": "benchmark.recorded", "component": "ac06", "passed": 0, "total": 0}, ("ac06", "", 0, 0), "agent"),
         ({"component": "ac06", "passed": "41", "failed": 9.0}, ("ac06", "", 41, 50), "agent"),
         ({"component": "ac06", "benchmark": "e2e", "passed": True}, ("ac06", "e2e", 1, 1), "agent"),
-        ({"component": "ac06", "benchmark": "e2e", "passed": False}, ("ac06", "e2e", 0, 1), "agent"),
         (
             {"component": "AC-01", "name": "Launch", "summary": {"total": 2, "passed": 1, "failed": 1}, "tests": []},
             ("AC-01", "Launch", 1, 2),
             "agent",
         ),
         ({"component": "ac09", "feedback": 82.5}, FeedbackRecorded("ac09", 82.5, "", ""), "human"),
-        ({"component": "ac09", "feedback": "82.5%"}, FeedbackRecorded("ac09", 82.5, "", ""), "human"),
         ({"feedback": "helpful", "note": "quick"}, FeedbackRecorded("", 100, "helpful", "quick"), "human"),
         ({"feedback": " Harmful "}, FeedbackRecorded("", 0, "harmful", ""), "human"),
         ({"feedback": "neutral", "note": None}, FeedbackRecorded("", 50, "neutral", ""), "human"),
-        ({"feedback": 0}, FeedbackRecorded("", 0, "", ""), "human"),
         ({"feedback": "helpful", "score": 90}, FeedbackRecorded("", 90, "helpful", ""), "human"),
-        ({"kind": "feedback.recorded", "score": 90, "verdict": ""}, FeedbackRecorded("", 90, "", ""), "human"),
         ({"kind": "feedback.recorded", "verdict": "harmful"}, FeedbackRecorded("", 0, "harmful", ""), "human"),
         ({"session_id": "s1", "session_ended": True, "version": "2.0.0"}, SessionEnded("2.0.0"), "agent"),
-        ({"session_id": "s1", "session_ended": "true", "version": "unknown"}, SessionEnded(""), "agent"),
         ({"kind": "session.ended", "session_id": "s1", "version": 2}, SessionEnded("2"), "agent"),
         ({"baseline": 82, "score": "ac06", "reason": "the release"}, BaselineSet("ac06", 82, "the release"), "human"),
-        ({"baseline": "0", "component": "ac06"}, BaselineSet("ac06", 0, ""), "human"),
         ({"kind": "baseline.set", "value": 87, "score": "ac06"}, BaselineSet("ac06", 87, ""), "human"),
         (EVENT, metrics("AC-02", "drift_detected", drift_events=1, drift_corrected=0), "import"),
         ({"type": "task.done", "component": "ac02", "ok": False}, metrics("ac02", "task.done", completed=0), "import"),
@@ -195,17 +184,13 @@ def kept(said: dict[str, Any]) -> TelemetryKept:
             metrics("ac02", "coffee_made", cups=2),
             "import",
         ),
-        ({"type": "metrics", "metrics": {"a": 1}}, metrics("", "metrics", a=1), "import"),
         ({"event_type": "metrics", "ts": 1768600800, "a": 1, "session": 7}, metrics("", "metrics", a=1), "import"),
         ({"event_type": "metric", "payload": {"name": "a", "value": 1}}, metrics("", "metric", a=1), "import"),
-        ({"event": "coffee", "metrics": {"a": 1}}, metrics("", "coffee", a=1), "import"),
         (
             {"event": "task_done", "metrics": {"completed": 3, "a": 1}},
             metrics("", "task_done", completed=3, a=1),
             "import",
         ),
-        ({"metrics": {"a": 1}, "source": "x" * 100}, metrics("", "x" * 100, a=1), "agent"),
-        ({"feedback": 100}, FeedbackRecorded("", 100, "", ""), "human"),
         ({"feedback": 5, "note": "half \ud800"}, FeedbackRecorded("", 5, "", "half ?"), "human"),
         ({"hook_event": "session_end", "metadata": {"jarvis_version": "1.9.5"}}, SessionEnded("1.9.5"), "import"),
         ({"event_type": "session_end", "data": {"version": "2", "x": 1}, "version": "3"}, SessionEnded("2"), "import"),
@@ -223,11 +208,8 @@ def test_an_accepted_shape_becomes_one_event(said: dict[str, Any], event: Event 
     [
         ({"at": AT}, WHEN),
         ({"timestamp": 1768600800000}, WHEN),
-        ({"at": None, "ts": 1768600800}, WHEN),
         ({"time": "2026-01-16", "at": AT}, WHEN),
-        ({"created_at": "2026-01-16 22:00"}, WHEN),
         ({}, None),
-        ({"time": 12}, None),
     ],
 )
 def test_the_time_of_an_object_is_read(said: dict[str, Any], when: str | None) -> None:
@@ -242,20 +224,13 @@ def test_the_time_of_an_object_is_read(said: dict[str, Any], when: str | None) -
         (EVENT, []),
         ({"feedback": 80}, ["no session is named; it is in no score"]),
         ({"feedback": 80, "session_id": "s1"}, []),
-        ({"baseline": 80, "score": "ac06"}, []),
-        ({"metrics": {"a": 1}, "session_id": "s1"}, ["no component is named"]),
         ({"metrics": {"a": 1}}, ["no component and no session is named"]),
         ({"passed": 1, "total": 1}, ["no component is named; it is in no score"]),
-        ({"session_ended": True}, ["no session is named"]),
         ({"event_type": "task_start"}, ["no component and no session and no time is named"]),
-        ({"event_type": "session_end"}, ["no session and no time is named"]),
         ({"event_type": "coffee_made", "component": "ac02", "timestamp": AT}, ["no session is named"]),
-        (METRICS | {"at": None}, []),
-        ({"feedback": 80, "session_id": "s1", "note": "x" * 10_000}, []),
         ({}, ["it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"]),
         (EVENT | {"event_type": "coffee", "metrics": {"a": 1, "b": "c"}}, ["b is not a number and was left out"]),
         (METRICS | {"at": "yesterday"}, ["the time cannot be read, so it counts for now"]),
-        (EVENT | {"timestamp": "x"}, ["the time cannot be read, so it counts for now"]),
         (
             METRICS | {"session_id": "x" * 201},
             ["the session is too long or cannot be printed, and is replaced by its digest"],
@@ -355,76 +330,36 @@ def test_a_benchmark_of_several_components_is_one_result_for_each(components: An
     assert 2 == len(taken.events)
 
 
-def as_json(value: object) -> str:
-    """Return a number as JSON writes it, so that 1, 1.0 and true differ."""
-    return json.dumps(value)
-
-
 @pytest.mark.parametrize(
-    ("written", "read"),
+    ("reader", "rows"),
     [
-        *((8000, "8000"), (0, "0"), (-3, "-3"), (2**53, "9007199254740992"), (12.5, "12.5"), (3.0, "3.0")),
-        *((True, "true"), (False, "false"), ("true", "true"), (" FALSE ", "false")),
-        *(
-            ("8000", "8000"),
-            ("+7", "7"),
-            ("-7", "-7"),
-            ("75.1", "75.1"),
-            ("1e3", "1000.0"),
-            (".5", "0.5"),
-            ("5.", "5.0"),
+        (
+            read_number,
+            {8000: "8000", -3: "-3", 2**53: "9007199254740992", 12.5: "12.5", True: "true", " FALSE ": "false"}
+            | {"+7": "7", "75.1": "75.1", "1e3": "1000.0", ".5": "0.5", "5.": "5.0", " 85.5 % ": "85.5", "x": "null"},
         ),
-        *(("85%", "85"), (" 85.5 % ", "85.5")),
+        (read_name, {"  AC-01 ": '"AC-01"', "Prüfung": '"Pr\\u00fcfung"', 42: '"42"', 1.5: '"1.5"', True: '""'}),
+        (
+            to_snake_case,
+            dict.fromkeys(("driftDetected", "Drift.detected", "Drift-Detected", "drift  detected"), '"drift_detected"')
+            | {"DRIFT_DETECTED": '"drift_detected"', "step2Done": '"step2_done"', "дрейф": '""', "x" * 101: '""'},
+        ),
+        (
+            read_time,
+            dict.fromkeys(
+                (
+                    *("2026-01-16T22:00:00.000Z", "2026-01-16 22:00", "2026-01-16T23:00:00+01:00", "20260116T220000Z"),
+                    *("2026-01-16T16:30:00-0530", "2026-01-16 22:00:00 +0000", "2026-01-16 22:00:00 UTC"),
+                    *(1768600800, 1768600800000, "1768600800.0"),
+                ),
+                f'"{WHEN}"',
+            ),
+        ),
     ],
 )
-def test_a_number_is_read_as_written(written: object, read: str) -> None:
-    """It may be a number or a text, with a percent sign or without; a whole number stays whole."""
-    assert read == as_json(read_number(written))
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [("ac01", "ac01"), ("  AC-01 ", "AC-01"), ("Prüfung", "Prüfung"), (42, "42"), (1.5, "1.5"), ('a"b\\', 'a"b\\')],
-)
-def test_a_name_is_read_as_written(written: object, read: str) -> None:
-    """Only the blanks around it are dropped; a number is a name as well."""
-    assert read == read_name(written)
-
-
-@pytest.mark.parametrize(
-    ("word", "read"),
-    [
-        *(
-            ("drift_detected", "drift_detected"),
-            ("driftDetected", "drift_detected"),
-            ("DriftDetected", "drift_detected"),
-        ),
-        *(
-            ("drift.detected", "drift_detected"),
-            ("Drift-Detected", "drift_detected"),
-            ("drift  detected", "drift_detected"),
-        ),
-        *(("DRIFT_DETECTED", "drift_detected"), ("_drift:detected_", "drift_detected"), ("step2Done", "step2_done")),
-        *(("", ""), ("___", ""), ("дрейф", ""), ("x" * 100, "x" * 100), ("x" * 101, "")),
-    ],
-)
-def test_a_word_has_one_spelling(word: str, read: str) -> None:
-    """Camel case, dots, dashes, blanks and capitals give the same word; one that is far too long gives none."""
-    assert read == to_snake_case(word)
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        *("2026-01-16T22:00:00.000Z", "2026-01-16T22:00:00Z", "2026-01-16T22:00:00", "2026-01-16 22:00:00"),
-        *("2026-01-16T22:00", "2026-01-16T23:00:00+01:00", "2026-01-16T16:30:00-0530", "2026-01-16 22:00:00 +0000"),
-        *("2026-01-16 22:00:00 UTC", "2026-01-16t22:00:00z", "20260116T220000Z", " 2026-01-16T22:00:00Z\n"),
-        *(1768600800, 1768600800.0, 1768600800000, "1768600800", "1768600800000", "1768600800.0"),
-    ],
-)
-def test_a_moment_is_read_in_every_spelling(written: object) -> None:
-    """It may be ISO with a zone, or in UTC without one; seconds or milliseconds since 1970, also as a text."""
-    assert "2026-01-16T22:00:00.000000Z" == read_time(written)
+def test_a_value_is_read_in_every_spelling(reader: Callable[[Any], object], rows: dict[object, str]) -> None:
+    """Numbers keep whether they are whole, names lose blanks, words get one spelling, and times one format."""
+    assert rows == {written: json.dumps(reader(written)) for written in rows}
 
 
 @given(JSON)

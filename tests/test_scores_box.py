@@ -27,32 +27,6 @@ from tallybook.projections.surfaces.scores.pages import (
 if TYPE_CHECKING:
     from tallybook.projections.scores.view import Scores
 
-SUMMARY = """
-┌─────────────────────────────────────────────────────────────────────┐
-│                         AGENT HEALTH SCORE                          │
-├─────────────────────────────────────────────────────────────────────┤
-│                                                                     │
-│  Overall: 87 (B)  (not enough data for a trend)                     │
-│                                                                     │
-│  Component Scores:                                                  │
-│  ┌───────────────────────────────────────────────────────────────┐  │
-│  │  AC-01 Self-Launch        ██████████████████████░░  92 (A)    │  │
-│  │  AC-02 Wiggum Loop        █████████████████████░░░  88 (B)    │  │
-│  │  AC-03 Milestone Review   ████████████████████░░░░  85 (B)    │  │
-│  │  AC-04 JICM               ███████████████████████░  95 (A)    │  │
-│  │  AC-05 Self-Reflection    ███████████████████░░░░░  78 (C)    │  │
-│  │  AC-06 Self-Evolution     ████████████████████░░░░  82 (B)    │  │
-│  │  AC-07 R&D Cycles         ██████████████████░░░░░░  75 (C)    │  │
-│  │  AC-08 Maintenance        ██████████████████████░░  90 (A)    │  │
-│  │  AC-09 Session Completion ███████████████████████░  94 (A)    │  │
-│  └───────────────────────────────────────────────────────────────┘  │
-│                                                                     │
-│  Focus Areas:                                                       │
-│  • AC-07 R&D Cycles: Below target (75). Review needed.              │
-│  • AC-05 Self-Reflection: Below target (78). Review needed.         │
-│                                                                     │
-└─────────────────────────────────────────────────────────────────────┘
-"""
 
 ASCII = """
 +----------------------------------------------------------+
@@ -95,11 +69,6 @@ def printed(found: Page, width: int = 80, encoding: str = "utf-8") -> str:
     """Return a page on a terminal of this width and encoding, without trailing blanks."""
     lines = shown(lambda console: box.show(console, found), width, encoding).splitlines()
     return "\n" + "".join(f"{line.rstrip()}\n" for line in lines)
-
-
-def test_the_summary_is_the_documents_box() -> None:
-    """Title, overall score, a bar for each component, focus areas."""
-    assert SUMMARY == printed(page(example(config())))
 
 
 def test_without_utf_8_the_box_is_of_plain_signs() -> None:

@@ -12,7 +12,6 @@ from helpers.injections import injected
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
@@ -36,7 +35,7 @@ from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.answers import CAUTION, DropQuery, blame, drop_lines
+from tallybook.projections.surfaces.scores.answers import DropQuery, blame, drop_lines
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -68,12 +67,6 @@ def timed_batches(*rows: tuple[str, str, Any]) -> list[Batch]:
         )
         for (at, session, _), batch, last in zip(rows, events, lasts, strict=True)
     ]
-
-
-# Where it dropped
-
-
-# What changed
 
 
 def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[Any, ...]]:
@@ -185,61 +178,6 @@ def blamed(project: Project, asked: DropQuery | None = None, when: str | None = 
     moment = None if when is None else moments.find(project, when)
     state = fold_history(scores_view(configuration.load(project)), commands.history_at(project, moment)).count()
     return blame(project, state, asked or DropQuery(), moment)
-
-
-def test_the_answer_has_the_drop_the_sessions_and_the_leads(project: Path) -> None:
-    """By default it is of the overall score: from 90 to 60, with the entries added in between."""
-    told = blamed(project_of(project, STORY))
-    before, after = {"period": "2026-01-15", "score": 90}, {"period": "2026-01-16", "score": 60}
-    good = {"session": "s1", "at": "2026-01-15T10:00:00.000000Z", "score": 90}
-    bad = {"session": "s3", "at": "2026-01-16T06:00:00.000000Z", "score": 60}
-    (lead,) = told.pop("leads")
-    assert {
-        "score": "session.overall",
-        "period": "daily",
-        "name": None,
-        "periods": 4,
-        "drop": {"before": before, "after": after, "points": 30},
-        "coverage": 0.06,
-        "between": {"good": good, "bad": bad},
-        "moment": told["moment"],
-        "caution": CAUTION,
-    } == told
-    assert ("added", ["kpt_001"], "s2") == (lead["change"], lead["came"], lead["by"]["session"])
-    assert lead["seq"] < told["moment"]
-
-
-def test_people_read_that_a_lead_is_no_proof(project: Path) -> None:
-    """There is a line for the drop, one for each session, one for each lead, and the next commands."""
-    told = blamed(project_of(project, STORY))
-    lead = told["leads"][0]["seq"]
-    assert [
-        "session.overall dropped by 30 points: 90 on 2026-01-15, 60 on 2026-01-16",
-        "  last as good as before in session s1, 2026-01-15 10:00 UTC, with 90",
-        "  then worst in session s3, 2026-01-16 06:00 UTC, with 60",
-        f"Between these the playbook had 1 change, the newest first. {CAUTION}",
-        f'{lead:>6}  2026-01-15 20:00 UTC  reflector in session s2: learned kpt_001 "Delete the build cache."',
-        f"`tallybook show --at {told['moment']}` shows the playbook as of then",
-    ] == list(drop_lines(told))
-
-
-def test_two_periods_name_the_drop_from_one_to_the_other(project: Path) -> None:
-    """Days that do not follow on each other are compared; they go forward, and both have data."""
-    place = project_of(project, STORY)
-    told = blamed(place, DropQuery("AC-03", name="2026-01-15..2026-01-18"))
-    assert ("2026-01-15..2026-01-18", 20, ["s1", "s6"]) == (
-        told["name"],
-        told["drop"]["points"],
-        [told["between"][side]["session"] for side in ("good", "bad")],
-    )
-    for name, why in [
-        ("2026-01-18..2026-01-15", "does not go forward"),
-        ("2026-01-15..2026-01-15", "does not go forward"),
-        ("2026-01-10..2026-01-15", "has no data on 2026-01-10"),
-        ("..2026-01-15", "has no data on ;"),
-    ]:
-        with pytest.raises(BadInputError, match=why):
-            blamed(place, DropQuery("AC-03", name=name))
 
 
 def test_a_change_undone_after_the_drop_is_still_a_lead(project: Path) -> None:

@@ -206,10 +206,7 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
     ("own", "expected"),
     [
         ("session_weights: {handoff: 0.3}", "session_weights sum to 1.1, and have to sum to 1"),
-        ("session_weights: {handoff: 0.19999}", "session_weights sum to 0.99999, and have to sum to 1"),
         ("session_weights: {handoff: -0.1}", "session_weights.handoff must be from 0 to 1, not -0.1"),
-        ("session_weights: {handoff: 1.1}", "session_weights.handoff must be from 0 to 1, not 1.1"),
-        ("session_weights: {luck: 0}", "session_weights.luck has nothing next to it in sessions"),
         ("sessions: {luck: [ac01]}", "sessions.luck has nothing next to it in session_weights"),
         (
             "{sessions: {overall: []}, session_weights: {overall: 0}}",
@@ -220,63 +217,38 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
             "sessions.handoff names 'ac10', which is not a component; use ac01, ac02, ",
         ),
         ("thresholds: {alert: 70}", ORDER),
-        ("thresholds: {critical: 65}", "thresholds are out of order: "),
-        ("thresholds: {warning: 101}", "thresholds.warning must be from 0 to 100, not 101"),
         ("thresholds: {critical: -1}", "thresholds.critical must be from 0 to 100, not -1"),
         ("thresholds: {alert: 59.5}", "thresholds.alert must be a whole number, not 59.5"),
-        ("thresholds: {alert: false}", "thresholds.alert must be a number, not false"),
         (
             "notifications: {critical: [Block evolution]}",
             "notifications.critical names 'Block evolution'; there are log",
         ),
-        ("grades: {A: {least: 101}}", "grades.A.least must be from 0 to 100, not 101"),
         ("title: {a: 1}", "title must be a text, not keys and values"),
         (f"enabled: {'x' * 78}", f"enabled must be true or false, not '{'x' * 78}'"),
         (f"enabled: {'x' * 79}", f"enabled must be true or false, not '{'x' * 79}…"),
         ("session_weights: {handoff: 0.200000002}", "session_weights sum to 1.000000002, and have to sum to 1"),
         ("grades: {A: {least: 80}}", "grades are out of order: each begins below the one before it, and the last one"),
-        ("grades: {C: {least: 85}}", "grades are out of order: "),
-        ("grades: {F: {least: 1}}", "grades are out of order: "),
-        ("grades: {G: {least: 5, status: Odd, action: Look}}", "grades are out of order: "),
         ("grades: {A: false, B: false, C: false, D: false, F: false}", "grades are out of order: "),
         ("trends: {short_term_days: 30}", "trends.long_term_days must be greater than short_term_days, 30"),
-        ("trends: {long_term_days: 0}", "trends.long_term_days must be from 1 to 1,000,000, not 0"),
-        ("trends: {short_term_days: 0}", "trends.short_term_days must be from 1 to 1,000,000, not 0"),
-        ("regressions: {points: -1}", "regressions.points must be from 0 to 100, not -1"),
         ("regressions: {z_score: -0.1}", "regressions.z_score must be at least 0.1, not -0.1"),
-        ("regressions: {turn: 101}", "regressions.turn must be from 0 to 100, not 101"),
         ("regressions: {least_sessions: 1}", "regressions.least_sessions must be from 2 to 1,000,000, not 1"),
-        ("gates: {least: 101}", "gates.least must be from 0 to 100, not 101"),
         ("gates: false", "gates should hold keys and values, and is false"),
-        ("benchmarks: {weight: -1}", "benchmarks.weight must be from 0 to 100, not -1"),
-        ("feedback: {weight: 101}", "feedback.weight must be from 0 to 100, not 101"),
-        ("storage: {retention_days: 0}", "storage.retention_days must be from 1 to 1,000,000, not 0"),
         *(
             (f'storage: {{path: "{path}"}}', f"storage.path must be a folder within the project, not {told}")
             for path, told in (
                 ("/x", "'/x'"),
-                ("../x", "'../x'"),
-                ("a/../../x", "'a/../../x'"),
                 (".", "'.'"),
-                ("C:x", "'C:x'"),
                 ("a\\0b", "'a\\x00b'"),
                 ("..\\\\x", "'..\\\\x'"),
             )
         ),
         *(
             (f"timezone: {zone}", "timezone is not a known time zone; use one such as Europe/Berlin")
-            for zone in ("Nowhere/Land", "Europe", "../UTC", '"a\\0b"', "x" * 3000)
+            for zone in ("Nowhere/Land", "../UTC", '"a\\0b"', "x" * 3000)
         ),
         ("components: {AC-01: {metrics: {x: {}}}}", "components.AC-01 is called by small letters and digits alone, su"),
-        ("components: {x.ac01: {metrics: {x: {}}}}", "components.'x.ac01' is called by small letters and digits alone"),
-        (
-            "components: {'--': {metrics: {x: {}}}}",
-            "components.-- is called by small letters and digits alone, such as",
-        ),
         ("components: {'': {metrics: {x: {}}}}", "components.'' is called by small letters and digits alone, such as"),
-        ("components: {mine: {}}", "components.mine.metrics is missing"),
         ("components: {mine: {metrics: {}}}", "components.mine.metrics names none"),
-        ("components: {mine: {metrics: {x: false}}}", "components.mine.metrics names none"),
         ("components: {1: false}", "components has the key 1, which is not a text; put it in quotes"),
         ('{"a\\nb": 1}', r"'a\nb' is not a known key; use one of enabled, title, "),
     ],
@@ -294,26 +266,12 @@ def test_contradictory_values_are_refused(own: str, expected: str) -> None:
         ("{form: cubic}", ".form is 'cubic', and can be linear, inverse, ratio, boolean"),
         ("{form: ratio}", ".per is missing"),
         ("{form: inverse, best: 1}", ".worst is missing"),
-        ("{form: inverse, worst: 1}", ".best is missing"),
         ("{form: inverse, best: 5, worst: 5}", ".best must be below worst, 5, in the form inverse, not 5"),
-        ("{form: inverse, best: 6, worst: 5}", ".best must be below worst, 5, in the form inverse, not 6"),
         ("{best: 0}", ".best must be above worst, 0, in the form linear, not 0"),
-        ("{worst: 101}", ".best must be above worst, 101, in the form linear, not 100"),
         ("{weight: 0}", ".weight must be above 0; a metric that is false is left out"),
-        ("{weight: -1}", ".weight must be at least 0, not -1"),
-        ("{missing: 101}", ".missing must be from 0 to 100, not 101"),
-        ("{form: ratio, per: y, empty: -1}", ".empty must be from 0 to 100, not -1"),
-        ("{form: ratio, per: y, rest: 1}", ".rest must be true or false, not 1"),
         ("{counts: [a]}", ".counts names a part and a whole"),
-        ("{counts: [a, b, c]}", ".counts names a part and a whole"),
         ("{per: y}", ".per is not a known key; use one of form, weight, missing, of, counts, worst, best"),
-        ("{form: boolean, best: 1}", ".best is not a known key; use one of form, weight, missing, of"),
-        (
-            "{form: ratio, per: y, worst: 1}",
-            ".worst is not a known key; use one of form, weight, missing, of, per,",
-        ),
         ("{best: 1" + "0" * 400 + "}", ".best must be from -2^53 to 2^53, not 1000"),
-        ("{of: ''}", ".of must be a text, not ''"),
         ("{of: " + "x" * 999 + ", best: " + "y" * 999 + "}", ".best must be a number, not 'yyyy"),
         ("[1]", " should hold keys and values, and is a list"),
     ],
@@ -355,58 +313,33 @@ def test_the_file_is_merged_into_the_default(project: Path) -> None:
     assert [75, 60, 50] == [level.below for level in load(Project(project)).levels]
 
 
-def test_an_invalid_key_is_named_with_its_file(project: Path) -> None:
-    """The line has the place, the fault, and the remedy."""
-    expected = f"{PLACE}: scoring.trends.short_term_days must be a number, not 'seven'{HINT}"
-    assert expected == refusal_configuration(project, "scoring: {trends: {short_term_days: seven}}")
-
-
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
         # Each of these is found in the file, before any key is asked for.
         ("scoring:\n  enabled: true\n  title: x\n  enabled: false\n", "the key 'enabled' twice, at line 4, column 3"),
-        ("scoring: {}\nscoring: {}\n", "the key 'scoring' twice, at line 2, column 1"),
         ("scoring: {components: {a: {name: x, 'name': y}}}", "the key 'name' twice, at line 1, column 37"),
-        ('{"a\\nb": 1, "a\\nb": 2}', r"the key 'a\nb' twice, at line 1, column 13"),
         ("scoring: [", "while parsing a flow node, "),
-        ("scoring: {enabled: true", "while parsing a flow mapping, "),
-        (
-            "scoring:\n\tenabled: true",
-            "while scanning for the next token, found character ",
-        ),
         ("a: *nowhere", "found undefined alias"),
         ("a: 1\n---\nb: 2", "expected a single document in the stream, but found another document, at line 2, column "),
         ("{[a]: 1}", "while constructing a mapping, found unhashable key, at line 1, column 2"),
-        ("{{a: b}: 1}", "while constructing a mapping, found unhashable key, at line 1, column 2"),
-        ("a: 2026-13-45", "month must be in 1..12"),
         ("a: 1" + "0" * 5000, "Exceeds the limit (4300 digits)"),
         (b"a: \xff", "unacceptable character #x00ff: invalid "),
-        (b"a: \x00", "unacceptable character #x0000: "),
         ("a: \x1b[31m", "unacceptable character #x001b: "),
         # What only a program would write.
         *(
             (f"a: !!{tag} ''", f"the tag tag:yaml.org,2002:{tag}, which is not supported, at line 1, column 4")
-            for tag in ("int", "float", "bool", "timestamp", "binary", "python/name:os.system")
+            for tag in ("int", "binary", "python/name:os.system")
         ),
-        ("a: !!map [b]", "the tag tag:yaml.org,2002:map, which is not supported, at line 1, column 4"),
-        ("a: !own {b: 1}", "the tag !own, which is not supported, at line 1, column 4"),
         ("a: &a {b: 1}\nc: {<<: *a}", "the key <<, which is not supported, at line 2, column 5"),
         ("[" * 500, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {MAX_DEPTH + 1}"),
         ("{a: " * 250_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {4 * MAX_DEPTH + 1}"),
-        ("- " * 100_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {2 * MAX_DEPTH + 1}"),
     ],
-    ids=range(28),
+    ids=range(15),
 )
 def test_yaml_that_is_not_plain_is_refused(project: Path, own: str | bytes, expected: str) -> None:
     """Broken, repeated or excessive YAML is refused with fault and place."""
     assert NO_YAML + expected == refusal_configuration(project, own)[: len(NO_YAML + expected)]
-
-
-def test_yaml_that_is_nested_without_end_is_refused(project: Path) -> None:
-    """Half a million opened lists are refused in one line, by the library or by us, whichever looks first."""
-    answer = refusal_configuration(project, "[" * 500_000)
-    assert (NO_YAML, 0) == (answer[: len(NO_YAML)], answer.count("\n"))
 
 
 def test_a_file_that_is_too_big_is_refused(project: Path) -> None:
@@ -416,21 +349,15 @@ def test_a_file_that_is_too_big_is_refused(project: Path) -> None:
     assert refusal_configuration(project, b"#" * (MAX_BYTES + 1)).startswith(f"{PLACE}: ")
 
 
-def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
-    """A link in a cloned repository makes no other file of the user a configuration; nor does a dangling one."""
-    target = tmp_path / "elsewhere.yaml"
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes in folders")
+def test_a_link_is_not_followed_and_a_pipe_not_waited_for(project: Path, tmp_path: Path) -> None:
+    """A link in a cloned repository makes no other file of the user a configuration, and a pipe is refused at once."""
     path = write(project, "")
     path.unlink()
+    target = tmp_path / "elsewhere.yaml"
+    target.write_text("scoring: {}")
     path.symlink_to(target)
     assert f"{PLACE}: cannot be read: is a symbolic link" == refusal_configuration(project)
-    target.write_text("scoring: {}")
-    assert f"{PLACE}: cannot be read: is a symbolic link" == refusal_configuration(project)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes in folders")
-def test_a_pipe_is_not_waited_for(project: Path) -> None:
-    """A pipe without a writer in its place is refused at once."""
-    path = write(project, "")
     path.unlink()
     os.mkfifo(path)
     assert f"{PLACE}: cannot be read: is not a regular file" == refusal_configuration(project)

@@ -71,50 +71,6 @@ def test_a_gate_without_data_is_closed_and_names_the_remedy(project: Path, run: 
     assert [] == list((project / ".claude").iterdir())
 
 
-def test_a_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> None:
-    """Measured to 3 % and 15 % of their weight, two scores close their own gates; the gate of all names both."""
-    record_events(project, "s1", events({"ac01": {"startup_ms": 10000}}), noon(DAYS[0]))
-    for name in ("overall", "efficiency"):
-        assert (EXIT_NO, [f"not enough measured session.{name}"]) == ask_gate(run, "--component", name)
-    assert [
-        "open",
-        "  session.efficiency: not enough measured (15 %) on 2026-01-01",
-        "  session.overall: not enough measured (3 %) on 2026-01-01",
-        "  none of 1 scores close it, 13 have no data",
-        "  the latest score is of 2026-01-01",
-    ] == run("score", "gate").out.splitlines()
-    assert (EXIT_NO, ["min ac01"]) == ask_gate(run, "--min", "90")
-
-
-def test_a_gate_names_the_day_of_each_score(score: Callable[..., None], run: Run) -> None:
-    """A gate that judges old scores says so: the latest day, and the day of each score that closes it."""
-    score(DAYS[0], 40, "ac03")
-    score(DAYS[4], 90)
-    told = json.loads(run("score", "gate", "--json").out)
-    assert ("2026-01-05", {"ac03": "2026-01-01", "session.effectiveness": "2026-01-01"}) == (
-        told["day"],
-        {one["score_id"]: one["day"] for one in told["reasons"] if one["closes"]},
-    )
-    assert "- ac03 is 40 on 2026-01-01: below 50 (critical)" in run("score", "gate").out
-    assert "the latest score is of 2026-01-05" in run("score", "gate").out
-    assert None is json.loads(run("score", "gate", "--component", "ac06", "--json").out)["day"]
-
-
-def test_where_scoring_is_off_the_gate_is_open_and_says_so(score: Callable[..., None], project: Path, run: Run) -> None:
-    """With `enabled: false` a critical score closes no gate, `check` passes, and nothing is logged."""
-    score(DAYS[0], 10)
-    (project / ".claude" / "config").mkdir()
-    (project / ".claude" / "config" / "scoring-config.yaml").write_text("scoring: {enabled: false}", encoding="utf-8")
-    off = "scoring is off: scoring-config.yaml has `enabled: false`"
-    for words in ((), ("--component", "ac09", "--min", "90"), ("--no-drop", "1")):
-        done = run("score", "gate", *words)
-        assert (0, f"open\n  {off}\n", "") == (done.code, done.out, done.err)
-    (reason,) = json.loads(run("score", "gate", "--json").out)["reasons"]
-    assert ("off", off, False) == (reason["rule"], reason["text"], reason["closes"])
-    run("replay")
-    assert f"note  gate: {off}\n" in run("check").out
-
-
 def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None], run: Run) -> None:
     """84 is more than 5 below the baseline of 90; a baseline of 84 acknowledges that, and 78 is a drop again."""
     score(DAYS[0], 90)
@@ -136,36 +92,6 @@ def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None]
     assert (EXIT_NO, ["baseline ac09"]) == ask_gate(run, "--component", "ac09")
 
 
-def test_the_gate_of_all_has_a_line_for_each_score(score: Callable[..., None], run: Run) -> None:
-    """Each has all reasons that close it, and one line counts them; a named gate answers in sentences."""
-    score(DAYS[0], 90)
-    run("score", "baseline", "ac09")
-    score(DAYS[1], 40)
-    assert [
-        "closed",
-        "- ac09 is 40 on 2026-01-02: below 50 (critical), below 85 (baseline), below 80 (min)",
-        "- session.handoff is 40 on 2026-01-02: below 50 (critical), below 80 (min)",
-        "- session.overall is 40 on 2026-01-02: below 50 (critical), below 80 (min)",
-        "  3 of 3 scores close it, 11 have no data; `tallybook score baseline SCORE` acknowledges a drop",
-        "  the latest score is of 2026-01-02",
-    ] == run("score", "gate", "--min", "80").out.splitlines()
-    assert (
-        "- ac09 is 40, below 50: critical, which blocks all (2026-01-02)"
-        in run("score", "gate", "--component", "ac09").out
-    )
-
-
-def test_baselines_are_listed(score: Callable[..., None], run: Run) -> None:
-    """Score, value, day and event of each are listed; without one, the command that sets one."""
-    assert "no score has a baseline; `tallybook score baseline SCORE` sets one\n" == run("score", "baseline").out
-    assert [] == json.loads(run("score", "baseline", "--json").out)
-    score(DAYS[0], 90)
-    run("score", "baseline", "overall", "--value", "87.5")
-    (row,) = json.loads(run("score", "baseline", "--json").out)
-    assert ("session.overall", 87.5) == (row["score"], row["value"])
-    assert f"session.overall  87.5  since {row['day']}, event {row['seq']}\n" == run("score", "baseline").out
-
-
 def test_a_baseline_that_an_agent_types_is_recorded_as_the_agents(
     score: Callable[..., None], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,46 +103,3 @@ def test_a_baseline_that_an_agent_types_is_recorded_as_the_agents(
     assert {"rater": "agent", "agent": "claude", "session": "s7"} == row["by"]
     assert "token [masked: GitHub Token]" == row["free"]["reason"]
     assert EXIT_BAD_INPUT == run("score", "baseline", "ac09", "--rater", "human").code
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (
-            ("score", "gate", "--component", "ac99"),
-            EXIT_BAD_INPUT,
-            "--component ac99: is not a score; the nearest is ac09",
-        ),
-        (
-            ("score", "gate", "--component", "mood"),
-            EXIT_BAD_INPUT,
-            "--component mood: is not a score; there are ac01, ac02",
-        ),
-        (("score", "gate", "--min", "101"), EXIT_BAD_INPUT, "--min"),
-        (("score", "baseline", "ac06"), EXIT_NO, "ac06: has no data and so no value for a baseline; give --value N"),
-        (("score", "baseline", "ac77"), EXIT_BAD_INPUT, "score baseline ac77: is not a score"),
-        (("score", "baseline", "ac06", "--value", "-1"), EXIT_BAD_INPUT, "--value"),
-    ],
-)
-def test_an_invalid_question_is_one_line(
-    score: Callable[..., None], run: Run, arguments: tuple[str, ...], code: int, says: str
-) -> None:
-    """It names the given and the known words, and nothing is recorded."""
-    score(DAYS[0], 90)
-    before = run("log", "--json").out
-    done = run(*arguments)
-    assert (code, "") == (done.code, done.out)
-    assert says in done.err
-    assert 1 == done.err.count("\n")
-    assert before == run("log", "--json").out
-
-
-@pytest.mark.parametrize(
-    "words", [("score", "gate", "--min"), ("score", "gate", "--no-drop"), ("score", "baseline", "ac09", "--value")]
-)
-def test_nan_is_no_bound(words: tuple[str, ...], score: Callable[..., None], run: Run) -> None:
-    """NaN is below nothing and above nothing: such a gate would never close."""
-    score(DAYS[0], 80)
-    done = run(*words, "nan")
-    assert (EXIT_BAD_INPUT, "") == (done.code, done.out)
-    assert f"tallybook: Invalid value for '{words[-1]}': nan is not a number from 0 to 100; see " in done.err

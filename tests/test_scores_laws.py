@@ -171,25 +171,16 @@ def overall(state: Scores) -> dict[str, dict[int, int]]:
 @pytest.mark.parametrize(
     ("zone", "at", "expected"),
     [
-        ("UTC", "2026-01-16T00:00:00.000000Z", "2026-01-16"),
-        ("UTC", "2026-01-16T23:59:59.999999Z", "2026-01-16"),
-        # Winter time, an hour ahead.
         ("Europe/Berlin", "2026-01-16T22:59:59.999999Z", "2026-01-16"),
         ("Europe/Berlin", "2026-01-16T23:00:00.000000Z", "2026-01-17"),
         # The day on which summer time begins has 23 hours.
-        ("Europe/Berlin", "2026-03-28T22:59:59.999999Z", "2026-03-28"),
-        ("Europe/Berlin", "2026-03-28T23:00:00.000000Z", "2026-03-29"),
         ("Europe/Berlin", "2026-03-29T21:59:59.999999Z", "2026-03-29"),
         ("Europe/Berlin", "2026-03-29T22:00:00.000000Z", "2026-03-30"),
         # The day on which it ends has 25.
-        ("Europe/Berlin", "2026-10-24T21:59:59.999999Z", "2026-10-24"),
-        ("Europe/Berlin", "2026-10-24T22:00:00.000000Z", "2026-10-25"),
         ("Europe/Berlin", "2026-10-25T22:59:59.999999Z", "2026-10-25"),
         ("Europe/Berlin", "2026-10-25T23:00:00.000000Z", "2026-10-26"),
         # West of Greenwich, and by three quarters of an hour.
-        ("America/New_York", "2026-01-01T04:59:59.999999Z", "2025-12-31"),
         ("America/New_York", "2026-01-01T05:00:00.000000Z", "2026-01-01"),
-        ("Asia/Kathmandu", "2026-01-16T18:14:59.999999Z", "2026-01-16"),
         ("Asia/Kathmandu", "2026-01-16T18:15:00.000000Z", "2026-01-17"),
         # Before the first day, and behind the last, there is none.
         ("America/New_York", "0001-01-01T00:00:00.000000Z", "0001-01-01"),
@@ -222,25 +213,7 @@ def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected
     assert [f"2026-01-{expected}"] == list(state.days)
 
 
-# Versions
-
-
 # Late, again, and taken back
-
-
-def test_late_events_revise_the_day_of_their_session() -> None:
-    """A session is removed from its old day, and counted once on its new one."""
-    state = folded([line(1, greeting(80)), line(2, greeting(60), "s2")])
-    assert {"2026-01-16": {80: 1, 60: 1}} == overall(state)
-    fold(scores_view(state.config), batches(line(3, greeting(90), when="2026-01-16T13:00:00")), state).count()
-    assert {"2026-01-16": {90: 1, 60: 1}} == overall(state)
-    fold(
-        scores_view(state.config), batches(line(4, SessionEnded("3.0"), at=DAYS_LATER, when=DAYS_LATER)), state
-    ).count()
-    assert {"2026-01-16": {60: 1}, "2026-01-18": {90: 1}} == overall(state)
-    assert {"3.0": {90: 1}} == {name: tally.scores["ac01"] for name, tally in state.versions.items()}
-    fold(scores_view(state.config), batches(line(5, SessionEnded(""), "s2", at="2026-01-18T09:00:00")), state).count()
-    assert {"2026-01-18": {90: 1, 60: 1}} == overall(state)
 
 
 def test_an_older_value_does_not_replace_a_newer_one() -> None:
@@ -289,9 +262,3 @@ def test_ignored_events_are_counted() -> None:
         "telemetry of type unknown": 1,
     } == state.unscored
     assert ({}, {}) == (state.days, state.versions)
-
-
-# Baselines, and the last moment
-
-
-# Where sessions are kept

@@ -450,12 +450,6 @@ def test_a_pruned_text_that_is_added_again_counts(between: list[Any], text: str 
     assert (1, relearned) == (found["learned"], found.get("relearned", 0))
 
 
-# What it comes to
-
-
-# Switched off
-
-
 def test_the_example_in_the_documentation_switches_it_on(project: Path) -> None:
     """It works unchanged in the project's own file."""
     (example,) = (block for block in examples("yaml") if "enabled: true" in block.code)
