@@ -69,7 +69,8 @@ WORDS = {"pruned": "pruned", "retired": "retired", "merged": "merged", "exists":
 def _compared(sign: str, name: str, field: str, number: int) -> Question:
     def ask(moment: Moment) -> bool:
         story = moment.why(name)
-        return story["status"] != "unknown" and bool(SIGNS[sign](story[field], number))
+        # A name whose addition was undone counts as never added.
+        return story["status"] not in {"unknown", "undone"} and bool(SIGNS[sign](story[field], number))
 
     return Question(f'"{name}".{field} {sign} {number}', ask)
 

@@ -21,12 +21,7 @@ from tallybook.ledger.events import (
     PointRestored,
     PointRetired,
 )
-from tallybook.projections.comparison.diff import (
-    Departure,
-    Diff,
-    LoneEntry,
-    diff,
-)
+from tallybook.projections.comparison.diff import diff
 from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, playbook_dict
@@ -47,7 +42,7 @@ def at(batches: Sequence[Batch], seq: int | None = None) -> EntryStatuses:
     return fold_history(ENTRIES, lambda: batches, seq)
 
 
-def between(*stretches: list[Any]) -> Diff:
+def between(*stretches: list[Any]) -> dict[str, Any]:
     """Return the changes from the first batch, BEGIN, to the end of these."""
     batches = history([BEGIN, *stretches])
     return diff(at(batches, len(BEGIN)), at(batches))
@@ -58,15 +53,15 @@ def top_keys(playbook: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in playbook.items() if key != "key_points"}
 
 
-def apply(difference: Diff, playbook: Mapping[str, Any]) -> dict[str, Any]:
+def apply(difference: Mapping[str, Any], playbook: Mapping[str, Any]) -> dict[str, Any]:
     """Return the second playbook from the first and their difference, both in the specification's format."""
-    gone = {removal.entry.name for removal in difference.gone}
-    changed = {change.after.name: entry_json(change.after) for change in difference.changed}
+    gone = {row["name"] for row in difference["gone"]}
+    changed = {row["name"]: row["after"] for row in difference["changed"]}
     points = {point["name"]: changed.get(point["name"], point) for point in playbook["key_points"]}
     points = {name: point for name, point in points.items() if name not in gone}
-    points |= {addition.entry.name: entry_json(addition.entry) for addition in difference.added}
-    order = points if difference.order is None else difference.order
-    top = top_keys(playbook) if difference.top is None else difference.top
+    points |= {row["name"]: {key: row[key] for key in row if key != "was"} for row in difference["added"]}
+    order = points if difference["order"] is None else difference["order"]
+    top = top_keys(playbook) if difference["top"] is None else difference["top"]
     return {**top, "key_points": [points[name] for name in order]}
 
 
@@ -88,19 +83,20 @@ def test_the_difference_leads_from_any_moment_to_any_other(stretches: list[list[
 @pytest.mark.parametrize(
     ("stretches", "left"),
     [
-        ([[*HARMFUL, CLOSE]], Departure("pruned", 8, 0, 3)),
-        ([HARMFUL, [CLOSE]], Departure("pruned", 8, 0, 3)),
-        ([[PointRetired("kpt_001", "old")]], Departure("retired", 5, 0, 0)),
-        ([[PointRemoved("kpt_001"), PlaybookEdited(None, None, "")]], Departure("removed", 5, 0, 0)),
-        ([[PointMerged("kpt_002", ("kpt_001",), "")]], Departure("merged", 5, 0, 0, "kpt_002")),
+        ([[*HARMFUL, CLOSE]], ("pruned", 8, 0, 3, None)),
+        ([HARMFUL, [CLOSE]], ("pruned", 8, 0, 3, None)),
+        ([[PointRetired("kpt_001", "old")]], ("retired", 5, 0, 0, None)),
+        ([[PointRemoved("kpt_001"), PlaybookEdited(None, None, "")]], ("removed", 5, 0, 0, None)),
+        ([[PointMerged("kpt_002", ("kpt_001",), "")]], ("merged", 5, 0, 0, "kpt_002")),
         (
             [[PointRetired("kpt_001", "")], [PointRestored("kpt_001", "")], [*HARMFUL, CLOSE]],
-            Departure("pruned", 10, 0, 3),
+            ("pruned", 10, 0, 3, None),
         ),
         ([[EventsVoided(("id-1",), None, "")]], None),
         ([[PointRetired("kpt_001", "")], [EventsVoided(("id-1",), None, "")]], None),
     ],
 )
-def test_a_removed_entry_has_its_reason(stretches: list[list[Any]], left: Departure | None) -> None:
+def test_a_removed_entry_has_its_reason(stretches: list[list[Any]], left: tuple[Any, ...] | None) -> None:
     """Pruned, retired, removed or merged, with the event and the counts; one that never existed has none."""
-    assert (LoneEntry(A, left),) == between(*stretches).gone
+    departure = left and dict(zip(("how", "seq", "helpful", "harmful", "into"), left, strict=True))
+    assert [entry_json(A) | {"left": departure}] == between(*stretches)["gone"]

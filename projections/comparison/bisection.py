@@ -40,8 +40,8 @@ class Search:
         book: The playbook where the search ended.
         began: Whether the condition held at the start of the search.
         turn: When it became true, None where it did not.
-        before: Values of the condition's terms before the last batch that was read, or before the turn, in their order.
-        after: Values after it.
+        before: Values of the condition's terms before the turn, or at the end, in their order.
+        after: Values after the turn, or at the end.
     """
 
     condition: Condition
@@ -88,7 +88,7 @@ def search(condition: Condition, read: Read, span: tuple[int, int | None] = (0, 
             if not last:
                 break
     if turn is None:
-        return Search(condition, book, began, None, before, after)
+        return Search(condition, book, began, None, after, after)
     batch, number, before, after = turn
     record = _find_event(condition, read, batch, undos[:number])
     return Search(condition, book, began, TurningPoint(batch.last, record), before, after)

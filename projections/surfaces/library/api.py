@@ -422,13 +422,13 @@ class Ledger:
         Raises:
             BadInputError: There is no such moment.
         """
-        # The verb's module; it loads the terminal's libraries, which nothing else here needs.
-        from tallybook.projections.surfaces.cli.compare import compare, difference_json
+        # Few calls compare moments.
+        from tallybook.projections.surfaces.history import differences
 
         check(int | str, first=first)
         check(int | str | None, second=second)
         when = None if second is None else str(second)
-        return plain(difference_json(*compare(self.project, str(first), when)))
+        return plain(differences.compare(self.project, str(first), when).json())
 
     def _moment(self, at: int | str | None) -> Moment | None:
         check(int | str | None, at=at)

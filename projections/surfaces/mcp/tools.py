@@ -258,9 +258,10 @@ def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     held = withheld(ledger)
     # The history, too: it once showed a session the texts that its draw withholds.
     if "since" in given:
-        from tallybook.projections.surfaces.cli import compare
+        # Few calls compare moments.
+        from tallybook.projections.surfaces.history import differences
 
-        difference = compare.difference_json(*compare.compare(ledger.project, given["since"], given.get("at")))
+        difference = differences.compare(ledger.project, given["since"], given.get("at")).json()
         shown = {part: [row for row in difference[part] if row["name"] not in held] for part in _ROWS}
         return plain(difference | shown)
     moment = moments.find(ledger.project, given["at"], "at") if "at" in given else None

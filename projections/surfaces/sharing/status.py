@@ -14,7 +14,6 @@ from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.engines.engine import NOTHING
 from tallybook.ledger.sharing.engines.store import READ_ONLY
 from tallybook.ledger.sharing.publishing import Publisher
-from tallybook.projections.comparison.diff import Diff
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
@@ -260,11 +259,10 @@ def rejoined_lines(done: Rejoined) -> list[str]:
 
 def change_lines(project: Project, before: int, after: int) -> list[str]:
     """Return what changed in the playbook between two own events in the words of `diff`, a line for each change."""
-    from tallybook.projections.surfaces.cli.compare import compare, difference_lines
+    from tallybook.projections.surfaces.history import differences
 
-    first, second, difference = compare(project, str(before), str(after))
     changes: list[str] = []
-    for sign, text in difference_lines(difference, first, second):
+    for sign, text in differences.compare(project, str(before), str(after)).lines():
         if sign:
             changes.append(f"{sign} {text}")
         else:
@@ -274,8 +272,8 @@ def change_lines(project: Project, before: int, after: int) -> list[str]:
 
 def print_changes(project: Project, before: int) -> None:
     """Print what changed in the playbook since an own event, as `diff` does."""
-    from tallybook.projections.surfaces.cli.compare import compare, print_difference
+    from tallybook.projections.surfaces.history import differences
 
-    first, second, difference = compare(project, str(before), None)
-    if difference != Diff():
-        print_difference(first, second, difference)
+    difference = differences.compare(project, str(before), None)
+    if any(difference.rows.values()):
+        difference.print()

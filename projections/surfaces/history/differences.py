@@ -1,0 +1,116 @@
+"""What changed in the playbook between two moments, as a value and for people."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.projections.comparison.diff import diff
+from tallybook.projections.entry_history.view import EntryStatuses
+from tallybook.projections.surfaces.console.output import format_counts
+from tallybook.projections.surfaces.history.ask import AsOf, as_of
+from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
+from tallybook.projections.surfaces.history.stories import STATUS_FORM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+@attrs.frozen
+class Difference:
+    """The playbook as of two moments, and what changed between them.
+
+    Attributes:
+        before: The first.
+        after: The second.
+        rows: The changes, as ``diff`` returns them.
+    """
+
+    before: AsOf[EntryStatuses]
+    after: AsOf[EntryStatuses]
+    rows: Mapping[str, Any]
+
+    def json(self) -> dict[str, Any]:
+        """Return it as ``diff --json`` prints it: the rows, and the moments as ``from`` and ``to``."""
+        return {"from": _side_json(self.before), "to": _side_json(self.after), **self.rows}
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the changes for people: lines with their sign, ``+``, ``-``, ``~``, or empty below such a line."""
+        for row in self.rows["added"]:
+            was = f", back: it was {row['was']['how']} at event {row['was']['seq']}" if row["was"] else ""
+            yield "+", f"{row['name']}  {format_counts(row)}{was}"
+            yield "", row["text"]
+        for row in self.rows["gone"]:
+            fate = self._fate(row["left"]) if row["left"] else f"{self._cause()}, with {format_counts(row)}"
+            yield "-", f"{row['name']}  {fate}"
+            yield "", row["text"]
+        for row in self.rows["changed"]:
+            old, new = row["before"], row["after"]
+            counts = [
+                f"{field} {old[field]} to {new[field]}" for field in ("helpful", "harmful") if old[field] != new[field]
+            ]
+            yield "~", f"{row['name']}  {', '.join(counts) or 'reworded'}"
+            if old["text"] != new["text"]:
+                yield "", f"was: {old['text']}"
+                yield "", f"now: {new['text']}"
+        if self.rows["order"] is not None:
+            yield "~", f"the order is {', '.join(self.rows['order'])}"
+
+    def print(self) -> None:
+        """Print the changes for people."""
+        from tallybook.projections.surfaces.console import terminal
+
+        counts = [f"{len(self.rows[part])} {part}" for part in ("added", "gone", "changed") if self.rows[part]]
+        total = ", ".join([*counts, *(["another order"] if self.rows["order"] is not None else [])])
+        begin, end = f"From {self.before.moment}", f"to {self.after.moment}"
+        terminal.print_changes(terminal.console_for(sys.stdout), begin, end, self.lines(), total)
+
+    def _fate(self, left: Mapping[str, Any]) -> str:
+        """Return how an entry left the playbook."""
+        seq = left["seq"]
+        place = "in playbook.json" if seq is None else f"at event {seq}"
+        # An undo between the two moments can make an event count that came before both.
+        is_one_history = self.before.commit == self.after.commit
+        if seq is not None and is_one_history and seq <= self.before.state.seq < self.after.state.seq:
+            place += ", after a later undo changed the history"
+        into = f" into {left['into']}" if left["into"] else ""
+        return f"{left['how']}{into} {place}, with {format_counts(left)}"
+
+    def _cause(self) -> str:
+        """Return why an entry of the first playbook is missing in the second although no event removed it."""
+        if self.before.commit != self.after.commit:
+            return "not in that history"
+        return "not there yet" if self.after.state.seq < self.before.state.seq else "what brought it was undone"
+
+
+def compare(project: Project, first: str, second: str | None) -> Difference:
+    """Return what changed in the playbook between two moments, the second now where it is None."""
+    old, new = (as_of(project, PLAYBOOK_FORM, when, "diff") for when in (first, second))
+    if _has_left(old.state, new.state) or _has_left(new.state, old.state):
+        before, after = (as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
+    else:
+        before, after = _without_events(old), _without_events(new)
+    return Difference(before, after, diff(before.state, after.state, after.end))
+
+
+def _has_left(first: Playbook, second: Playbook) -> bool:
+    """Return whether an entry of one playbook has left the other; only the view of statuses says how."""
+    return any(name in second.gone for name in first.entries if name not in second.entries)
+
+
+def _without_events(side: AsOf[Playbook]) -> AsOf[EntryStatuses]:
+    """Return a playbook without the events of its entries, which take long to find in a long shared history."""
+    book = side.state
+    state = EntryStatuses(book.seq, book.chain, book.latest_batch, book)
+    return AsOf(state, side.moment, side.end, side.notes, side.commit)
+
+
+def _side_json(side: AsOf[EntryStatuses]) -> dict[str, Any]:
+    batch = side.state.latest_batch
+    at = None if batch is None else batch.at
+    return {"seq": side.number(side.state.seq), "at": at, "commit": side.commit or None}
