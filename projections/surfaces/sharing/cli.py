@@ -46,10 +46,10 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
     """Share the playbook with other machines.
 
     The machines meet in a book that git, PostgreSQL or an object store holds. ACTION is git, postgres or objects to
-    join the book there or make it; status; verify, repair or upgrade to look after the book; publish to let the
-    masked text of an own event leave, which ADDRESS names; or off to stop sharing. For git, ADDRESS is the name or
-    address of a remote, by default origin. Joining, and what changes the book for everyone, asks first; off a
-    terminal it needs --yes, and inside an agent it is refused.
+    join the book there or make it, or to move it there from where this project shares it; status; verify, repair or
+    upgrade to look after the book; publish to let the masked text of an own event leave, which ADDRESS names; or off
+    to stop sharing. For git, ADDRESS is the name or address of a remote, by default origin. Joining, and what changes
+    the book for everyone, asks first; off a terminal it needs --yes, and inside an agent it is refused.
     """
     if action in engines.ENGINES:
         try:
@@ -74,6 +74,15 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     # A person is asked with what would leave in sight, so the book is read first.
     with closing(engines.open_engine(part, project.ledger)) as engine:
         shown = joining.preview(project, engine, part.name)
+    former = membership.load(project)
+    if former is not None and joining.moves(former, part):
+        shown = attrs.evolve(shown, former=former.address)
+        if (place := joining.find_moved(project, former)) is None:
+            note(f"This moves the book {former.name} of {former.address} to {part.address}, the same bytes")
+        else:
+            note(f"The book {former.name} of {former.address} moved to {place.address}")
+    else:
+        former = None
     if not as_json:
         say(*_preview_lines(shown))
     if options["dry_run"]:
@@ -82,10 +91,8 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         else:
             say("Nothing was changed: this was a dry run.")
         return 0
-    former = membership.load(project)
     what, question = f"publishes the playbook at {part.address}", "Share it?"
-    if former is not None and joining.moves(former, part):
-        note(f"This moves the book {former.name} of {former.address} to {part.address}, the same bytes")
+    if former is not None:
         what, question = "moves the book that this project shares", "Move it?"
     # Two projects that name one book would mix their playbooks.
     elif shown.project and (own := _project_name(project)) and own != shown.project:
@@ -132,6 +139,12 @@ def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:
     return ""
 
 
+def _former_name(project: Project) -> str:
+    """Return the name of the book that the project shares, which it keeps in another place; empty without one."""
+    former = membership.load(project)
+    return "" if former is None else former.name
+
+
 def _ask_name(*, as_json: bool) -> str:
     """Return the name of a book that a person gives on the terminal."""
     if as_json or not can_ask():
@@ -162,7 +175,7 @@ def _membership(
         ledger="",
         path="",
         book="",
-        name=options["name"] or _project_name(project, remote) or _ask_name(as_json=as_json),
+        name=options["name"] or _former_name(project) or _project_name(project, remote) or _ask_name(as_json=as_json),
         engine=engine,
         address=address,
         writer=membership.new_writer(label),
@@ -253,8 +266,15 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
         if before is not None and result.taken:
             status.print_changes(project, before)
     note(*(f"{run.place}: does not count: {run.why}" for run in result.skipped))
-    if result.refusal and result.pending:
+    if result.refusal and (result.pending or result.moved):
         note(result.refusal)
+    if result.unsealed:
+        note(f"the other machines are not told ({result.unsealed}); type the same `tallybook share` on each of them")
+    # An address is never followed by itself: whoever may write to the engine can name one.
+    if result.moved and not as_json and can_ask() and click.confirm("Go on there?", default=False):
+        engine_name, address, name = result.moved
+        options = {"name": name, "label": None, "yes": True, "dry_run": False}
+        return _join(project, engine_name, address, options, as_json=False)
     return 0
 
 
@@ -278,7 +298,8 @@ def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
     with sync_results.new_results(project):
         stored = sync_results.read(project)
     if as_json:
-        answer(attrs.asdict(found) | {"results": stored})
+        moved = None if found.moved is None else found.moved._asdict()
+        answer(attrs.asdict(found) | {"moved": moved, "results": stored})
     else:
         say(*status.status_lines(found), *(line for one in stored for line in results.lines(one)))
     return 0

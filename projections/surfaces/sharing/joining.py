@@ -14,12 +14,13 @@ import attrs
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS
-from tallybook.ledger.errors import BadInputError, MissingLinesError
+from tallybook.ledger.errors import BadInputError, MissingLinesError, TallybookError
 from tallybook.ledger.events import KIND_OF, BookOpened
 from tallybook.ledger.line import LOG_NAME, START, RawBatch
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.counting import count
-from tallybook.ledger.sharing.engines.store import EngineError
+from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome, Place
+from tallybook.ledger.sharing.engines.store import DamagedEngineError, EngineError, UnreachableError
 from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import fold_history
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
+_MOVE_TRIES = 20
 _LOG_HINT = "see `tallybook log`; nothing was published"
 
 
@@ -59,6 +61,7 @@ class Preview:
         entries: How many entries its playbook has; None where the book is long and they were not counted.
         outgoing: Kind → how many own events would be published.
         own_entries: How many entries the own playbook has.
+        former: Address of the place that the project shares now; empty where it shares none, or this one.
     """
 
     address: str
@@ -69,6 +72,7 @@ class Preview:
     entries: int | None
     outgoing: Mapping[str, int]
     own_entries: int
+    former: str = ""
 
 
 def preview(project: Project, engine: Engine, name: str) -> Preview:
@@ -120,19 +124,17 @@ def opening_of(first: RawBatch, address: str) -> BookOpened:
 def join(project: Project, part: Membership) -> SyncResult:
     """Join a book, or make it where there is none, and sync once.
 
-    A project that shares a book already moves it: an empty engine gets the same bytes.
+    A project that shares a book somewhere else moves it, or follows it.
 
     Raises:
         OtherBookError: The address holds another book than the one that the project shares; nothing was sent.
+        EngineError: The engine cannot be reached, or this machine may not move the book.
     """
     if not open_log(project).exists():
         # The user's settings name the ledger by its id, so there has to be one.
         record.write(project, [], begin=True)
     before = membership.load(project)
-    if moves(before, part) and before is not None:
-        # What others appended there meanwhile comes along, if it still answers.
-        with suppress(EngineError), closing(_open(project, before)) as engine:
-            run(project, before, engine)
+    unsealed = _move(project, before, part) if before is not None and moves(before, part) else ""
     # Who moves a book or shares again goes on as the same machine of that book, and another book is refused.
     former = membership.load(project) or membership.left(project)
     if former is not None:
@@ -140,7 +142,49 @@ def join(project: Project, part: Membership) -> SyncResult:
     ledger = ledger_id(project.ledger / LOG_NAME)
     part = attrs.evolve(part, ledger=ledger, path=os.path.realpath(project.ledger))
     with closing(_open(project, part)) as engine:
-        return run(project, part, engine)
+        return attrs.evolve(run(project, part, engine), unsealed=unsealed)
+
+
+def _move(project: Project, before: Membership, part: Membership) -> str:
+    """Copy the book to another place, and seal the former one; nothing is left to do where others did that.
+
+    Returns:
+        Why the former place could not state where the book is now; empty where it does.
+    """
+    place = Place(part.engine, part.address, part.name)
+    with closing(_open(project, before)) as old, closing(_open(project, part)) as new:
+        for _ in range(_MOVE_TRIES):
+            # What others appended there meanwhile comes along.
+            failure, result = "", None
+            try:
+                result = run(project, before, old)
+            except (UnreachableError, DamagedEngineError) as error:
+                # A team leaves a host that is gone as well.
+                failure = f"{error.address}: {error.what}"
+            if result is not None and result.moved is not None:
+                if result.moved == place:
+                    return ""
+                command = membership.share_command(*result.moved)
+                raise BadInputError(part.address, f"the book moved to {result.moved.address}", f"run: {command}")
+            copy = SharedLog(project.ledger).copy
+            copied = syncing.carry(copy, new, before.book)
+            if copied >= 0 and result is None:
+                return failure if copied else ""
+            contents = old.read(copy.end().seq)
+            is_whole = not count(contents.runs, copy.end(), set()).batches
+            if copied >= 0 and is_whole and old.seal(contents.end, place).outcome is Outcome.DONE:
+                return ""
+    raise EngineError(before.address, "other machines append at the same time", "nothing was moved; run it again")
+
+
+def find_moved(project: Project, part: Membership) -> Place | None:
+    """Return where a book is now, as its engine says; None where it did not move, or the engine does not answer."""
+    with suppress(TallybookError), closing(_open(project, part)) as engine:
+        current = replica.read_current(project.ledger)
+        since = NOTHING if current is None else current.read_to
+        seal = engine.read(since.seq, since=since).seal
+        return None if seal is None else seal.place
+    return None
 
 
 def moves(before: Membership | None, part: Membership) -> bool:

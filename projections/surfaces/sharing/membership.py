@@ -147,17 +147,21 @@ def find_misfit(project: Project) -> tuple[str, str] | None:
     paths = [_file(project), *sorted(_file(project).parent.glob("*.json"))] if own else []
     for one in (found for found in map(_read, paths) if found is not None):
         if one.ledger == own and one.path != here:
-            return f"{one.path} shares the book {one.name}", share_command(one)
+            return f"{one.path} shares the book {one.name}", _command_of(one)
         if one.ledger != own and one.path == here:
-            return f"another ledger in this place shared the book {one.name}", share_command(one)
+            return f"another ledger in this place shared the book {one.name}", _command_of(one)
     return None
 
 
-def share_command(membership: Membership) -> str:
-    """Return the command that shares the same book."""
-    words = ["tallybook", "share", membership.engine, membership.address, "--book", membership.name]
-    if membership.login:
-        words += [f"--{LOGINS[membership.engine].replace('_', '-')}", membership.login]
+def _command_of(part: Membership) -> str:
+    return share_command(part.engine, part.address, part.name, part.login)
+
+
+def share_command(engine: str, address: str, name: str, login: str = "") -> str:
+    """Return the command that shares a book."""
+    words = ["tallybook", "share", engine, address, "--book", name]
+    if login:
+        words += [f"--{LOGINS[engine].replace('_', '-')}", login]
     return shlex.join(words)
 
 

@@ -19,7 +19,7 @@ from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import ids_of, read_pieces, within_rules
 from tallybook.projections.surfaces.sharing.own_history import SHARED_KINDS
-from tallybook.projections.surfaces.sharing.syncing import PIECE_BYTES, RULES, SYSTEM, OtherBookError, Sync
+from tallybook.projections.surfaces.sharing.syncing import PIECE_BYTES, RULES, SYSTEM, OtherBookError, Sync, check_book
 
 if TYPE_CHECKING:
     from tallybook.ledger.sharing.engines.engine import Engine
@@ -96,7 +96,7 @@ class _Rejoin(Sync):
         fresh = replicas.next_copy(self.machine.folder)
         for _, counted in read_pieces(self.engine, fresh, PIECE_BYTES):
             if counted.batches:
-                self._check_book(counted.batches[0])
+                check_book(self.engine.address, counted.batches[0], self.machine.book)
                 if within_rules(counted.batches, RULES)[1]:
                     raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
                 fresh.append(counted.batches, counted.data)

@@ -11,13 +11,14 @@ import attrs
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.engines.engine import NOTHING
+from tallybook.ledger.sharing.engines.engine import NOTHING, Place
 from tallybook.ledger.sharing.engines.store import READ_ONLY
 from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import sync_results
+from tallybook.projections.surfaces.sharing.membership import share_command
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class ShareStatus:
         read_only: Why the last sync could not publish; empty where it could, or had nothing to publish.
         set_aside: Copies of the book that were set aside because they were damaged or not of this machine, or which
             have events that another history lacks which was taken in their place.
+        moved: Where the book is now, as the engine says; None where it did not move or the engine does not answer.
     """
 
     name: str
@@ -86,6 +88,7 @@ class ShareStatus:
     notes: tuple[str, ...] = ()
     read_only: str = ""
     set_aside: tuple[AsideCopy, ...] = ()
+    moved: Place | None = None
 
 
 def own_end(project: Project) -> int:
@@ -100,14 +103,16 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
     reason, engine_end, address = "", None, part.address
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    moved: Place | None = None
     try:
         with closing(open_engine()) as engine:
             address = engine.address
             current = replica.read_current(project.ledger)
             known = NOTHING if current is None else current.read_to
             # From where the last sync read, one question is enough if nothing is new.
-            engine_end = engine.read(history.frontier.seq, since=known).end.seq
-            warnings = engine.warnings
+            contents = engine.read(history.frontier.seq, since=known)
+            engine_end, warnings = contents.end.seq, engine.warnings
+            moved = None if contents.seal is None else contents.seal.place
     except TallybookError as error:
         reason = str(error)
     return ShareStatus(
@@ -126,6 +131,7 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
         notes,
         _read_only(project),
         (*_former_copies(log), *_aside_copies(project)),
+        moved,
     )
 
 
@@ -161,6 +167,7 @@ def status_lines(status: ShareStatus) -> list[str]:
     pending = format_count(status.pending, "own batch", "own batches")
     return [
         f"Book {status.name} ({status.book}) in {status.engine} at {status.address}: {engine}",
+        *([f"The book moved to {status.moved.address}; run: {share_command(*status.moved)}"] if status.moved else []),
         f"This machine is {status.writer}; its own ledger ends at event {status.own_end}",
         f"The playbook contains the book up to event {status.taken}{book_end}",
         f"{pending} {'waits' if status.pending == 1 else 'wait'} to be published"
@@ -206,7 +213,8 @@ def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
 
 def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
     """Return a result for programs."""
-    return attrs.asdict(result, recurse=False) | {"skipped": [run._asdict() for run in result.skipped]}
+    fields = attrs.asdict(result, recurse=False) | {"skipped": [run._asdict() for run in result.skipped]}
+    return {name: value._asdict() if isinstance(value, Place) else value for name, value in fields.items()}
 
 
 def result_lines(result: SyncResult) -> list[str]:

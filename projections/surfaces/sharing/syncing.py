@@ -24,13 +24,15 @@ from tallybook.ledger.sharing.landing import Landed, land
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
 from tallybook.ledger.sharing.replica import Current
 from tallybook.ledger.storage.redaction import redacted_ids
+from tallybook.projections.surfaces.sharing.membership import share_command
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tallybook.ledger.sharing.engines.engine import Contents, Engine
+    from tallybook.ledger.sharing.engines.engine import Contents, Engine, Place
     from tallybook.ledger.sharing.landing import LandedEvent
+    from tallybook.ledger.sharing.replica import Replica
 
 RULES: Final = 1
 """The rules by which this version folds a book."""
@@ -72,6 +74,8 @@ class SyncResult:
         skipped: Runs of the engine that do not count.
         refusal: Why nothing can be appended; empty where it can.
         set_aside: Folder of a copy of the book that was damaged or that this machine did not write; mostly empty.
+        moved: Where the book is now, as its engine says; None where it did not move.
+        unsealed: Of a move, why the former place could not state it; empty where it does.
     """
 
     taken: int = 0
@@ -83,6 +87,8 @@ class SyncResult:
     skipped: list[SkippedRun] = attrs.field(factory=list)
     refusal: str = ""
     set_aside: str = ""
+    moved: Place | None = None
+    unsealed: str = ""
 
 
 @attrs.frozen
@@ -115,6 +121,69 @@ class Machine:
     returning_finder: Callable[[], Callable[[RawBatch], Iterable[str]]] = lambda: lambda _: ()
     redact: Callable[[Sequence[str]], object] = lambda _: None
     save_end: Callable[[tuple[int, str]], None] = lambda _: None
+
+
+def check_book(address: str, first: RawBatch, book: str) -> None:
+    """Refuse a book other than the one that this machine shares.
+
+    Args:
+        address: The engine's address.
+        first: The first batch that was read.
+        book: Id of the book that this machine shares; empty where it does not share one yet.
+
+    Raises:
+        OtherBookError: It is another.
+    """
+    if first.first > 1:
+        return
+    (batch,) = decode([first])
+    opened = batch.events[0]
+    if not isinstance(opened, BookOpened):
+        raise OtherBookError(f"{address}: holds no book of Tallybook; give another name or address")
+    if book and opened.book != book:
+        raise OtherBookError(
+            f"{address}: holds another book, {opened.name} ({opened.book}); nothing was sent; "
+            "run `tallybook share status`"
+        )
+
+
+def find_lost(engine: Engine, replica: Replica, book: str) -> tuple[Contents, Position, list[RawBatch]]:
+    """Return what an engine holds, the position where its history ends, and the batches of a replica after that.
+
+    Raises:
+        OtherBookError: It holds another book, or a history that is not the beginning of the replica's, nor its end.
+    """
+    contents = engine.read(0)
+    batches = count(contents.runs, START, set()).batches
+    end, start = replica.end(), batches[-1].position if batches else START
+    if any((batch.last, batch.chain) == end[:2] for batch in batches):
+        return contents, start, []
+    own = {(batch.last, batch.chain): batch for batch in replica.read()}
+    if batches and start[:2] not in own:
+        check_book(engine.address, batches[0], book)
+        raise _differs(engine.address)
+    return contents, start, [batch for batch in own.values() if batch.last > start.seq]
+
+
+def carry(replica: Replica, engine: Engine, book: str) -> int:
+    """Copy the book to another engine; return how many events that lacked, -1 where another machine was quicker.
+
+    Raises:
+        OtherBookError: It holds another book, or another history of this one.
+        ReadOnlyError: This user may not write there.
+        UnreachableError: It does not answer.
+    """
+    contents, start, lines = find_lost(engine, replica, book)
+    if contents.seal is not None or not start.seq:
+        # Fresh runs count only as a whole, so nobody takes a part of the book for all of it.
+        lines = list(replica.read())
+        end = contents.seal.end if contents.seal else contents.end
+        answer = engine.replace(end, cut_runs(lines, START, engine.run_bytes))
+    elif lines:
+        answer = engine.append(contents.end, cut_runs(lines, start, engine.run_bytes))
+    else:
+        return 0
+    return sum(batch.last - batch.first + 1 for batch in lines) if answer.outcome is Outcome.DONE else -1
 
 
 def sync(machine: Machine, engine: Engine) -> SyncResult:
@@ -194,7 +263,7 @@ class Sync:
             contents, counted = piece
             skipped |= {run.place: run for run in counted.skipped}
             if counted.batches:
-                self._check_book(counted.batches[0])
+                check_book(self.engine.address, counted.batches[0], self.machine.book)
             batches, self.newer_rules = within_rules(counted.batches, RULES)
             if batches:
                 self.replica.append(batches, () if self.newer_rules else counted.data)
@@ -206,8 +275,9 @@ class Sync:
             if batches:
                 self._note_read(contents.end)
         self.result.skipped = [*skipped.values()]
+        self.result.moved = contents.seal.place if contents.seal else None
         is_elsewhere = not counted.batches and begin == self.replica.end() and contents.end[:2] != begin[:2]
-        if is_elsewhere and self._give_back(begin):
+        if is_elsewhere and not contents.seal and self._give_back(begin):
             return self._take_in()
         self._erase(batches)
         if not self.newer_rules:
@@ -247,42 +317,15 @@ class Sync:
             yield from find_returning(batch)
             yield from find_pending(batch)
 
-    def _check_book(self, first: RawBatch) -> None:
-        """Refuse a book other than the one that this machine shares.
-
-        Raises:
-            OtherBookError: It is another.
-        """
-        if first.first > 1:
-            return
-        (batch,) = decode([first])
-        opened = batch.events[0]
-        if not isinstance(opened, BookOpened):
-            raise OtherBookError(f"{self.engine.address}: holds no book of Tallybook; give another name or address")
-        if self.machine.book and opened.book != self.machine.book:
-            raise OtherBookError(
-                f"{self.engine.address}: holds another book, {opened.name} ({opened.book}); nothing was sent; "
-                f"run `tallybook share status`"
-            )
-
     def _give_back(self, end: Position) -> bool:
         """Find out why an engine does not go on where the replica ends, and put what it lost; return whether it did.
 
         Raises:
             OtherBookError: It holds another history.
         """
-        whole = self.engine.read(0)
-        counted = count(whole.runs, START, set())
-        places = {(one.last, one.chain) for one in counted.batches}
-        if (end.seq, end.chain) in places or not end.seq:
+        whole, start, missing = find_lost(self.engine, self.replica, self.machine.book)
+        if not missing or not end.seq:
             return False
-        own = {(one.last, one.chain): one for one in self.replica.read()}
-        if counted.batches and (counted.batches[-1].last, counted.batches[-1].chain) not in own:
-            self._check_book(counted.batches[0])
-            raise _differs(self.engine.address)
-        last = counted.batches[-1].last if counted.batches else 0
-        missing = [one for one in own.values() if one.last > last]
-        start = counted.batches[-1].position if counted.batches else START
         answer = self.engine.append(whole.end, cut_runs(missing, start, self.engine.run_bytes))
         if answer.outcome is Outcome.DONE:
             self.result.restored += sum(one.last - one.first + 1 for one in missing)
@@ -299,6 +342,10 @@ class Sync:
 
     def _append(self, contents: Contents) -> bool:
         """Append what is pending; False where another machine was quicker or the outcome is unknown."""
+        if (place := self.result.moved) is not None:
+            command = share_command(*place)
+            self.result.refusal = f"{self.engine.address}: the book moved to {place.address}; run: {command}"
+            return True
         if self.newer_rules:
             self.result.refusal = (
                 f"{self.engine.address}: the book follows rules {self.newer_rules} from event "

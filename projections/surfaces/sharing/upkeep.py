@@ -125,17 +125,18 @@ def repair(project: Project, engine: Engine) -> tuple[BookCheck, str]:
             f"{engine.address}: its history differs from the one here from event {check.differs} on; nothing was "
             "changed; run `tallybook sync --rejoin` first"
         )
-    if not check.skipped and not check.redacted:
-        return check, ""
     contents = engine.read(0)
+    if not check.skipped and not check.redacted and contents.seal is None:
+        return check, ""
     # The batches of the copy are those without the texts that were redacted here.
     copy = {one.chain: one for one in SharedLog(project.ledger).copy.read()}
     batches = [copy.get(batch.chain, batch) for batch in count(contents.runs, START, set()).batches]
-    answer = engine.replace(contents.end, cut_runs(batches, START, engine.run_bytes))
+    end = contents.end if contents.seal is None else contents.seal.end
+    answer = engine.replace(end, cut_runs(batches, START, engine.run_bytes))
     if answer.outcome is not Outcome.DONE:
         raise MovedBookError(engine.address, "tallybook share repair")
     # Only after the fresh runs: without them a reader would lack a piece of the chain.
-    return check, erase_former(engine, contents.end)
+    return check, erase_former(engine, end)
 
 
 def erase_former(engine: Engine, end: End) -> str:
