@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 
-import pytest
-
-from helpers.command_line import verbs
 from helpers.documentation import (
     COMMANDS,
     CONTRIBUTING,
@@ -18,7 +17,6 @@ from helpers.documentation import (
     PAGES,
     TELEMETRY,
     VIEWS,
-    chapter,
     first_cells,
     section,
 )
@@ -28,46 +26,19 @@ from tallybook.ledger import errors
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
 from tallybook.ledger.telemetry.mapping import (
-    FLAG,
     GAUGES,
-    STATED,
-    SUCCESS,
-    TABLE,
-    Row,
 )
 from tallybook.projections.comparison.conditions import COMPARED, FIELDS, STATUSES
-from tallybook.projections.playbook.prune import POLICIES
-from tallybook.projections.surfaces.cli.main import GROUPS, VERBS
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
 
 
-def verb_of(cell: str) -> str:
-    """Return the verb of a first cell: its first two words where these are one."""
-    words = cell.strip("`").split()
-    return name if (name := " ".join(words[:2])) in VERBS else words[0]
-
-
-def test_every_verb_is_in_the_reference() -> None:
-    """The tables of verbs have the groups and the order of the help screen."""
-    groups = re.split(r"^### (.*)\n", chapter(COMMANDS, "Commands"), flags=re.MULTILINE)[1:]
-    listed = {
-        name: list(dict.fromkeys(verb_of(cell) for cell in first_cells(text) if cell.startswith("`")))
-        for name, text in zip(groups[::2], groups[1::2], strict=True)
-    }
-    assert {name: [verb.name for verb in group] for name, group in GROUPS.items()} == listed
-    assert list(GROUPS) == list(listed)
-
-
-@pytest.mark.parametrize("verb", sorted(verbs()))
-def test_every_option_is_in_the_reference(verb: str) -> None:
-    """An option of a verb is in one of that verb's rows, unless it is one of those that many verbs have."""
-    cells = [
-        cell for cell in first_cells(chapter(COMMANDS, "Commands")) if cell.startswith("`") and verb_of(cell) == verb
-    ]
-    known = {"--json", "--rater", "--session", "--agent", "--model", "--key"}
-    params = [param for param in verbs()[verb].params if not getattr(param, "hidden", False)]
-    options = {opt for param in params for opt in param.opts if opt.startswith("--")}
-    assert options - known == set(re.findall(r"--[a-z-]+", " ".join(cells)))
+def test_what_the_code_knows_is_in_the_reference() -> None:
+    """The commands, the policies and the table of telemetry are as the code has them; `cog -r` writes them."""
+    pages = [str(ROOT / page) for page, text in PAGES.items() if "[[[cog" in text]
+    assert 3 == len(pages)
+    words = [sys.executable, "-m", "cogapp", "--check", "-I", str(ROOT / "tests"), *pages]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stdout + done.stderr
 
 
 def test_every_kind_is_in_the_reference() -> None:
@@ -114,39 +85,12 @@ def test_every_setting_is_in_the_reference() -> None:
     assert {"own": False} | json.loads(json.dumps(Settings()._asdict())) == written
 
 
-def test_every_policy_is_in_the_reference() -> None:
-    """The table of policies lists all of them, with rule and meaning."""
-    rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \| (.*?) \|$", section(VIEWS, "Policies"), re.MULTILINE)
-    assert [(name, policy.rule, policy.about) for name, policy in POLICIES.items()] == rows
-
-
 def test_every_part_of_a_condition_is_in_the_reference() -> None:
     """The table of conditions has each status, field and comparison."""
     text = section(VIEWS, "Conditions")
     assert set(STATUSES) == set(re.findall(r"`(\w+)\(NAME\)`", text))
     assert set(FIELDS) == set(re.findall(r"`NAME\.(\w+)", text))
     assert set(COMPARED) == set(re.findall(r"`([<>=!]+)`", text))
-
-
-def test_every_event_of_telemetry_is_in_the_reference() -> None:
-    """The table of telemetry has a row for each of the code's, with its types and its metrics."""
-    rows = section(TELEMETRY, "Telemetry").split("| event | adds |\n|---|---|\n")[1].strip().splitlines()
-    assert [telemetry_row(row) for row in TABLE] == rows
-
-
-def telemetry_row(row: Row) -> str:
-    """Return a row of the code's table in the form of the page."""
-    values = {SUCCESS: "+1?", FLAG: "true?", STATED: "+1 where it says that it went well"}
-    said = [f"`{name}` {values[by] if isinstance(by, str) else f'+{by}'}" for name, by in row.counters.items()]
-    said += [
-        ", also as ".join(filter(None, [f"`{name}`", ", ".join(f"`{key}`" for key in keys)]))
-        for name, keys in row.gauges.items()
-    ]
-    said += ["`session.ended`, with its version"] if row.ends_session else []
-    said += ["the metric of its `name` and `value`"] if row.is_named_metric else []
-    said += ["all numbers that it brings"] if row.is_metrics_object else []
-    of = f" of {row.component}" if row.component else ""
-    return f"| {', '.join(f'`{type_}`' for type_ in row.types)}{of} | {'; '.join(said)} |"
 
 
 def test_every_measure_is_in_the_reference() -> None:
