@@ -171,8 +171,8 @@ ANSWERS: Final = {
     "score baseline": "{score, value, seq}; without SCORE [{score, value, day, seq}]",
     "share": "a preview, the result of a sync, the state or a check",
     "sync": (
-        "{taken, published, pending, tries, end, restored, skipped, refusal, set_aside}; --rejoin: {copy, "
-        "kept, taken, landed, end, missing, pending}"
+        "{taken, published, pending, tries, end, restored, skipped, refusal, set_aside, moved, unsealed}; "
+        "--rejoin: {copy, kept, taken, landed, end, missing, pending}"
     ),
     "verify": (
         "{ok, events, head, problems, unknown_kinds, redacted, drift}, with draws of lift also draws; "
